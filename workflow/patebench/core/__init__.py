@@ -1,0 +1,1 @@
+"""What every part of patebench shares: errors, artefact files, seeds, registries and the bound record."""

@@ -1,0 +1,87 @@
+"""The bound record: an ε never travels without what it means.
+
+Adjacency is always "one teacher's shard differs", hence one row of votes differs arbitrarily in every query.
+"""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from patebench.core.errors import PatebenchError
+
+
+class Kind(StrEnum):
+    """What sort of statement a bound is."""
+
+    CLAIMED = "claimed"  # printed by a paper; no proof that we accept
+    WORST_CASE = "worst_case"  # holds for all votes, depends on none
+    DATA_DEPENDENT = "data_dependent"  # holds for these votes and depends on them: the number itself is private
+    SANITISED = "sanitised"  # a data-dependent bound, itself released with noise
+    AUDITED_LOWER = "audited_lower"  # no mechanism with a smaller ε behaves as measured
+
+
+class Adjacency(StrEnum):
+    """Which pairs of data sets the bound compares."""
+
+    REPLACE_TEACHER = "replace_teacher"
+
+
+class Conversion(StrEnum):
+    """How a Rényi or moments curve became an (ε, δ) pair."""
+
+    CLASSIC = "classic"  # Mironov 2017, Proposition 3: ε(α) + ln(1/δ)/(α−1)
+    TIGHT = "tight"  # Canonne, Kamath, Steinke 2020, Proposition 12
+    NONE = "none"  # the accountant gives (ε, δ) without a curve
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """(ε, δ) for the first `queries` queries of one release, with everything needed to read it.
+
+    `order` is the Rényi order α that gave the minimum (moments accountants: l + 1), or None.
+    """
+
+    epsilon: float
+    delta: float
+    queries: int
+    accountant: str
+    kind: Kind
+    publishable: bool
+    source: str
+    conversion: Conversion = Conversion.NONE
+    order: float | None = None
+    adjacency: Adjacency = Adjacency.REPLACE_TEACHER
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise PatebenchError(f"the accountant '{self.accountant}' gave ε = {self.epsilon}, which is no bound")
+        if not 0 < self.delta < 1:
+            raise PatebenchError(f"δ = {self.delta} is not in (0, 1)")
+        if self.publishable and self.kind in (Kind.DATA_DEPENDENT, Kind.CLAIMED):
+            raise PatebenchError(f"a bound of kind '{self.kind}' can not be publishable ({self.accountant})")
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; ε = ∞ becomes the string "inf", which strict JSON can hold."""
+        record = asdict(self)
+        record["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
+        return record
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> "Bound":
+        """The inverse of `to_json`; raises PatebenchError when a field is missing, unknown or out of range."""
+        names = {field.name for field in fields(cls)}
+        if set(record) != names:
+            raise PatebenchError(f"a bound record has the fields {sorted(record)} instead of {sorted(names)}")
+        try:
+            return cls(
+                **{
+                    **record,
+                    "epsilon": float(record["epsilon"]),
+                    "kind": Kind(record["kind"]),
+                    "conversion": Conversion(record["conversion"]),
+                    "adjacency": Adjacency(record["adjacency"]),
+                }
+            )
+        except (TypeError, ValueError) as fault:
+            raise PatebenchError(f"a bound record is malformed: {fault}") from None

@@ -1,0 +1,232 @@
+"""Artefact files: written atomically, checked on every read, never unpickled.
+
+An array artefact is an uncompressed `.npz` that plain NumPy opens; its member `meta.json` holds the kind, the facts
+about it and a SHA-256 over everything. A JSON artefact carries the same kind and digest. Bytes depend on content alone
+(no time stamps), so equal experiments give equal files.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import ArtefactError
+
+META = "meta.json"
+_KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """What one array of an artefact must look like.
+
+    `dims` names the axes; axes of one name have one length throughout the artefact; a trailing "..." stands for any
+    further axes. `low` is the least value allowed; `below` the name of a meta entry that every value must stay under.
+    """
+
+    kinds: str
+    dims: tuple[str, ...]
+    low: float | None = None
+    below: str | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays and meta entries that an artefact of one kind holds."""
+
+    kind: str
+    fields: Mapping[str, Field]
+    meta: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A checked artefact: arrays by name, facts about them, and the digest that identifies the content."""
+
+    path: Path
+    arrays: Mapping[str, NDArray[Any]]
+    meta: Mapping[str, Any]
+    digest: str
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    def require(self, entry: str, expected: object, of: str) -> None:
+        """Refuse the artefact unless `meta[entry]` equals what its partner `of` says."""
+        if self.meta.get(entry) != expected:
+            raise ArtefactError(self.path, f"it was made with another {entry} than {of}")
+
+
+@contextmanager
+def atomic(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary path beside `path` and rename it into place; on any error nothing is left behind."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        yield temporary
+        with open(temporary, "rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
+    """Write an array artefact and return its digest; what does not fit its layout is refused before writing."""
+    path = Path(path)
+    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    facts = {**meta, "kind": layout.kind}
+    _check(path, layout, arrays, facts)
+    digest = _digest(arrays, facts)
+    with atomic(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(META), _canonical({**facts, "digest": digest}))
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    return digest
+
+
+def read_arrays(path: Path | str, layout: Layout) -> Artefact:
+    """Read an array artefact; raise ArtefactError with one line for anything that is not as `layout` says."""
+    path = Path(path)
+    _present(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if META not in archive.namelist():
+                raise ArtefactError(path, f"it has no {META}, so it is not a patebench artefact")
+            meta = json.loads(archive.read(META), parse_constant=_no_constant)
+            arrays = {
+                name.removesuffix(".npy"): _read_member(archive, name)
+                for name in sorted(archive.namelist())
+                if name.endswith(".npy")
+            }
+    except ArtefactError:
+        raise
+    except ValueError as fault:
+        if "allow_pickle" in str(fault) or "Object arrays" in str(fault):
+            raise ArtefactError(path, "it holds pickled objects, which are never loaded") from None
+        raise ArtefactError(path, f"it is damaged ({fault})") from None
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError) as fault:
+        raise ArtefactError(path, f"it is truncated or damaged ({fault})") from None
+    if not isinstance(meta, dict):
+        raise ArtefactError(path, f"its {META} is not an object")
+    digest = meta.pop("digest", None)
+    _check(path, layout, arrays, meta)
+    if digest != _digest(arrays, meta):
+        raise ArtefactError(path, "its checksum does not match its content")
+    return Artefact(path, arrays, meta, str(digest))
+
+
+def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
+    """Write a JSON artefact of the given kind atomically; NaN and infinities are refused."""
+    content = {"kind": kind, **payload}
+    digest = hashlib.sha256(_canonical(content)).hexdigest()
+    text = json.dumps({**content, "digest": digest}, indent=1, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
+
+
+def read_json(path: Path | str, kind: str) -> dict[str, Any]:
+    """Read a JSON artefact of the given kind, checked against its digest."""
+    path = Path(path)
+    _present(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except (ValueError, UnicodeDecodeError) as fault:
+        raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})") from None
+    if not isinstance(content, dict) or content.get("kind") != kind:
+        found = content.get("kind") if isinstance(content, dict) else type(content).__name__
+        raise ArtefactError(path, f"it is of kind '{found}', and '{kind}' is needed")
+    digest = content.pop("digest", None)
+    if digest != hashlib.sha256(_canonical(content)).hexdigest():
+        raise ArtefactError(path, "its checksum does not match its content")
+    return content
+
+
+def _present(path: Path) -> None:
+    if not path.is_file():
+        raise ArtefactError(path, "there is no such file", "run snakemake to make it")
+    if path.stat().st_size == 0:
+        raise ArtefactError(path, "it is empty")
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is not a number that an artefact may hold")
+
+
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
+    state = hashlib.sha256(_canonical(meta))
+    for name, array in arrays.items():
+        state.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        state.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return state.hexdigest()
+
+
+def _read_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(name) as member:
+        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+    return array
+
+
+def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+    if meta.get("kind") != layout.kind:
+        raise ArtefactError(path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed")
+    for entry in layout.meta:
+        if entry not in meta:
+            raise ArtefactError(path, f"its {META} lacks '{entry}'")
+    needed = {name for name, field in layout.fields.items() if not field.optional}
+    if missing := needed - set(arrays):
+        raise ArtefactError(path, f"it lacks the array '{min(missing)}'")
+    if extra := set(arrays) - set(layout.fields):
+        raise ArtefactError(path, f"it holds the unknown array '{min(extra)}'")
+    for limit in sorted({field.below for field in layout.fields.values() if field.below}):
+        if not isinstance(meta[limit], int):
+            raise ArtefactError(path, f"its {META} gives '{limit}' as {meta[limit]!r}, and an integer is needed")
+    lengths: dict[str, int] = {}
+    for name, array in arrays.items():
+        _check_field(path, name, array, layout.fields[name], meta, lengths)
+
+
+def _check_field(
+    path: Path, name: str, array: NDArray[Any], field: Field, meta: Mapping[str, Any], lengths: dict[str, int]
+) -> None:
+    if array.dtype.kind not in field.kinds:
+        wanted = " or ".join(_KINDS[kind] for kind in field.kinds)
+        raise ArtefactError(path, f"its array '{name}' has dtype {array.dtype}, and a {wanted} type is needed")
+    axes = [axis for axis in field.dims if axis != "..."]
+    if array.ndim < len(axes) or (array.ndim > len(axes) and "..." not in field.dims):
+        raise ArtefactError(path, f"its array '{name}' has shape {array.shape} instead of ({', '.join(field.dims)})")
+    for axis, length in zip(axes, array.shape, strict=False):
+        if lengths.setdefault(axis, length) != length:
+            raise ArtefactError(path, f"its array '{name}' has {length} {axis} where others have {lengths[axis]}")
+    if array.size == 0:
+        raise ArtefactError(path, f"its array '{name}' is empty")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ArtefactError(path, f"its array '{name}' holds NaN or infinite values")
+    if field.low is not None and array.min() < field.low:
+        raise ArtefactError(path, f"its array '{name}' holds {array.min()}, below the least value {field.low:g}")
+    if field.below is not None and array.max() >= meta[field.below]:
+        raise ArtefactError(
+            path, f"its array '{name}' holds {array.max()}, which must be below {field.below} = {meta[field.below]}"
+        )

@@ -1,0 +1,49 @@
+"""The array artefacts that pass between stages: one layout each.
+
+Samples are images (samples, channels, height, width) of unsigned bytes or tables (samples, features) of floats. A
+label of −1 means "no answer".
+"""
+
+from patebench.core.files import Field, Layout
+
+_X = Field("uf", ("samples", "..."))
+_Y = Field("iu", ("samples",), low=0, below="classes")
+_ROW = Field("iu", ("samples",), low=0)
+
+#: Samples with labels: the private data, the public data before the split, the test set.
+SAMPLES = Layout("samples", {"x": _X, "y": _Y, "row": _ROW}, ("dataset", "role", "classes", "class_names"))
+
+#: The public pool that the student may see: samples without labels. `row` is the position in the public data.
+POOL = Layout("pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names"))
+
+#: The true labels of the pool: only evaluation reads them, no student does.
+TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"))
+
+#: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`.
+PARTITION = Layout(
+    "partition",
+    {"indices": Field("iu", ("owned",), low=0, below="samples"), "offsets": Field("iu", ("bounds",), low=0)},
+    ("private", "samples", "teachers", "strategy"),
+)
+
+_VOTES = Field("iu", ("teachers", "queries"), low=0, below="classes")
+_TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes")
+
+#: What one job of teachers says: the numbers of the teachers and their votes on pool and test set.
+CHUNK = Layout(
+    "chunk",
+    {"teachers": Field("iu", ("teachers",), low=0), "votes": _VOTES, "test_votes": _TEST_VOTES},
+    ("partition", "pool", "test", "classes", "model", "recipe"),
+)
+
+#: The whole ensemble's votes, teachers in order.
+VOTES = Layout(
+    "votes", {"votes": _VOTES, "test_votes": _TEST_VOTES}, ("partition", "pool", "test", "classes", "chunks")
+)
+
+#: Released labels of the pool in query order.
+LABELS = Layout(
+    "labels",
+    {"labels": Field("i", ("queries",), low=-1, below="classes")},
+    ("votes", "pool", "classes", "mechanism", "parameters", "mode"),
+)

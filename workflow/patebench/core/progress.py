@@ -1,0 +1,42 @@
+"""Progress of long work: a bar where somebody watches a terminal, plain lines in the log everywhere."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+log = logging.getLogger("patebench")
+
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+@contextmanager
+def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """Yield a function to be called with the number of `unit`s done so far, 0 … `total`."""
+    started = last = time.monotonic()
+
+    def line(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done == total or now - last >= _SECONDS_BETWEEN_LINES:
+            last = now
+            log.info("%s: %d of %d %s, %.0f s", what, done, total, unit, now - started)
+
+    if not sys.stderr.isatty():
+        yield line
+        return
+
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    text, count, left = TextColumn("{task.description}"), MofNCompleteColumn(), TimeRemainingColumn()
+    console = Console(stderr=True)
+    with Progress(text, BarColumn(), count, left, console=console, refresh_per_second=2, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+
+        def both(done: int) -> None:
+            bar.update(task, completed=done)
+            line(done)
+
+        yield both
