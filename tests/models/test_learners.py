@@ -1,0 +1,153 @@
+"""Every learner of the registry fits, predicts and repeats itself; the shared parts equal their definitions."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from patebench.core.errors import PatebenchError
+from patebench.models import MODELS, RECIPES
+from patebench.models.augment import random_affine
+from patebench.models.learner import epochs_of, make
+from patebench.models.network import Network, Standardise
+from patebench.models.paper_cnn import ChannelNormalise
+from patebench.models.recipes import MODERN, PAPER, Recipe
+
+
+def blobs(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images whose class is the quadrant that is bright."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, samples)
+    x = rng.integers(0, 60, (samples, 1, 8, 8))
+    for image, label in zip(x, y, strict=True):
+        row, column = divmod(int(label), 2)
+        image[0, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] += 150
+    return x.astype(np.uint8), y
+
+
+@pytest.mark.parametrize("model", MODELS.names())
+def test_every_model_learns_an_easy_task(model: str) -> None:
+    x, y = blobs(120, seed=0)
+    unseen, truth = blobs(100, seed=1)
+    learner = make(model, "modern", classes=4, epochs=12)
+    learner.fit(x, y, seed=7)
+    assert np.mean(learner.predict(unseen) == truth) > 0.9
+
+
+@pytest.mark.parametrize("model", ["small-cnn", "mlp", "random-forest"])
+def test_same_seed_same_predictions_other_seed_other_weights(model: str) -> None:
+    x, y = blobs(60, seed=0)
+    unseen = np.random.default_rng(5).integers(0, 255, (400, 1, 8, 8)).astype(np.uint8)
+    first, again, other = (make(model, "modern", classes=4, epochs=2) for _ in range(3))
+    first.fit(x, y, seed=1)
+    torch.rand(17)  # somebody else's draws must not matter
+    again.fit(x, y, seed=1)
+    other.fit(x, y, seed=2)
+    assert np.array_equal(first.predict(unseen), again.predict(unseen))
+    assert not np.array_equal(first.predict(unseen), other.predict(unseen))
+
+
+def test_fitting_leaves_the_global_generator_alone() -> None:
+    x, y = blobs(20, seed=0)
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    make("mlp", "modern", classes=4, epochs=1).fit(x, y, seed=1)
+    assert torch.equal(torch.rand(4), expected)
+
+
+@pytest.mark.parametrize("model", ["mlp", "logistic", "random-forest"])
+def test_tables_can_be_learnt(model: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 5)).astype(np.float32) * [1, 100, 1e-3, 1, 1]
+    y = (x[:, 1] > 0).astype(np.int64)
+    learner = make(model, "modern", classes=2, epochs=20)
+    learner.fit(x.astype(np.float32), y, seed=0)
+    assert np.mean(learner.predict(x.astype(np.float32)) == y) > 0.9
+
+
+@pytest.mark.parametrize("model", ["logistic", "random-forest", "small-cnn"])
+def test_a_shard_of_one_class_is_no_obstacle(model: str) -> None:
+    x, _ = blobs(10, seed=0)
+    learner = make(model, "modern", classes=4, epochs=8)
+    learner.fit(x, np.full(10, 2), seed=0)
+    assert (learner.predict(x) == 2).all()
+
+
+@pytest.mark.parametrize("model", ["small-cnn", "paper-cnn", "paper-cnn-deep"])
+def test_networks_for_images_refuse_tables_in_one_line(model: str) -> None:
+    with pytest.raises(PatebenchError, match=rf"the model '{model}' reads images.*use mlp, logistic or random-forest"):
+        make(model, "paper", classes=2).fit(np.zeros((4, 3), np.float32), np.array([0, 1, 0, 1]), seed=0)
+
+
+@pytest.mark.parametrize(("shape", "classes"), [((3, 32, 32), 10), ((1, 28, 28), 7), ((1, 8, 8), 10)])
+@pytest.mark.parametrize("model", ["small-cnn", "paper-cnn", "paper-cnn-deep"])
+def test_architectures_fit_all_image_sizes(model: str, shape: tuple[int, ...], classes: int) -> None:
+    network: Network = make(model, "paper", classes=classes)  # type: ignore[assignment]
+    assert network.build(shape, classes)(torch.zeros(2, *shape)).shape == (2, classes)
+
+
+def test_paper_cnn_has_the_published_layers() -> None:
+    """conv 5×5×64, conv 5×5×128, FC 384, 192, 10: parameters counted by hand for 28×28 images of one channel."""
+    net = make("paper-cnn", "paper", classes=10).build((1, 28, 28), 10)  # type: ignore[attr-defined]
+    by_hand = (25 * 64 + 64) + (25 * 64 * 128 + 128) + (7 * 7 * 128 * 384 + 384) + (384 * 192 + 192) + (192 * 10 + 10)
+    assert sum(weights.numel() for weights in net.parameters()) == by_hand
+
+
+def test_channel_normalisation_equals_torchs_own() -> None:
+    x = torch.randn(3, 64, 5, 5, generator=torch.Generator().manual_seed(0)) * 20
+    torch.testing.assert_close(ChannelNormalise(64)(x), nn.LocalResponseNorm(9, alpha=1e-3, beta=0.75, k=1.0)(x))
+
+
+def test_standardise_uses_only_what_it_was_fitted_on() -> None:
+    x = torch.tensor([[0.0, 10.0], [2.0, 10.0]])
+    table = Standardise(x)
+    assert torch.allclose(table(x)[:, 0], torch.tensor([-1.0, 1.0]))
+    assert torch.isfinite(table(torch.tensor([[5.0, 11.0]]))).all(), "a constant feature must not divide by zero"
+
+
+def still(**changes: float) -> Recipe:
+    return Recipe(optimiser="sgd", learning_rate=0.1, batch=4, epochs=1, **changes)
+
+
+def test_no_augmentation_is_the_identity_and_fill_is_respected() -> None:
+    x = torch.rand(5, 1, 9, 9, generator=torch.Generator().manual_seed(1))
+    same = random_affine(x, still(), torch.Generator().manual_seed(0), fill=-1.0)
+    torch.testing.assert_close(same, x)
+    moved = random_affine(torch.ones_like(x), still(shift=2.0), torch.Generator().manual_seed(0), fill=-1.0)
+    assert moved.min() == -1.0
+
+
+def test_rotation_moves_a_point_by_the_angle_drawn() -> None:
+    x = torch.zeros(1, 1, 41, 41)
+    x[0, 0, 20, 36] = 1.0  # 16 pixels to the right of the centre
+    rng = torch.Generator().manual_seed(4)
+    angle = math.radians(30.0) * float((torch.rand((6, 1), generator=torch.Generator().manual_seed(4)) * 2 - 1)[0])
+    turned = random_affine(x, still(rotation=30.0), rng, fill=0.0)[0, 0]
+    row, column = divmod(int(turned.argmax()), 41)
+    assert abs(math.atan2(row - 20, column - 20)) == pytest.approx(abs(angle), abs=0.06)
+    assert math.hypot(row - 20, column - 20) == pytest.approx(16, abs=1)
+
+
+def test_weights_can_be_kept_and_loaded_without_pickle(tmp_path) -> None:
+    x, y = blobs(20, seed=0)
+    learner = make("small-cnn", "modern", classes=4, epochs=1)
+    learner.fit(x, y, seed=0)
+    learner.save(tmp_path / "0.pt")
+    state = torch.load(tmp_path / "0.pt", weights_only=True)
+    assert set(state) == {"net", "standardise"}
+
+
+def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
+    assert epochs_of("modern", None) == MODERN.epochs
+    assert epochs_of("modern", 3) == 3
+    with pytest.raises(PatebenchError, match="epochs = 0"):
+        make("mlp", "modern", classes=2, epochs=0)
+
+
+def test_recipes_are_those_registered() -> None:
+    assert {RECIPES.load(name) for name in RECIPES} == {PAPER, MODERN}
+    with pytest.raises(PatebenchError, match=r"unknown recipe 'modem' \(did you mean 'modern'\?\)"):
+        make("mlp", "modem", classes=2)

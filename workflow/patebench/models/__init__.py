@@ -1,0 +1,19 @@
+"""Learners: anything that fits labelled samples and predicts labels can be a teacher, a student or a baseline.
+
+PATE treats its models as black boxes, so a learner is any class with the methods of `learner.Learner`. Networks differ
+only in their architecture and share one training loop (`network.py`, `recipes.py`).
+"""
+
+from patebench.core.registry import Registry
+
+MODELS = Registry("model")
+MODELS.add("small-cnn", "patebench.models.small_cnn:learner")
+MODELS.add("paper-cnn", "patebench.models.paper_cnn:learner")
+MODELS.add("paper-cnn-deep", "patebench.models.paper_cnn_deep:learner")
+MODELS.add("mlp", "patebench.models.mlp:learner")
+MODELS.add("logistic", "patebench.models.logistic:learner")
+MODELS.add("random-forest", "patebench.models.random_forest:learner")
+
+RECIPES = Registry("recipe")
+RECIPES.add("paper", "patebench.models.recipes:PAPER")
+RECIPES.add("modern", "patebench.models.recipes:MODERN")

@@ -1,0 +1,45 @@
+"""Learners from scikit-learn: no torch, no epochs, and a recipe changes nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+from patebench.models.learner import Progress
+
+
+class Estimator:
+    """A learner made of a scikit-learn classifier on flattened samples, bytes scaled to [0, 1]."""
+
+    needs_every_class = False
+
+    def __init__(self, build: Callable[[int], Any]) -> None:
+        self.build = build
+
+    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
+        # A classifier of one class: scikit-learn's linear models refuse it, and a shard may well hold only one.
+        self.constant = int(y[0]) if (y == y[0]).all() else None
+        if self.constant is None:
+            self.model = self.build(seed % 2**32)
+            self.model.fit(_flatten(x), y)
+        if progress:
+            progress(1, 1)
+
+    def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        if self.constant is not None:
+            return np.full(len(x), self.constant, np.int64)
+        labels: NDArray[np.int64] = self.model.predict(_flatten(x)).astype(np.int64)
+        return labels
+
+    def save(self, path: Path) -> None:
+        raise PatebenchError(
+            "scikit-learn models could only be kept as pickles, which are refused; set keep_weights: false"
+        )
+
+
+def _flatten(x: NDArray[Any]) -> NDArray[np.float32]:
+    scale = 255.0 if x.dtype == np.uint8 else 1.0
+    return (x.reshape(len(x), -1) / scale).astype(np.float32)

@@ -1,0 +1,46 @@
+"""The interface of a learner, and the one way to make one by name."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+from patebench.models import MODELS, RECIPES
+from patebench.models.recipes import Recipe
+
+#: Called with (epochs done, epochs in all) while a learner trains.
+Progress = Callable[[int, int], None]
+
+
+class Learner(Protocol):
+    """A model that can be fitted once and then asked for labels."""
+
+    #: Whether fitting fails when the training labels lack a class.
+    needs_every_class: bool
+
+    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
+        """Fit samples `x` (samples, …), of bytes for images or floats for tables, to labels `y` (samples,)."""
+
+    def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """Labels (samples,) for samples `x`, each in 0 … classes − 1."""
+
+    def save(self, path: Path) -> None:
+        """Keep the fitted weights in one file."""
+
+
+def make(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
+    """The learner `model` trained by `recipe`, whose number of epochs `epochs` may replace."""
+    chosen: Recipe = RECIPES.load(recipe)
+    learner: Learner = MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)
+    return learner
+
+
+def epochs_of(recipe: str, epochs: int | None) -> int:
+    """How many passes over its data a learner makes: `epochs`, or what the recipe says."""
+    if epochs is not None and epochs < 1:
+        raise PatebenchError(f"epochs = {epochs}; at least one is needed")
+    return epochs or int(RECIPES.load(recipe).epochs)

@@ -1,0 +1,83 @@
+"""Train the teachers of one chunk and write down how they vote."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.formats import CHUNK, POOL
+from patebench.core.progress import progress
+from patebench.core.seeds import derive
+from patebench.data.stage import read_partition, read_samples
+from patebench.models.learner import epochs_of, make
+
+log = logging.getLogger("patebench")
+
+
+def teach(
+    *,
+    private: Path,
+    partition: Path,
+    pool: Path,
+    test: Path,
+    first: int,
+    last: int,
+    model: str,
+    recipe: str,
+    epochs: int | None,
+    seed: int,
+    stream: str,
+    out: Path,
+    weights: Path | None = None,
+) -> None:
+    """Train teachers `first` … `last` (inclusive) and write a CHUNK of their votes to `out`.
+
+    Each teacher's randomness is named by its own number, so the votes do not depend on the size of the chunks.
+    With `weights`, a folder, every teacher's weights are kept there.
+    """
+    samples, queries, held_out = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
+    shards = read_partition(partition, samples)
+    if not 0 <= first <= last < shards.meta["teachers"]:
+        raise PatebenchError(f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}")
+    numbers = np.arange(first, last + 1)
+    classes = samples.meta["classes"]
+    votes = np.empty((len(numbers), len(queries["x"])), _label_type(classes))
+    test_votes = np.empty((len(numbers), len(held_out["x"])), votes.dtype)
+    with progress(f"teachers {first} to {last}", len(numbers), "teachers") as done:
+        for position, number in enumerate(numbers):
+            x, y = shard(samples, shards, int(number))
+            teacher = make(model, recipe, classes=classes, epochs=epochs)
+            teacher.fit(x, y, seed=derive(seed, stream, "teacher", int(number)))
+            votes[position], test_votes[position] = teacher.predict(queries["x"]), teacher.predict(held_out["x"])
+            accuracy = float(np.mean(test_votes[position] == held_out["y"]))
+            log.info("teacher %d: %d samples, %.2f%% on the test set", number, len(y), 100 * accuracy)
+            if weights is not None:
+                teacher.save(weights / f"{number}.pt")
+            done(position + 1)
+    meta = {
+        "partition": shards.digest,
+        "pool": queries.digest,
+        "test": held_out.digest,
+        "classes": classes,
+        "model": model,
+        "recipe": recipe,
+        "epochs": epochs_of(recipe, epochs),
+        "seed": seed,
+    }
+    write_arrays(out, CHUNK, {"teachers": numbers, "votes": votes, "test_votes": test_votes}, meta)
+
+
+def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The private samples and labels that `teacher` owns."""
+    start, stop = partition["offsets"][teacher : teacher + 2]
+    rows = partition["indices"][start:stop]
+    return samples["x"][rows], samples["y"][rows]
+
+
+def _label_type(classes: int) -> np.dtype[Any]:
+    """The smallest integer type that holds every label."""
+    return np.min_scalar_type(classes - 1)
