@@ -1,0 +1,1 @@
+"""Baselines: what the private data give without a teacher ensemble."""
