@@ -1,0 +1,483 @@
+"""The configuration: what is accepted and what it means, and one clear line for everything that is not."""
+
+import copy
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from patebench.config import SCHEMA, load, validate
+from patebench.core.errors import PatebenchError
+from patebench.plan import Partition
+from patebench.schema import conform
+
+ROOT = Path(__file__).parents[1]
+GONE = object()
+
+GOOD: dict[str, Any] = {
+    "seeds": [0, 1],
+    "experiments": {
+        "demo": {
+            "dataset": "digits",
+            "pool": 400,
+            "ensembles": [{"teachers": [10, 50], "model": "small-cnn", "recipe": "modern"}],
+            "mechanisms": {"lnmax": {"gamma": [0.05, 0.1]}, "gnmax": {"sigma": 20}},
+            "accounting": {"delta": 1e-5, "queries": [100, 400]},
+            "students": [
+                {
+                    "method": "supervised",
+                    "teachers": 50,
+                    "releases": {"lnmax": {"gamma": 0.05}},
+                    "queries": 100,
+                    "model": "small-cnn",
+                }
+            ],
+            "baseline": {"model": "logistic"},
+        }
+    },
+}
+ENSEMBLE, STUDENT = "experiments/demo/ensembles/0", "experiments/demo/students/0"
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """GOOD with the value at `path` (steps joined by "/") replaced, added, or taken away."""
+    settings = copy.deepcopy(GOOD)
+    *parents, last = [int(step) if step.isdigit() else step for step in path.split("/")]
+    place: Any = settings
+    for step in parents:
+        place = place[step]
+    if value is GONE:
+        del place[last]
+    else:
+        place[last] = value
+    return settings
+
+
+def twin(**changes: Any) -> dict[str, Any]:
+    """A second experiment like the first but for `changes`, with neither students nor baseline."""
+    demo = copy.deepcopy(GOOD["experiments"]["demo"])
+    return {key: value for key, value in demo.items() if key not in ("students", "baseline")} | changes
+
+
+# Where the mistake is, the mistake, and what the line must say besides the path of the key.
+WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
+    "misspelt top key": ("experimants", {}, "experimants", ["did you mean 'experiments'", "seeds"]),
+    "misspelt key": (f"{ENSEMBLE}/recipy", "x", "experiments.demo.ensembles[0].recipy", ["'recipe'", "chunk"]),
+    "missing key": ("experiments/demo/pool", GONE, "experiments.demo.pool", ["missing", "queries"]),
+    "no experiments": ("experiments", {}, "experiments", ["empty"]),
+    "no seeds": ("seeds", GONE, "seeds", ["missing"]),
+    "empty seeds": ("seeds", [], "seeds", ["empty", "at least one"]),
+    "seed twice": ("seeds", [1, 1], "seeds", ["[1, 1]", "twice"]),
+    "negative seed": ("seeds", [0, -1], "seeds[1]", ["-1", "at least 0"]),
+    "truth value as seed": ("seeds", [True], "seeds[0]", ["true", "a whole number is needed"]),
+    "broken seed": ("seeds", [0.5], "seeds[0]", ["0.5", "a whole number is needed"]),
+    "word as seed": ("seeds", "many", "seeds", ["'many'", "a whole number or a list"]),
+    "name with a slash": ("name", "a/b", "name", ["'a/b'", "only letters, digits"]),
+    "name that climbs": ("name", "..", "name", ["'..'", "only letters"]),
+    "name of a data set": ("name", "mnist", "name", ["'mnist'", "data sets", "none of", "digits"]),
+    "name of a pages folder": ("name", "figures", "name", ["'figures'"]),
+    "truth value as results": ("results", True, "results", ["true", "text is needed"]),
+    "download in words": ("download", "perhaps", "download", ["'perhaps'", "true or false"]),
+    "unknown in only": ("only", ["demos"], "only[0]", ["'demos'", "did you mean 'demo'", "allowed: demo"]),
+    "unknown in only, alone": ("only", "svhn", "only", ["'svhn'", "allowed: demo"]),
+    "experiment's name": ("experiments/a b", {}, "experiments", ["'a b'", "no plain name"]),
+    "key that is no text": ("experiments/demo/mechanisms/7", {}, "experiments.demo.mechanisms.7", ["quotes"]),
+    "data set": ("experiments/demo/dataset", "digit", "experiments.demo.dataset", ["did you mean 'digits'", "svhn"]),
+    "loader as data set": ("experiments/demo/dataset", "npz", "experiments.demo.dataset", ["'npz'", "digits"]),
+    "no pool": ("experiments/demo/pool", 0, "experiments.demo.pool", ["is 0", "at least 1"]),
+    "empty pool": ("experiments/demo/pool", None, "experiments.demo.pool", ["empty", "a whole number"]),
+    "negative test": ("experiments/demo/test", -5, "experiments.demo.test", ["-5", "at least 1"]),
+    "no ensembles": ("experiments/demo/ensembles", [], "experiments.demo.ensembles", ["empty"]),
+    "ensembles no list": (
+        "experiments/demo/ensembles",
+        {"teachers": 5},
+        "experiments.demo.ensembles",
+        ["{'teachers': 5}", "a list is needed"],
+    ),
+    "no teachers": (f"{ENSEMBLE}/teachers", [10, 0], "experiments.demo.ensembles[0].teachers[1]", ["at least 1"]),
+    "model": (
+        f"{ENSEMBLE}/model",
+        "smal-cnn",
+        "experiments.demo.ensembles[0].model",
+        ["'small-cnn'", "paper-cnn-deep"],
+    ),
+    "recipe": (f"{ENSEMBLE}/recipe", "moderm", "experiments.demo.ensembles[0].recipe", ["'modern'", "paper"]),
+    "no epochs": (f"{ENSEMBLE}/epochs", 0, "experiments.demo.ensembles[0].epochs", ["is 0", "at least 1"]),
+    "no chunk": (f"{ENSEMBLE}/chunk", 0, "experiments.demo.ensembles[0].chunk", ["is 0", "at least 1"]),
+    "keep_weights as number": (
+        f"{ENSEMBLE}/keep_weights",
+        1,
+        "experiments.demo.ensembles[0].keep_weights",
+        ["is 1", "true or false"],
+    ),
+    "strategy": (f"{ENSEMBLE}/partition", "idd", "experiments.demo.ensembles[0].partition", ["'iid'", "skew"]),
+    "strategy in a mapping": (
+        f"{ENSEMBLE}/partition",
+        {"strategy": "skewed", "share": 0.5},
+        "experiments.demo.ensembles[0].partition.strategy",
+        ["did you mean 'skew'"],
+    ),
+    "skew without share": (
+        f"{ENSEMBLE}/partition",
+        "skew",
+        "experiments.demo.ensembles[0].partition.share",
+        ["missing"],
+    ),
+    "share above 1": (
+        f"{ENSEMBLE}/partition",
+        {"strategy": "skew", "share": 1.2},
+        "experiments.demo.ensembles[0].partition.share",
+        ["1.2", "at most 1"],
+    ),
+    "share for iid": (
+        f"{ENSEMBLE}/partition",
+        {"strategy": "iid", "share": 0.5},
+        "experiments.demo.ensembles[0].partition.share",
+        ["0.5", "'skew'", "'iid'"],
+    ),
+    "column that is not there": (
+        f"{ENSEMBLE}/partition",
+        {"strategy": "owners", "column": "none.npy"},
+        "experiments.demo.ensembles[0].partition.column",
+        ["no none.npy"],
+    ),
+    "mechanism": (
+        "experiments/demo/mechanisms/lnmaxx",
+        {"gamma": 1},
+        "experiments.demo.mechanisms.lnmaxx",
+        ["'lnmax'", "gnmax"],
+    ),
+    "mechanism without parameters": (
+        "experiments/demo/mechanisms/lnmax",
+        None,
+        "experiments.demo.mechanisms.lnmax",
+        ["empty", "a mapping is needed"],
+    ),
+    "parameter's name": (
+        "experiments/demo/mechanisms/lnmax",
+        {"gama": 1},
+        "experiments.demo.mechanisms.lnmax.gama",
+        ["did you mean 'gamma'"],
+    ),
+    "missing parameter": (
+        "experiments/demo/mechanisms/lnmax",
+        {},
+        "experiments.demo.mechanisms.lnmax",
+        ["lacks", "'gamma'"],
+    ),
+    "γ of 0": (
+        "experiments/demo/mechanisms/lnmax/gamma",
+        [0.1, 0],
+        "experiments.demo.mechanisms.lnmax.gamma[1]",
+        ["gamma = 0", "above 0"],
+    ),
+    "negative σ": (
+        "experiments/demo/mechanisms/gnmax/sigma",
+        -40,
+        "experiments.demo.mechanisms.gnmax.sigma",
+        ["sigma = -40"],
+    ),
+    "γ that is no number": (
+        "experiments/demo/mechanisms/lnmax/gamma",
+        float("nan"),
+        "experiments.demo.mechanisms.lnmax.gamma",
+        ["nan", "finite"],
+    ),
+    "infinite σ in words": (
+        "experiments/demo/mechanisms/gnmax/sigma",
+        ["inf"],
+        "experiments.demo.mechanisms.gnmax.sigma[0]",
+        ["inf", "finite"],
+    ),
+    "truth value as γ": (
+        "experiments/demo/mechanisms/lnmax/gamma",
+        True,
+        "experiments.demo.mechanisms.lnmax.gamma",
+        ["true", "a number or a list"],
+    ),
+    "no γ": ("experiments/demo/mechanisms/lnmax/gamma", [], "experiments.demo.mechanisms.lnmax.gamma", ["empty"]),
+    "δ of 0": ("experiments/demo/accounting/delta", 0, "experiments.demo.accounting.delta", ["is 0", "above 0"]),
+    "δ of 1": ("experiments/demo/accounting/delta", "1.0", "experiments.demo.accounting.delta", ["1.0", "below 1"]),
+    "too many queries": (
+        "experiments/demo/accounting/queries",
+        [100, 500],
+        "experiments.demo.accounting.queries[1]",
+        ["is 500", "at most 400"],
+    ),
+    "method": (f"{STUDENT}/method", "supervized", "experiments.demo.students[0].method", ["'supervised'"]),
+    "student's model": (f"{STUDENT}/model", "mpl", "experiments.demo.students[0].model", ["did you mean 'mlp'"]),
+    "student's teachers": (
+        f"{STUDENT}/teachers",
+        [10, 51],
+        "experiments.demo.students[0].teachers[1]",
+        ["51", "10, 50"],
+    ),
+    "student's queries": (f"{STUDENT}/queries", 101, "experiments.demo.students[0].queries", ["101", "100, 400"]),
+    "student's γ": (
+        f"{STUDENT}/releases/lnmax/gamma",
+        0.06,
+        "experiments.demo.students[0].releases.lnmax",
+        ["lnmax/gamma-0.06", "did you mean 'lnmax/gamma-0.0", "lnmax/gamma-0.1", "gnmax/sigma-20"],
+    ),
+    "student's mechanism": (
+        f"{STUDENT}/releases",
+        {"gnmx": {"sigma": 20}},
+        "experiments.demo.students[0].releases.gnmx",
+        ["did you mean 'gnmax'"],
+    ),
+    "baseline's model": (
+        "experiments/demo/baseline/model",
+        "random forest",
+        "experiments.demo.baseline.model",
+        ["did you mean 'random-forest'"],
+    ),
+    "baseline without model": ("experiments/demo/baseline", {}, "experiments.demo.baseline.model", ["missing"]),
+    "own data set's loader": (
+        "datasets",
+        {"mine": {"loader": "npx", "private": "a", "public": "b"}},
+        "datasets.mine.loader",
+        ["did you mean 'npz'", "folder"],
+    ),
+    "own data set's files": (
+        "datasets",
+        {"mine": {"loader": "npz", "private": "a.npz", "public": "b.npz"}},
+        "datasets.mine.private",
+        ["no a.npz"],
+    ),
+    "own data set's name": (
+        "datasets",
+        {"mnist": {"loader": "npz", "private": "a", "public": "b"}},
+        "datasets.mnist",
+        ["taken"],
+    ),
+    "two sizes of chunk": (
+        "experiments/more",
+        twin(ensembles=[{"teachers": 50, "model": "small-cnn", "chunk": 5}]),
+        "experiments.more.ensembles[0].chunk",
+        ["is 5", "experiments.demo.ensembles[0].chunk is 25", "teachers-50_iid_small-cnn_modern"],
+    ),
+    "two δ": (
+        "experiments/more",
+        twin(accounting={"delta": 1e-6, "queries": 100}),
+        "experiments.more.accounting.delta",
+        ["1e-06", "experiments.demo.accounting.delta is 1e-05"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_one_line(name: str) -> None:
+    path, value, where, fragments = WRONG[name]
+    settings = changed(path, value)
+    if name == "key that is no text":
+        settings["experiments"]["demo"]["mechanisms"] = {7: {}}
+    with pytest.raises(PatebenchError) as fault:
+        validate(settings)
+    line = str(fault.value)
+    assert line.startswith(f"{where}: ")
+    assert "\n" not in line
+    for fragment in fragments:
+        assert fragment in line
+
+
+def test_the_good_one_is_good() -> None:
+    (experiment,) = validate(GOOD).experiments
+    assert len(experiment.accounts) == 2 * 2 * 3
+    assert len(experiment.students) == 2
+    assert len(experiment.baselines) == 2
+
+
+def test_settings_are_left_as_they_were() -> None:
+    settings = copy.deepcopy(GOOD)
+    validate(settings)
+    assert settings == GOOD
+
+
+@pytest.mark.parametrize("settings", [[], None, "text", 7])
+def test_settings_that_are_no_mapping(settings: Any) -> None:
+    with pytest.raises(PatebenchError, match=r"^the configuration: is .*; a mapping is needed$"):
+        validate(settings)
+
+
+def test_what_the_command_line_gives() -> None:
+    """Snakemake reads --config values as text, lists of text, numbers or nothing."""
+    settings = OrderedDict(
+        GOOD,
+        seeds=["0", "1"],
+        only="demo",
+        download="False",
+        name=None,
+        results="out/",
+        experiments=GOOD["experiments"],
+    )
+    config = validate(settings)
+    assert not config.download
+    assert config.results == config.pages == "out"
+    assert config.experiments == validate(GOOD).experiments
+    assert validate(settings | {"name": 2017}).pages == "out/2017"
+    assert len(validate(settings | {"seeds": 3}).experiments[0].baselines) == 1
+
+
+def test_yaml_reads_some_numbers_as_text() -> None:
+    assert yaml.safe_load("1e-5") == "1e-5"
+    assert validate(changed("experiments/demo/accounting/delta", "1e-5")) == validate(GOOD)
+    assert validate(changed("experiments/demo/mechanisms/lnmax/gamma", ["5e-2", "0.1"])) == validate(GOOD)
+    assert validate(changed("experiments/demo/pool", "4e2")) == validate(GOOD)
+
+
+def test_defaults() -> None:
+    config = validate(changed("experiments/demo/students", GONE))
+    ensemble = config.experiments[0].accounts[0].release.ensemble
+    assert (config.name, config.results, config.download) == ("", "results", True)
+    assert ensemble.partition == Partition("iid")
+    assert (ensemble.chunk, ensemble.keep_weights, ensemble.learner.epochs) == (25, False, None)
+    assert config.experiments[0].students == ()
+
+
+def test_the_environment_says_where_data_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PATEBENCH_DATA", raising=False)
+    assert validate(GOOD).access_options() == {"root": "data", "download": True}
+    monkeypatch.setenv("PATEBENCH_DATA", "/elsewhere")
+    assert validate(GOOD).access_options()["root"] == "/elsewhere"
+
+
+def test_only_selects() -> None:
+    settings = changed("experiments/more", twin(pool=500))
+    assert [each.name for each in validate(settings).experiments] == ["demo", "more"]
+    assert [each.name for each in validate(settings | {"only": "more"}).experiments] == ["more"]
+
+
+def test_a_mistake_in_an_experiment_left_out_is_told() -> None:
+    settings = changed("experiments/more", twin(pool=0)) | {"only": "demo"}
+    with pytest.raises(PatebenchError, match=r"^experiments\.more\.pool"):
+        validate(settings)
+
+
+def test_values_multiply_in_the_order_of_the_mechanism() -> None:
+    accounts = validate(GOOD).experiments[0].accounts
+    ensemble = accounts[0].release.ensemble
+    releases = [each.release for each in accounts if each.release.ensemble == ensemble]
+    assert [(each.mechanism, each.parameters) for each in releases] == [
+        ("lnmax", (("gamma", 0.05),)),
+        ("lnmax", (("gamma", 0.1),)),
+        ("gnmax", (("sigma", 20.0),)),
+    ]
+
+
+def test_no_path_stands_for_two_values() -> None:
+    settings = changed("experiments/demo/mechanisms/lnmax/gamma", [0.05 + 1e-16, 0.1])
+    assert 0.05 + 1e-16 != 0.05
+    assert validate(settings) == validate(GOOD)
+
+
+def test_a_misspelt_key_is_named_before_the_missing_one() -> None:
+    schema = {"required": ["pool"], "properties": {"pool": {"type": "integer"}}, "additionalProperties": False}
+    with pytest.raises(PatebenchError, match=r"^pol: unknown key \(did you mean 'pool'"):
+        conform({"pol": 400}, schema)
+
+
+def test_own_data_and_owners(tmp_path: Path) -> None:
+    private, public, column = (str(tmp_path / name) for name in ("a.npz", "b.npz", "owners.npy"))
+    for path in (private, public, column):
+        Path(path).touch()
+    settings = changed(f"{ENSEMBLE}/partition", {"strategy": "owners", "column": column})
+    settings["experiments"]["demo"]["dataset"] = "mine"
+    settings["datasets"] = {"mine": {"loader": "npz", "private": private, "public": public}}
+    plan = validate(settings).plan()
+    (data,) = plan.datasets.values()
+    assert data.options() == {"option": {"loader": "npz", "private": private, "public": public}}
+    assert data.inputs == [private, public]
+    assert {tuple(each.partition.inputs) for each in plan.ensembles.values()} == {(column,)}
+    with pytest.raises(PatebenchError, match=r"^name: 'mine'"):
+        validate(settings | {"name": "mine"})
+
+
+def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
+    for name in ("one.npy", "two.npy"):
+        (tmp_path / name).touch()
+    owners = [{"strategy": "owners", "column": str(tmp_path / name)} for name in ("one.npy", "two.npy")]
+    ensembles = [{"teachers": 5, "model": "mlp", "partition": each} for each in owners]
+    settings = {**GOOD, "experiments": {"demo": twin(ensembles=ensembles)}}
+    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.ensembles\[1\]\.partition\.column: "):
+        validate(settings)
+
+
+@pytest.mark.parametrize(
+    "file", ["config.yaml", *(f"papers/{path.name}" for path in ROOT.glob("config/papers/*.yaml"))]
+)
+def test_shipped_configurations_are_good(file: str) -> None:
+    config = validate(load(ROOT / "config" / file))
+    assert config.experiments
+    assert all(config.plan().artefacts().values())
+
+
+def test_the_paper_can_be_run_in_parts() -> None:
+    settings = load(ROOT / "config/papers/pate-2017.yaml")
+    assert [each.name for each in validate(settings).experiments] == ["mnist", "mnist-paper"]
+    (svhn,) = validate(settings | {"only": "svhn"}).experiments
+    assert {each.release.ensemble.teachers for each in svhn.accounts} == {10, 100, 250}
+    assert {each.delta for each in svhn.accounts} == {1e-6}
+
+
+def test_the_default_run_needs_no_network() -> None:
+    assert set(validate(load(ROOT / "config/config.yaml")).plan().datasets) == {"digits"}
+
+
+BROKEN = {
+    "key twice": ("seeds: [0]\nname: x\nseeds: [1]\n", "line 3", "'seeds' is given twice"),
+    "key twice, deeper": ("experiments:\n  a: {pool: 1, pool: 2}\n", "line 2", "'pool' is given twice"),
+    "tab": ("name: x\nexperiments:\n\ta: 1\n", "line 3", "'\\t'"),
+    "open bracket": ("seeds: [0, 1\nname: x\n", "line 2", "mend the YAML"),
+    "object": ("seeds: !!python/object:os.system {}\n", "line 1", "could not determine a constructor"),
+    "list": ("- a\n- b\n", "", "instead of a mapping"),
+    "nothing": ("# only a comment\n", "", "empty instead of a mapping"),
+    "two documents": ("a: 1\n---\nb: 2\n", "line 2", "another document"),
+    "control character": ("a: \x01\n", "", "special characters are not allowed"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_yaml_is_one_line(name: str, tmp_path: Path) -> None:
+    text, line, fragment = BROKEN[name]
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(PatebenchError) as fault:
+        load(path)
+    assert str(fault.value).startswith(str(path))
+    assert line in str(fault.value)
+    assert fragment in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+def test_files_that_can_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
+    for path, fragment in (
+        (tmp_path / "none.yaml", "No such file"),
+        (tmp_path, "directory"),
+        (tmp_path / "latin.yaml", "UTF-8"),
+    ):
+        with pytest.raises(PatebenchError, match=fragment):
+            load(path)
+
+
+def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every part of the schema that lists properties."""
+    if isinstance(schema, dict):
+        if "properties" in schema:
+            yield path, schema
+        for name, each in schema.items():
+            yield from objects(each, f"{path}/{name}")
+
+
+def test_every_key_is_described_and_no_other_allowed() -> None:
+    schema = yaml.safe_load(SCHEMA.read_text())
+    found = dict(objects(schema))
+    assert len(found) >= 6
+    for path, each in found.items():
+        assert each["additionalProperties"] is False, path
+        for key, value in each["properties"].items():
+            target = schema["$defs"][value["$ref"].split("/")[-1]] if "$ref" in value else {}
+            assert "description" in {**target, **value}, f"{path}/{key}"

@@ -1,0 +1,311 @@
+"""The plan: paths as documented, each artefact once, lookups that invert the paths, and options that a shell keeps."""
+
+import copy
+import re
+import shlex
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patebench.config import validate
+from patebench.core.errors import PatebenchError
+from patebench.plan import (
+    Account,
+    Chunk,
+    Data,
+    Ensemble,
+    Learner,
+    Partition,
+    Plan,
+    Release,
+    Split,
+    StudentRun,
+    number,
+    shell,
+)
+
+SPLIT = Split(Data("digits"), seed=0, pool=400)
+ENSEMBLE = Ensemble(SPLIT, 250, Partition(), Learner("small-cnn", "modern"))
+RELEASE = Release(ENSEMBLE, "lnmax", (("gamma", 0.05),))
+
+DEMO: dict[str, Any] = {
+    "dataset": "digits",
+    "pool": 400,
+    "test": 200,
+    "ensembles": [
+        {"teachers": [10, 60], "model": "small-cnn", "epochs": 5},
+        {
+            "teachers": 10,
+            "model": "mlp",
+            "recipe": "paper",
+            "partition": {"strategy": "skew", "share": 0.8},
+            "chunk": 4,
+        },
+    ],
+    "mechanisms": {"lnmax": {"gamma": [0.05, 1]}, "gnmax": {"sigma": 20}},
+    "accounting": {"delta": "1e-5", "queries": [400, 100]},
+    "students": [
+        {"method": "supervised", "releases": {"lnmax": {"gamma": 0.05}}, "queries": [100, 400], "model": "logistic"}
+    ],
+    "baseline": {"model": "mlp", "epochs": 3},
+}
+NOISES = ("lnmax/gamma-0.05", "lnmax/gamma-1", "gnmax/sigma-20")
+PATTERNS = {
+    "data": ["{dataset}/private.npz", "{dataset}/public.npz"],
+    "split": ["{dataset}/{split}/pool.npz", "{dataset}/{split}/truth.npz", "{dataset}/{split}/test.npz"],
+    "partition": ["{dataset}/{split}/{ensemble}/partition.npz"],
+    "teach": ["{dataset}/{split}/{ensemble}/chunks/{first}-{last}.npz"],
+    "votes": ["{dataset}/{split}/{ensemble}/votes.npz", "{dataset}/{split}/{ensemble}/ensemble.json"],
+    "aggregate": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/labels.npz"],
+    "account": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/bounds.json"],
+    "student": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/student.json"],
+    "baseline": ["{dataset}/{split}/baseline/{learner}/baseline.json"],
+    "collect": ["{dataset}/{split}/{ensemble}/collected.json"],
+}
+LOOKUPS = {
+    "data": Plan.data,
+    "split": Plan.split,
+    "partition": Plan.ensemble,
+    "teach": Plan.chunk,
+    "votes": Plan.ensemble,
+    "aggregate": Plan.release,
+    "account": Plan.account,
+    "student": Plan.student,
+    "baseline": Plan.baseline,
+    "collect": Plan.ensemble,
+}
+
+
+def plan(*experiments: dict[str, Any], **settings: Any) -> Plan:
+    named = {f"e{i}": experiment for i, experiment in enumerate(experiments)}
+    return validate({"seeds": [0, 7], "experiments": named, **settings}).plan()
+
+
+def demo(**changes: Any) -> dict[str, Any]:
+    return copy.deepcopy(DEMO) | changes
+
+
+def test_slugs_and_folders() -> None:
+    """As the documentation spells them."""
+    learner = Learner("small-cnn", "modern", epochs=5)
+    assert SPLIT.folder == "digits/seed-0_pool-400"
+    assert Split(Data("mnist"), 3, 9000, 1000).folder == "mnist/seed-3_pool-9000_test-1000"
+    assert ENSEMBLE.slug == "teachers-250_iid_small-cnn_modern"
+    assert Ensemble(SPLIT, 10, Partition("skew", 0.8), learner).slug == "teachers-10_skew-0.8_small-cnn_modern_epochs-5"
+    assert Ensemble(SPLIT, 10, Partition("owners", column="o.npy"), learner).slug.startswith("teachers-10_owners_small")
+    assert RELEASE.folder == "digits/seed-0_pool-400/teachers-250_iid_small-cnn_modern/lnmax/gamma-0.05"
+    assert Release(ENSEMBLE, "m", (("threshold", 200.0), ("sigma", 0.5))).noise == "threshold-200_sigma-0.5"
+    student = StudentRun(RELEASE, "supervised", 100, Learner("small-cnn", "modern"))
+    assert student.folder == f"{RELEASE.folder}/supervised_queries-100_small-cnn_modern"
+
+
+def test_artefacts_of_one_experiment() -> None:
+    found = plan(demo(), seeds=7).artefacts()
+    split = "results/digits/seed-7_pool-400_test-200"
+    small, skewed = f"{split}/teachers-10_iid_small-cnn_modern_epochs-5", f"{split}/teachers-10_skew-0.8_mlp_paper"
+    large = f"{split}/teachers-60_iid_small-cnn_modern_epochs-5"
+    assert found["data"] == ["results/digits/private.npz", "results/digits/public.npz"]
+    assert found["split"] == [f"{split}/pool.npz", f"{split}/truth.npz", f"{split}/test.npz"]
+    assert found["partition"] == [f"{each}/partition.npz" for each in (small, large, skewed)]
+    assert found["teach"] == [
+        f"{small}/chunks/0-9.npz",
+        *(f"{large}/chunks/{chunk}.npz" for chunk in ("0-24", "25-49", "50-59")),
+        *(f"{skewed}/chunks/{chunk}.npz" for chunk in ("0-3", "4-7", "8-9")),
+    ]
+    assert found["aggregate"][:3] == [f"{small}/{noise}/labels.npz" for noise in NOISES]
+    assert len(found["account"]) == 9
+    assert found["student"][:2] == [
+        f"{small}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic_modern/student.json" for queries in (100, 400)
+    ]
+    assert found["baseline"] == [f"{split}/baseline/mlp_modern_epochs-3/baseline.json"]
+    assert found["collect"] == [f"{each}/collected.json" for each in (small, large, skewed)]
+
+
+def test_what_collecting_needs() -> None:
+    made = plan(demo())
+    small = made.ensembles["digits/seed-0_pool-400_test-200/teachers-10_iid_small-cnn_modern_epochs-5"]
+    found = made.collect_inputs(SimpleNamespace(dataset="digits", split=small.split.slug, ensemble=small.slug))
+    below = f"results/{small.folder}"
+    assert found["labels"] == [f"{below}/{noise}/labels.npz" for noise in NOISES]
+    assert found["bounds"] == [f"{below}/{noise}/bounds.json" for noise in NOISES]
+    assert found["students"] == [
+        f"{below}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic_modern/student.json" for queries in (100, 400)
+    ]
+
+
+def test_collecting_reaches_every_release_and_student_once() -> None:
+    made = plan(demo(), demo(pool=500))
+    inputs = [made.collect_inputs(wildcards) for wildcards in parsed(made, "collect")]
+    for stage, name in (("aggregate", "labels"), ("account", "bounds"), ("student", "students")):
+        assert Counter(path for each in inputs for path in each[name]) == Counter(made.artefacts()[stage])
+
+
+def parsed(made: Plan, stage: str) -> list[SimpleNamespace]:
+    """The wildcards of every artefact of a stage, found by its documented pattern as Snakemake finds them."""
+    constraints = made.wildcard_constraints()
+    found = []
+    for path in made.artefacts()[stage]:
+        regexes = [re.escape(f"{made.results}/{pattern}") for pattern in PATTERNS[stage]]
+        for name, constraint in constraints.items():
+            regexes = [regex.replace(rf"\{{{name}\}}", f"(?P<{name}>{constraint})") for regex in regexes]
+        (match,) = filter(None, (re.fullmatch(regex, path) for regex in regexes))
+        found.append(SimpleNamespace(**match.groupdict()))
+    return found
+
+
+@pytest.mark.parametrize("stage", PATTERNS)
+def test_lookups_invert_the_paths(stage: str) -> None:
+    made = plan(demo(), demo(dataset="breast_cancer", test=None))
+    wildcards = parsed(made, stage)
+    assert wildcards
+    for path, each in zip(made.artefacts()[stage], wildcards, strict=True):
+        spec: Any = LOOKUPS[stage](made, each)
+        if isinstance(spec, Chunk):
+            assert path == f"results/{spec.file}"
+        else:
+            assert path.rsplit("/", 1)[0] == f"results/{spec.folder}"
+
+
+def test_patterns_match_nothing_else() -> None:
+    constraints = plan(demo(students=[])).wildcard_constraints()
+    assert set(constraints) == {match for each in PATTERNS.values() for match in re.findall(r"{(\w+)}", each[0])}
+    for name, value in (
+        ("dataset", "mnist"),
+        ("split", "seed-1_pool-400_test-200"),
+        ("ensemble", "teachers-10_skew-0x8_mlp_paper"),
+        ("ensemble", "baseline"),
+        ("first", "a"),
+        ("noise", "gamma-0.050"),
+        ("student", ""),
+        ("student", "anything"),
+    ):
+        assert not re.fullmatch(constraints[name], value), (name, value)
+
+
+def test_what_no_experiment_asks_for() -> None:
+    made = plan(demo())
+    wildcards = SimpleNamespace(dataset="digits", split="seed-0_pool-400_test-20", ensemble="x")
+    with pytest.raises(PatebenchError, match=r"split digits/seed-0_pool-400_test-20 \(did you mean '.*test-200'"):
+        made.split(wildcards)
+    with pytest.raises(PatebenchError, match="ensemble digits/seed-0_pool-400_test-20/x"):
+        made.ensemble(wildcards)
+
+
+def test_chunks_that_the_ensemble_is_not_cut_into() -> None:
+    made = plan(demo())
+    (wildcards, *_) = parsed(made, "teach")
+    with pytest.raises(PatebenchError, match="chunks/0-3"):
+        made.chunk(SimpleNamespace(**{**vars(wildcards), "last": "3"}))
+
+
+def test_weights_lie_in_the_ensemble_and_only_on_request() -> None:
+    keeping = [{"teachers": 10, "model": "mlp", "keep_weights": keep, "epochs": 1 + keep} for keep in (False, True)]
+    made = plan(demo(ensembles=keeping), seeds=0)
+    folder = "results/digits/seed-0_pool-400_test-200/teachers-10_iid_mlp_modern_epochs-2/weights"
+    assert [made.weights_options(each)["weights"] for each in parsed(made, "teach")] == [None, folder]
+
+
+def test_experiments_share_what_they_have_in_common() -> None:
+    """The second adds one γ, one number of queries and one student to the first's ensembles."""
+    more = demo(
+        mechanisms={"lnmax": {"gamma": [0.05, 0.3]}},
+        accounting={"delta": 1e-5, "queries": [100, 200]},
+        students=[{**DEMO["students"][0], "queries": [100, 200]}],
+    )
+    alone, both = plan(demo()), plan(demo(), more)
+    assert both.ensembles == alone.ensembles
+    assert both.splits == alone.splits
+    assert len(both.releases) == len(alone.releases) + len(both.ensembles)
+    assert len(both.students) == len(alone.students) + len(both.ensembles)
+    queries = {(each.release.mechanism, each.release.noise): each.queries for each in both.accounts.values()}
+    assert queries == {
+        ("lnmax", "gamma-0.05"): (100, 200, 400),
+        ("lnmax", "gamma-1"): (100, 400),
+        ("lnmax", "gamma-0.3"): (100, 200),
+        ("gnmax", "sigma-20"): (100, 400),
+    }
+
+
+def test_artefacts_come_once() -> None:
+    made = plan(demo(), demo(), demo(pool=500))
+    paths = [path for each in made.artefacts().values() for path in each]
+    assert len(paths) == len(set(paths))
+    assert set(paths) == {path for each in plan(demo(), demo(pool=500)).artefacts().values() for path in each}
+
+
+def test_another_noise_setting_changes_only_what_lies_below_it() -> None:
+    before, after = (
+        {
+            path
+            for stage in plan(demo(mechanisms=DEMO["mechanisms"] | {"lnmax": {"gamma": gammas}})).artefacts().values()
+            for path in stage
+        }
+        for gammas in ([0.05, 1], [0.05, 2])
+    )
+    assert before != after
+    assert all("/lnmax/gamma-1/" in path for path in before - after)
+    assert all("/lnmax/gamma-2/" in path for path in after - before)
+
+
+@given(teachers=st.integers(1, 600), chunk=st.integers(1, 700))
+def test_chunks_train_every_teacher_once(teachers: int, chunk: int) -> None:
+    chunks = Ensemble(SPLIT, teachers, Partition(), Learner("mlp", "paper"), chunk).chunks()
+    assert [n for each in chunks for n in range(each.first, each.last + 1)] == list(range(teachers))
+    assert all(each.last - each.first + 1 == chunk for each in chunks[:-1])
+
+
+def test_options_of_each_stage() -> None:
+    randomness = ["--seed", "0", "--stream"]
+    learner = ["--model", "small-cnn", "--recipe", "modern"]
+    chunk = ENSEMBLE.chunks()[1]
+    skewed = Ensemble(SPLIT, 10, Partition("skew", 0.8), Learner("mlp", "paper", 3))
+    student = StudentRun(RELEASE, "supervised", 100, Learner("small-cnn", "modern"))
+    account = Account(Release(ENSEMBLE, "gnmax", (("sigma", 20.0),)), (100, 400), 1e-5)
+    own = Data("mine", "folder", (("private", "my files/a"), ("public", "b")))
+    for options, words in (
+        (Data("digits").options(), []),
+        (own.options(), ["--option", "loader=folder", "--option", "private=my files/a", "--option", "public=b"]),
+        (SPLIT.options(), ["--pool", "400", *randomness, SPLIT.folder]),
+        (
+            skewed.partition_options(),
+            ["--teachers", "10", "--strategy", "skew", "--share", "0.8", *randomness, skewed.folder],
+        ),
+        (chunk.options(), ["--teachers", "25-49", *learner, *randomness, ENSEMBLE.folder]),
+        (RELEASE.options(), ["--mechanism", "lnmax", "--parameter", "gamma=0.05", *randomness, RELEASE.folder]),
+        (
+            account.options(),
+            [
+                "--mechanism",
+                "gnmax",
+                "--parameter",
+                "sigma=20",
+                "--queries",
+                "100",
+                "--queries",
+                "400",
+                "--delta",
+                "1e-05",
+            ],
+        ),
+        (student.options(), ["--method", "supervised", "--queries", "100", *learner, *randomness, student.folder]),
+    ):
+        assert shlex.split(shell(options)) == words
+
+
+def test_access_options() -> None:
+    assert shell({"root": "my data", "download": False}) == "--root 'my data' --no-download"
+    assert shell({"download": True, "epochs": None}) == "--download"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+def test_a_shell_keeps_every_value(text: str) -> None:
+    assert shlex.split(shell({"root": text, "option": {"a": text}})) == ["--root", text, "--option", f"a={text}"]
+
+
+@given(st.floats(1e-12, 1e12).map(lambda value: float(f"{value:.11e}")))
+def test_numbers_are_spelt_without_loss(value: float) -> None:
+    assert float(number(value)) == value

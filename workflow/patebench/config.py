@@ -1,0 +1,326 @@
+"""The configuration: read, checked, and turned into the experiments of a `Plan` before any job starts.
+
+The schema (workflow/schemas/config.schema.yaml) says what may be written; this module says what it means, and compares
+it with the registries, with the mechanisms' own rules and with itself. Every mistake is one PatebenchError that starts
+with the path of its key.
+"""
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+from patebench.data import DATASETS, OWN
+from patebench.data.partitions import PARTITIONS
+from patebench.mechanisms import MECHANISMS
+from patebench.models import MODELS, RECIPES
+from patebench.plan import (
+    Account,
+    Baseline,
+    Data,
+    Ensemble,
+    Experiment,
+    Learner,
+    Options,
+    Partition,
+    Plan,
+    Release,
+    Split,
+    StudentRun,
+    noise_slug,
+    number,
+)
+from patebench.schema import conform, key_path, show
+from patebench.students import STUDENTS
+
+SCHEMA = Path(__file__).parent.parent / "schemas" / "config.schema.yaml"
+
+#: What lies directly below the results folder beside the data sets.
+RESERVED = ("benchmarks", "figures", "logs", "reference", "tables")
+
+#: A mechanism and its parameters, in the mechanism's order.
+Setting = tuple[str, tuple[tuple[str, float], ...]]
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration; `experiments` are the selected ones."""
+
+    name: str
+    results: str
+    data_root: str
+    download: bool
+    experiments: tuple[Experiment, ...]
+
+    @property
+    def pages(self) -> str:
+        """The folder of the report, its figures and tables."""
+        return f"{self.results}/{self.name}".rstrip("/")
+
+    def plan(self) -> Plan:
+        """Everything that the selected experiments make."""
+        return Plan(self.experiments, self.results)
+
+    def access_options(self) -> Options:
+        """How `patebench data` reaches data sets; no part of what they are, so no reason to make them anew."""
+        return {"root": self.data_root, "download": self.download}
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key written twice is a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for i, key in enumerate(keys):
+            if key.value in (earlier.value for earlier in keys[:i]):
+                fault = f"the key '{key.value}' is given twice"
+                raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def load(path: Path | str) -> dict[str, Any]:
+    """The YAML mapping in `path`, unchecked; PatebenchError with the line for what YAML can not read."""
+    try:
+        settings = yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
+    except OSError as fault:
+        raise PatebenchError(f"{path}: can not be read ({fault.strerror}); give the path of a YAML file") from None
+    except UnicodeDecodeError:
+        raise PatebenchError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+    except yaml.MarkedYAMLError as fault:
+        line = f", line {fault.problem_mark.line + 1}" if fault.problem_mark else ""
+        raise PatebenchError(f"{path}{line}: {fault.problem}; mend the YAML there") from None
+    except yaml.YAMLError as fault:
+        raise PatebenchError(f"{path}: {fault}; mend the YAML there") from None
+    if not isinstance(settings, dict):
+        raise PatebenchError(f"{path}: holds {show(settings)} instead of a mapping; start from config/config.yaml")
+    return settings
+
+
+def validate(settings: Settings) -> Config:
+    """Check settings as read from YAML, with or without Snakemake's changes, and say what they ask for.
+
+    Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
+    """
+    settings = conform(settings, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
+    own = {name: _own_data(name, written) for name, written in settings["datasets"].items()}
+    if settings["name"] in {*DATASETS, *own, *RESERVED}:
+        raise PatebenchError(
+            f"name: '{settings['name']}' is a folder of data sets or pages already; choose a name that is none of"
+            f" {', '.join([*DATASETS, *own, *RESERVED])}"
+        )
+    seeds = _listed(settings["seeds"])
+    agreement = _Agreement()
+    experiments = {
+        name: _experiment(name, written, own, seeds, agreement) for name, written in settings["experiments"].items()
+    }
+    for where, name in _places("only", settings["only"]):
+        _among(where, name, experiments, "an experiment")
+    selected = _listed(settings["only"]) or list(experiments)
+    return Config(
+        name=settings["name"],
+        results=str(Path(settings["results"])),
+        data_root=os.environ.get("PATEBENCH_DATA") or settings["data_root"],
+        download=settings["download"],
+        experiments=tuple(experiment for name, experiment in experiments.items() if name in selected),
+    )
+
+
+class _Agreement:
+    """What must be the same wherever an artefact is asked for, because its path does not say it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[str, object]] = {}
+
+    def settle(self, folder: str, where: str, value: object) -> None:
+        """Note the value at `where` for `folder`; refuse it if it was noted otherwise elsewhere."""
+        kind = where.rsplit(".", 1)[-1]
+        place, known = self._known.setdefault((folder, kind), (where, value))
+        if known != value:
+            raise PatebenchError(
+                f"{where}: is {show(value)}, but {place} is {show(known)} and both make {folder}; give both one value"
+            )
+
+
+def _experiment(
+    name: str, written: Settings, own: Mapping[str, Data], seeds: Sequence[int], agreement: _Agreement
+) -> Experiment:
+    where = key_path("experiments", name)
+    data = _data(f"{where}.dataset", written["dataset"], own)
+    accounting = written["accounting"]
+    _check_queries(f"{where}.accounting.queries", accounting["queries"], written["pool"])
+    settings = _settings(f"{where}.mechanisms", written["mechanisms"])
+    accounts: list[Account] = []
+    students: list[StudentRun] = []
+    baselines: list[Baseline] = []
+    for seed in seeds:
+        split = Split(data, seed, written["pool"], written.get("test"))
+        ensembles = list(_ensembles(f"{where}.ensembles", written["ensembles"], split, agreement))
+        queries, delta = tuple(sorted(_listed(accounting["queries"]))), accounting["delta"]
+        ours = [Account(Release(ensemble, *setting), queries, delta) for ensemble in ensembles for setting in settings]
+        for account in ours:
+            agreement.settle(account.folder, f"{where}.accounting.delta", delta)
+        accounts += ours
+        for i, student in enumerate(written["students"]):
+            students += _students(key_path(f"{where}.students", i), student, ours)
+        if "baseline" in written:
+            baselines.append(Baseline(split, _learner(f"{where}.baseline", written["baseline"])))
+    return Experiment(name, tuple(accounts), tuple(students), tuple(baselines))
+
+
+def _data(where: str, name: str, own: Mapping[str, Data]) -> Data:
+    _among(where, name, [*(each for each in DATASETS if each not in OWN), *own], "a data set")
+    return own.get(name, Data(name))
+
+
+def _own_data(name: str, written: Settings) -> Data:
+    where = key_path("datasets", name)
+    if name in {*DATASETS, *RESERVED}:
+        raise PatebenchError(f"{where}: the name '{name}' is taken; call your data set otherwise")
+    _among(f"{where}.loader", written["loader"], OWN, "a loader")
+    for role in ("private", "public"):
+        _check_exists(f"{where}.{role}", written[role])
+    return Data(name, written["loader"], tuple((role, written[role]) for role in ("private", "public")))
+
+
+def _ensembles(where: str, written: Sequence[Settings], split: Split, agreement: _Agreement) -> Iterator[Ensemble]:
+    for i, each in enumerate(written):
+        here = key_path(where, i)
+        partition = _partition(f"{here}.partition", each["partition"])
+        learner = _learner(here, each)
+        for teachers in _listed(each["teachers"]):
+            ensemble = Ensemble(split, teachers, partition, learner, each["chunk"], each["keep_weights"])
+            for key in ("chunk", "keep_weights"):
+                agreement.settle(ensemble.folder, f"{here}.{key}", each[key])
+            agreement.settle(ensemble.folder, f"{here}.partition.column", partition.column)
+            yield ensemble
+
+
+def _partition(where: str, written: str | Settings) -> Partition:
+    partition = Partition(strategy=written) if isinstance(written, str) else Partition(**written)
+    with _at(where if isinstance(written, str) else f"{where}.strategy"):
+        PARTITIONS.check(partition.strategy)
+    for strategy, key, value in (("skew", "share", partition.share), ("owners", "column", partition.column)):
+        if partition.strategy == strategy and value is None:
+            raise PatebenchError(f"{where}.{key}: is missing; write {{strategy: {strategy}, {key}: ...}}")
+        if partition.strategy != strategy and value is not None:
+            raise PatebenchError(
+                f"{where}.{key}: is {show(value)}, but only the strategy '{strategy}' has a {key} and this one is"
+                f" '{partition.strategy}'; leave it out"
+            )
+    if partition.column is not None:
+        _check_exists(f"{where}.column", partition.column)
+    return partition
+
+
+def _learner(where: str, written: Settings) -> Learner:
+    with _at(f"{where}.model"):
+        MODELS.check(written["model"])
+    with _at(f"{where}.recipe"):
+        RECIPES.check(written["recipe"])
+    return Learner(written["model"], written["recipe"], written.get("epochs"))
+
+
+def _settings(where: str, written: Mapping[str, Settings]) -> list[Setting]:
+    """Every mechanism with every combination of its parameters' values."""
+    from patebench.mechanisms.base import make
+
+    settings = []
+    for name, grid in written.items():
+        here = key_path(where, name)
+        with _at(here):
+            allowed = MECHANISMS.load(name).parameter_names()
+        for parameter in grid:
+            _among(f"{here}.{parameter}", parameter, allowed, f"a parameter of {name}")
+        columns = [
+            [(place, key, _spelt(value)) for place, value in _places(f"{here}.{key}", grid[key])] for key in grid
+        ]
+        for row in itertools.product(*columns):
+            with _at(row[0][0] if len(row) == 1 else here):
+                mechanism = make(name, {key: value for _, key, value in row})
+            settings.append((name, tuple(mechanism.parameters().items())))
+    return settings
+
+
+def _spelt(value: float) -> float:
+    """The value that the slug spells, so that no path stands for two values."""
+    return float(number(value))
+
+
+def _students(where: str, written: Settings, accounts: Sequence[Account]) -> list[StudentRun]:
+    """The students that learn from some of these accounts' releases."""
+    with _at(f"{where}.method"):
+        STUDENTS.check(written["method"])
+    learner = _learner(where, written)
+    sizes = sorted({account.release.ensemble.teachers for account in accounts})
+    teachers = written.get("teachers", sizes)
+    for place, size in _places(f"{where}.teachers", teachers):
+        _among(place, size, sizes, "a number of teachers of this experiment's ensembles")
+    for place, queries in _places(f"{where}.queries", written["queries"]):
+        _among(place, queries, accounts[0].queries, "among this experiment's accounting.queries")
+    wanted = _settings(f"{where}.releases", written["releases"])
+    declared = dict.fromkeys(_release_slug(each.release.mechanism, each.release.parameters) for each in accounts)
+    for setting in wanted:
+        _among(
+            f"{where}.releases.{setting[0]}", _release_slug(*setting), declared, "among this experiment's mechanisms"
+        )
+    return [
+        StudentRun(account.release, written["method"], queries, learner)
+        for account in accounts
+        if account.release.ensemble.teachers in _listed(teachers)
+        and (account.release.mechanism, account.release.parameters) in wanted
+        for queries in _listed(written["queries"])
+    ]
+
+
+def _release_slug(mechanism: str, parameters: Iterable[tuple[str, float]]) -> str:
+    return f"{mechanism}/{noise_slug(parameters)}"
+
+
+def _check_queries(where: str, queries: int | Sequence[int], pool: int) -> None:
+    for place, value in _places(where, queries):
+        if value > pool:
+            raise PatebenchError(
+                f"{place}: is {value}, but the pool holds {pool} samples; ask for at most {pool} queries"
+            )
+
+
+def _check_exists(where: str, path: str) -> None:
+    if not Path(path).exists():
+        raise PatebenchError(f"{where}: there is no {path}; give a path that exists, from {Path.cwd()}")
+
+
+def _among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
+    allowed = list(allowed)
+    if value not in allowed:
+        names = [str(each) for each in allowed]
+        raise PatebenchError(
+            f"{where}: {show(value)} is not {what}{nearest(value, names)}; allowed: {', '.join(names)}"
+        )
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Let a message start with the path of the key that it is about."""
+    try:
+        yield
+    except PatebenchError as fault:
+        raise PatebenchError(f"{where}: {fault}") from None
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _places(where: str, value: Any) -> list[tuple[str, Any]]:
+    """Each value of a list, or the one value, with the path of its key."""
+    if isinstance(value, list):
+        return [(key_path(where, i), each) for i, each in enumerate(value)]
+    return [(where, value)]

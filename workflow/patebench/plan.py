@@ -1,0 +1,411 @@
+"""What a run makes: every artefact, where it lies, and the options of the command that makes it.
+
+The classes below mirror the folders below `results/`, outermost first; each names its parent, its `slug` (one folder's
+name) and its `folder` (all slugs so far, below `results/`), and `options()` gives the command's options, from which
+`shell` makes text. `folder` is also the name of the stage's random stream.
+
+    <Data.name> / <Split> / <Ensemble> / <Release: mechanism> / <Release: noise> / <StudentRun>
+                          / baseline / <Baseline>
+
+Experiments that agree on a prefix agree on these values, so a `Plan` over several experiments holds each artefact once.
+Nothing here reads or writes files, and nothing checks values: that is `config`'s part.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+
+T = TypeVar("T")
+
+#: Option name → value: text or a number, a truth value (--x or --no-x), a list (the option repeated), a mapping
+#: (repeated as key=value), or None (left out).
+Options = dict[str, Any]
+
+
+def number(value: float) -> str:
+    """A number as slugs and command lines spell it: 12 significant digits, no trailing zeros."""
+    return format(value, ".12g")
+
+
+def shell(options: Options) -> str:
+    """Options as text for a shell, quoted."""
+    return shlex.join(word for name, value in options.items() for word in _words(f"--{name}", value))
+
+
+def _words(option: str, value: Any) -> Iterator[str]:
+    match value:
+        case None:
+            return
+        case bool():
+            yield option if value else option.replace("--", "--no-", 1)
+        case Mapping():
+            yield from _words(option, [f"{key}={_text(item)}" for key, item in value.items()])
+        case list() | tuple():
+            for item in value:
+                yield from _words(option, item)
+        case _:
+            yield from (option, _text(value))
+
+
+def _text(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set: one of the registry, or the user's own with a loader and where its files lie."""
+
+    name: str
+    loader: str | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def folder(self) -> str:
+        return self.name
+
+    @property
+    def inputs(self) -> list[str]:
+        """The user's files or folders that the data set is read from."""
+        return [path for _, path in self.sources]
+
+    def options(self) -> Options:
+        return {"option": {"loader": self.loader, **dict(self.sources)}} if self.loader else {}
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A model and how it is trained; `epochs` replaces the recipe's when given."""
+
+    model: str
+    recipe: str
+    epochs: int | None = None
+
+    @property
+    def slug(self) -> str:
+        return f"{self.model}_{self.recipe}" + (f"_epochs-{self.epochs}" if self.epochs else "")
+
+    def options(self) -> Options:
+        return {"model": self.model, "recipe": self.recipe, "epochs": self.epochs}
+
+
+@dataclass(frozen=True)
+class Split:
+    """The public data, shuffled by the seed and cut into `pool` queries and `test` samples (None: all that remain)."""
+
+    data: Data
+    seed: int
+    pool: int
+    test: int | None = None
+
+    @property
+    def slug(self) -> str:
+        return f"seed-{self.seed}_pool-{self.pool}" + (f"_test-{self.test}" if self.test else "")
+
+    @property
+    def folder(self) -> str:
+        return f"{self.data.folder}/{self.slug}"
+
+    def options(self) -> Options:
+        return {"pool": self.pool, "test": self.test, **self.randomness(self.folder)}
+
+    def randomness(self, stream: str) -> Options:
+        """The options that name a stage's random stream."""
+        return {"seed": self.seed, "stream": stream}
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How the private data is dealt to the teachers: "iid", "skew" (with a share) or "owners" (with a column)."""
+
+    strategy: str = "iid"
+    share: float | None = None
+    column: str | None = None
+
+    @property
+    def slug(self) -> str:
+        return self.strategy if self.share is None else f"{self.strategy}-{number(self.share)}"
+
+    @property
+    def inputs(self) -> list[str]:
+        """The user's file that says who owns which sample, if there is one."""
+        return [self.column] if self.column else []
+
+    def options(self) -> Options:
+        return {"strategy": self.strategy, "share": self.share, "owners": self.column}
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Teachers on disjoint shards of the private data, trained by jobs of `chunk` teachers each."""
+
+    split: Split
+    teachers: int
+    partition: Partition
+    learner: Learner
+    chunk: int = 25
+    keep_weights: bool = False
+
+    @property
+    def slug(self) -> str:
+        return f"teachers-{self.teachers}_{self.partition.slug}_{self.learner.slug}"
+
+    @property
+    def folder(self) -> str:
+        return f"{self.split.folder}/{self.slug}"
+
+    def chunks(self) -> list["Chunk"]:
+        """The jobs that together train every teacher once."""
+        starts = range(0, self.teachers, self.chunk)
+        return [Chunk(self, first, min(first + self.chunk, self.teachers) - 1) for first in starts]
+
+    def partition_options(self) -> Options:
+        return {"teachers": self.teachers, **self.partition.options(), **self.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Teachers number `first` to `last`, both included. How an ensemble is cut changes no teacher."""
+
+    ensemble: Ensemble
+    first: int
+    last: int
+
+    @property
+    def file(self) -> str:
+        return f"{self.ensemble.folder}/chunks/{self.first}-{self.last}.npz"
+
+    def options(self) -> Options:
+        randomness = self.ensemble.split.randomness(self.ensemble.folder)
+        return {"teachers": f"{self.first}-{self.last}", **self.ensemble.learner.options(), **randomness}
+
+
+@dataclass(frozen=True)
+class Release:
+    """An ensemble's answers to the whole pool under one mechanism with its parameters, in the mechanism's order."""
+
+    ensemble: Ensemble
+    mechanism: str
+    parameters: tuple[tuple[str, float], ...]
+
+    @property
+    def noise(self) -> str:
+        return noise_slug(self.parameters)
+
+    @property
+    def folder(self) -> str:
+        return f"{self.ensemble.folder}/{self.mechanism}/{self.noise}"
+
+    def mechanism_options(self) -> Options:
+        return {"mechanism": self.mechanism, "parameter": dict(self.parameters)}
+
+    def options(self) -> Options:
+        return {**self.mechanism_options(), **self.ensemble.split.randomness(self.folder)}
+
+
+def noise_slug(parameters: Iterable[tuple[str, float]]) -> str:
+    """A mechanism's parameters as a folder's name."""
+    return "_".join(f"{name}-{number(value)}" for name, value in parameters)
+
+
+@dataclass(frozen=True)
+class Account:
+    """ε of a release at `delta`, after each of the numbers of queries."""
+
+    release: Release
+    queries: tuple[int, ...]
+    delta: float
+
+    @property
+    def folder(self) -> str:
+        return self.release.folder
+
+    def options(self) -> Options:
+        return {**self.release.mechanism_options(), "queries": self.queries, "delta": self.delta}
+
+    def joined(self, other: "Account") -> "Account":
+        """The account of the same release that answers for both."""
+        return replace(self, queries=tuple(sorted({*self.queries, *other.queries})))
+
+
+@dataclass(frozen=True)
+class StudentRun:
+    """A student trained on the labels that a release gave to its first `queries` queries."""
+
+    release: Release
+    method: str
+    queries: int
+    learner: Learner
+
+    @property
+    def slug(self) -> str:
+        return f"{self.method}_queries-{self.queries}_{self.learner.slug}"
+
+    @property
+    def folder(self) -> str:
+        return f"{self.release.folder}/{self.slug}"
+
+    def options(self) -> Options:
+        randomness = self.release.ensemble.split.randomness(self.folder)
+        return {"method": self.method, "queries": self.queries, **self.learner.options(), **randomness}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One learner trained on all private data, without privacy."""
+
+    split: Split
+    learner: Learner
+
+    @property
+    def folder(self) -> str:
+        return f"{self.split.folder}/baseline/{self.learner.slug}"
+
+    def options(self) -> Options:
+        return {**self.learner.options(), **self.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All that one experiment of the configuration makes, over all seeds."""
+
+    name: str
+    accounts: tuple[Account, ...]
+    students: tuple[StudentRun, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
+
+
+class Plan:
+    """The union of experiments: each artefact once, found by its folder or by Snakemake's wildcards.
+
+    Lookups take any object with the attributes that the artefact's path needs, of `dataset`, `split`, `ensemble`,
+    `first`, `last`, `mechanism`, `noise`, `student` and `learner`, and raise PatebenchError when no experiment asks
+    for it.
+    """
+
+    def __init__(self, experiments: Iterable[Experiment], results: str = "results") -> None:
+        self.results = results
+        self.accounts: dict[str, Account] = {}
+        self.students: dict[str, StudentRun] = {}
+        self.baselines: dict[str, Baseline] = {}
+        for experiment in experiments:
+            for account in experiment.accounts:
+                known = self.accounts.get(account.folder, account)
+                self.accounts[account.folder] = known.joined(account)
+            self.students |= {student.folder: student for student in experiment.students}
+            self.baselines |= {baseline.folder: baseline for baseline in experiment.baselines}
+        self.releases = {folder: account.release for folder, account in self.accounts.items()}
+        self.ensembles = {each.ensemble.folder: each.ensemble for each in self.releases.values()}
+        splits = [each.split for each in self.ensembles.values()] + [each.split for each in self.baselines.values()]
+        self.splits = {split.folder: split for split in splits}
+        self.datasets = {each.data.name: each.data for each in self.splits.values()}
+
+    # One lookup for each rule.
+
+    def data(self, wildcards: Any) -> Data:
+        return _find("data set", self.datasets, wildcards.dataset)
+
+    def split(self, wildcards: Any) -> Split:
+        return _find("split", self.splits, wildcards.dataset, wildcards.split)
+
+    def ensemble(self, wildcards: Any) -> Ensemble:
+        return _find("ensemble", self.ensembles, wildcards.dataset, wildcards.split, wildcards.ensemble)
+
+    def chunk(self, wildcards: Any) -> Chunk:
+        ensemble = self.ensemble(wildcards)
+        chunks = {chunk.file: chunk for chunk in ensemble.chunks()}
+        return _find("chunk", chunks, ensemble.folder, "chunks", f"{wildcards.first}-{wildcards.last}.npz")
+
+    def release(self, wildcards: Any) -> Release:
+        return self.account(wildcards).release
+
+    def account(self, wildcards: Any) -> Account:
+        ensemble = self.ensemble(wildcards)
+        return _find("release", self.accounts, ensemble.folder, wildcards.mechanism, wildcards.noise)
+
+    def student(self, wildcards: Any) -> StudentRun:
+        return _find("student", self.students, self.release(wildcards).folder, wildcards.student)
+
+    def baseline(self, wildcards: Any) -> Baseline:
+        return _find("baseline", self.baselines, self.split(wildcards).folder, "baseline", wildcards.learner)
+
+    # Inputs and options that no pattern can spell, and the targets.
+
+    def chunk_files(self, wildcards: Any) -> list[str]:
+        """The chunks that make an ensemble's votes."""
+        return self._below(chunk.file for chunk in self.ensemble(wildcards).chunks())
+
+    def weights_options(self, wildcards: Any) -> Options:
+        """Where the weights of an ensemble's teachers go, if they are kept."""
+        ensemble = self.ensemble(wildcards)
+        return {"weights": f"{self.results}/{ensemble.folder}/weights" if ensemble.keep_weights else None}
+
+    def collect_inputs(self, wildcards: Any) -> dict[str, list[str]]:
+        """What an ensemble's collected.json joins: the labels and bounds of its releases, and their students."""
+        ensemble = self.ensemble(wildcards)
+        releases = [folder for folder, release in self.releases.items() if release.ensemble == ensemble]
+        students = [folder for folder, student in self.students.items() if student.release.ensemble == ensemble]
+        return {
+            "labels": self._below(f"{folder}/labels.npz" for folder in releases),
+            "bounds": self._below(f"{folder}/bounds.json" for folder in releases),
+            "students": self._below(f"{folder}/student.json" for folder in students),
+        }
+
+    def collected(self) -> list[str]:
+        """One file for each ensemble; together they need every artefact but the baselines."""
+        return self._below(f"{folder}/collected.json" for folder in self.ensembles)
+
+    def baseline_files(self) -> list[str]:
+        return self._below(f"{folder}/baseline.json" for folder in self.baselines)
+
+    def artefacts(self) -> dict[str, list[str]]:
+        """Every file of the plan below the pages, by the stage that makes it."""
+        chunks = [chunk.file for ensemble in self.ensembles.values() for chunk in ensemble.chunks()]
+        return {
+            "data": self._files(self.datasets, "private.npz", "public.npz"),
+            "split": self._files(self.splits, "pool.npz", "truth.npz", "test.npz"),
+            "partition": self._files(self.ensembles, "partition.npz"),
+            "teach": self._below(chunks),
+            "votes": self._files(self.ensembles, "votes.npz", "ensemble.json"),
+            "aggregate": self._files(self.releases, "labels.npz"),
+            "account": self._files(self.accounts, "bounds.json"),
+            "student": self._files(self.students, "student.json"),
+            "baseline": self.baseline_files(),
+            "collect": self.collected(),
+        }
+
+    def wildcard_constraints(self) -> dict[str, str]:
+        """A pattern for each wildcard that matches what the plan holds, and nothing else."""
+        return {
+            "dataset": _either(self.datasets),
+            "split": _either(split.slug for split in self.splits.values()),
+            "ensemble": _either(ensemble.slug for ensemble in self.ensembles.values()),
+            "first": r"\d+",
+            "last": r"\d+",
+            "mechanism": _either(release.mechanism for release in self.releases.values()),
+            "noise": _either(release.noise for release in self.releases.values()),
+            "student": _either(student.slug for student in self.students.values()),
+            "learner": _either(baseline.learner.slug for baseline in self.baselines.values()),
+        }
+
+    def _files(self, folders: Iterable[str], *names: str) -> list[str]:
+        return self._below(f"{folder}/{name}" for folder in folders for name in names)
+
+    def _below(self, paths: Iterable[str]) -> list[str]:
+        return [f"{self.results}/{path}" for path in paths]
+
+
+def _find(kind: str, table: Mapping[str, T], *slugs: str) -> T:
+    folder = "/".join(slugs)
+    if folder not in table:
+        raise PatebenchError(f"no experiment asks for the {kind} {folder}{nearest(folder, table)}")
+    return table[folder]
+
+
+def _either(words: Iterable[str]) -> str:
+    # (?!) matches nothing; an empty alternative would match the empty name.
+    return "|".join(re.escape(word) for word in dict.fromkeys(words)) or "(?!)"
