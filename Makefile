@@ -1,0 +1,47 @@
+# Two commands: `make` runs the default benchmark and leaves results/report.html, `make test` checks everything.
+
+PYTHON ?= python3
+CORES ?= all
+VENV := .venv
+READY := $(VENV)/.ready
+RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+
+.DEFAULT_GOAL := run
+.PHONY: run setup test lint unit format clean clean-venv
+
+run: setup
+	$(RUN) snakemake --cores $(CORES)
+	@echo "Open results/report.html"
+
+setup: $(READY)
+
+# Written last, so that an interrupted installation starts again.
+$(READY): envs/requirements.txt envs/requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "patebench needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r envs/requirements-dev.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+test: lint unit
+
+lint: setup
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) snakefmt --check Snakefile workflow/rules
+	$(RUN) snakemake --lint
+	$(RUN) mypy
+
+unit: setup
+	$(RUN) pytest
+
+format: setup
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format .
+	$(RUN) snakefmt Snakefile workflow/rules
+
+clean:
+	rm -rf results .snakemake
+
+clean-venv:
+	rm -rf $(VENV)

@@ -1,0 +1,36 @@
+# patebench: teacher ensembles from private data to labelled ε, as one DAG.
+#
+#   config ─► data ─► partition ─► teacher chunks ═► votes ─► aggregate ─► account ─► tables ─► report
+#                                   (fan-out)        (join)   (mechanism   students   figures
+#                                                             × noise)
+#
+# `snakemake --cores all` runs config/config.yaml; `--configfile config/papers/….yaml` a paper's experiments.
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+# Not unconditional: Snakemake would merge this one into a --configfile of the user's.
+if "experiments" not in config:
+
+    configfile: "config/config.yaml"
+
+
+report: "report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/teachers.smk"
+include: "workflow/rules/aggregation.smk"
+include: "workflow/rules/accounting.smk"
+include: "workflow/rules/students.smk"
+include: "workflow/rules/baselines.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        "<page>/report.html",
+        "<page>/manifest.json",

@@ -1,0 +1,106 @@
+"""Snakemake on a copy of the workflow, so that a test has results, locks and logs of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+TINY = Path(__file__).with_name("tiny.yaml")
+
+
+class Workflow:
+    """A working copy with one configuration."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        shutil.copy(REPOSITORY / "Snakefile", folder)
+        for part in ("config", "report", "envs", "workflow/rules"):
+            shutil.copytree(REPOSITORY / part, folder / part)
+        self.settings = settings
+
+    def command(self, *arguments: str) -> list[str]:
+        (self.folder / "test.yaml").write_text(yaml.safe_dump(self.settings, sort_keys=False))
+        return [sys.executable, "-m", "snakemake", "--configfile", "test.yaml", "--cores", "2", *arguments]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A running snakemake in a process group of its own."""
+        return subprocess.Popen(
+            self.command(*arguments), cwd=self.folder, env=environment(), start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def run(self, *arguments: str) -> str:
+        """What a snakemake that must succeed says."""
+        status, said = self.attempt(*arguments)
+        assert status == 0, said
+        return said
+
+    def attempt(self, *arguments: str) -> tuple[int, str]:
+        process = self.start(*arguments)
+        said, _ = process.communicate(timeout=600)
+        return process.returncode, said
+
+    def planned(self, *arguments: str) -> set[str]:
+        """The rules that a dry run would run."""
+        said = self.run("--dry-run", "--quiet", "host", *arguments)
+        if "Nothing to be done" in said:
+            return set()
+        stats = said.split("Job stats:")[1].split("total")[0]
+        return {line.split()[0] for line in stats.splitlines()[3:] if line.strip()}
+
+    def tables(self) -> dict[str, bytes]:
+        files = sorted((self.folder / "results" / "tables").iterdir())
+        return {file.name: file.read_bytes() for file in files}
+
+    def find(self, pattern: str) -> Path:
+        """The only file below the results that matches."""
+        (found,) = (self.folder / "results").glob(pattern)
+        return found
+
+
+def environment() -> dict[str, str]:
+    """As in a fresh terminal: this environment's commands are not on the path, and nothing asks for colours."""
+    return {**os.environ, "PATH": "/usr/local/bin:/usr/bin:/bin", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def tiny() -> dict[str, Any]:
+    settings: dict[str, Any] = yaml.safe_load(TINY.read_text())
+    return settings
+
+
+@pytest.fixture
+def workflow(tmp_path: Path) -> Callable[[dict[str, Any]], Workflow]:
+    """Makes a working copy from settings; a second one lies beside the first."""
+
+    def make(settings: dict[str, Any]) -> Workflow:
+        folder = tmp_path / f"copy-{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        return Workflow(folder, settings)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """The tiny benchmark, run once to its end; tests copy it before they change anything."""
+    done = Workflow(tmp_path_factory.mktemp("finished"), yaml.safe_load(TINY.read_text()))
+    done.run()
+    return done
+
+
+@pytest.fixture
+def copy(finished: Workflow, tmp_path: Path) -> Workflow:
+    """A copy of the finished benchmark, with its bookkeeping and times."""
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.folder, folder)
+    again = object.__new__(Workflow)
+    again.folder, again.settings = folder, yaml.safe_load(TINY.read_text())
+    return again

@@ -1,0 +1,174 @@
+"""The DAG, run for real on the embedded digits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.workflow.conftest import REPOSITORY, Workflow, environment
+
+from patebench.core.files import read_json
+
+pytestmark = pytest.mark.workflow
+
+#: What stands below a release: the only things that may run when its noise changes.
+BELOW_NOISE = {"aggregate", "account", "student", "collect", "manifest", "report", "all"}
+
+
+def below_noise(rule: str) -> bool:
+    return rule in BELOW_NOISE or rule.startswith(("figure_", "table_"))
+
+
+def test_everything_is_made_and_then_nothing_is_left_to_do(finished: Workflow) -> None:
+    page = (finished.folder / "results" / "report.html").read_text()
+    assert "<html" in page
+    assert "data:image/png;base64," in page
+    assert finished.planned() == set()
+    manifest = read_json(finished.folder / "results" / "manifest.json", "manifest")
+    assert manifest["seeds"] == [0]
+
+
+def test_every_job_has_a_log_and_a_benchmark(finished: Workflow) -> None:
+    results = finished.folder / "results"
+    logs = {path.relative_to(results / "logs").with_suffix("") for path in results.glob("logs/**/*.log")}
+    timed = {path.relative_to(results / "benchmarks").with_suffix("") for path in results.glob("benchmarks/**/*.tsv")}
+    assert logs == timed
+    assert {path.parts[0] for path in logs} >= {"data", "split", "partition", "teach", "votes", "aggregate", "student"}
+    assert all((results / "logs" / path.with_suffix(path.suffix + ".log")).stat().st_size > 0 for path in logs)
+
+
+def test_a_logged_command_can_be_run_by_hand(finished: Workflow, tmp_path: Path) -> None:
+    """The first line of a log is the command; run alone, it makes the same bytes."""
+    log = finished.find("logs/aggregate/**/lnmax/gamma-1.log")
+    words = log.read_text().splitlines()[0].split("patebench 0.1.0: ")[1].split()
+    words[words.index("--out") + 1] = str(tmp_path / "labels.npz")
+    words[words.index("--log") + 1] = str(tmp_path / "log")
+    subprocess.run([Path(sys.executable).with_name("patebench"), *words], cwd=finished.folder, check=True)
+    assert (tmp_path / "labels.npz").read_bytes() == finished.find("**/lnmax/gamma-1/labels.npz").read_bytes()
+
+
+def test_one_changed_noise_setting_reruns_only_what_lies_below_it(copy: Workflow) -> None:
+    copy.settings["experiments"]["tiny"]["mechanisms"]["lnmax"]["gamma"] = [0.2, 1.0]
+    said = copy.run("--dry-run")
+    planned = copy.planned()
+    assert planned
+    assert all(map(below_noise, planned)), planned
+    jobs = [line.split(": ")[1] for line in said.splitlines() if line.strip().startswith("output: ")]
+    releases = [job for job in jobs if job.endswith(("labels.npz", "bounds.json", "student.json"))]
+    assert releases
+    assert all("/lnmax/gamma-0.2/" in job for job in releases), releases
+
+
+def test_chunks_and_the_place_of_the_data_change_no_table(
+    finished: Workflow, workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    tiny["experiments"]["tiny"]["ensembles"][0]["chunk"] = 3
+    tiny["data_root"] = "elsewhere"
+    other = workflow(tiny)
+    other.run()
+    assert other.tables() == finished.tables()
+
+
+def test_data_that_moved_are_no_reason_to_train_again(copy: Workflow) -> None:
+    copy.settings |= {"data_root": "elsewhere", "download": False}
+    assert not copy.planned() & {"data", "split", "partition", "teach", "votes"}
+
+
+@pytest.mark.parametrize("whole_group", [True, False], ids=["snakemake-and-jobs", "snakemake-alone"])
+def test_a_killed_run_continues_and_ends_with_the_same_bytes(
+    finished: Workflow, workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], whole_group: bool
+) -> None:
+    """SIGKILL in the middle of the teachers leaves a lock and half the chunks; the next run needs no other help."""
+    tiny["experiments"]["tiny"]["ensembles"][0]["chunk"] = 2
+    killed = workflow(tiny)
+    process = killed.start()
+    wait_until(lambda: any((killed.folder / "results").glob("**/chunks/*.npz")))
+    (os.killpg if whole_group else os.kill)(process.pid, signal.SIGKILL)
+    process.communicate()
+    chunks = list((killed.folder / "results").glob("**/chunks/*.npz"))
+    before = {chunk: chunk.stat().st_mtime_ns for chunk in chunks}
+    assert len(chunks) < 5, "the run was killed too late to show anything"
+    killed.run("--rerun-incomplete")
+    assert killed.tables() == finished.tables()
+    assert killed.planned() == set()
+    kept = [chunk for chunk, time_ns in before.items() if chunk.stat().st_mtime_ns == time_ns]
+    assert kept, "finished chunks must not be trained again"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def test_two_runs_at_once_are_refused_and_harm_nothing(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], finished: Workflow
+) -> None:
+    copy = workflow(tiny)
+    first = copy.start()
+    wait_until(lambda: any(copy.folder.glob(".snakemake/locks/*")))
+    status, said = copy.attempt()
+    assert status != 0
+    assert "cannot be locked" in said
+    first.communicate()
+    assert first.returncode == 0
+    assert copy.tables() == finished.tables()
+
+
+def test_a_wrong_configuration_is_one_line_before_any_job(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    tiny["experiments"]["tiny"]["ensembles"][0]["model"] = "logistik"
+    wrong = workflow(tiny)
+    status, said = wrong.attempt()
+    assert status != 0
+    assert "experiments.tiny.ensembles[0].model: unknown model 'logistik' (did you mean 'logistic'?); known: " in said
+    assert "Traceback" not in said
+    assert not (wrong.folder / "results").exists()
+
+
+def test_a_damaged_artefact_is_named_and_remade(copy: Workflow, finished: Workflow) -> None:
+    votes = copy.find("**/votes.npz")
+    votes.write_bytes(votes.read_bytes()[:-100])
+    status, said = copy.attempt("--forcerun", "aggregate")
+    assert status != 0
+    assert f"patebench: {votes.relative_to(copy.folder)}: it is truncated or damaged" in said
+    assert "delete the file and run snakemake again" in said
+    votes.unlink()
+    copy.run("--rerun-incomplete")
+    assert copy.tables() == finished.tables()
+
+
+def test_snakemakes_own_report(finished: Workflow, tmp_path: Path) -> None:
+    finished.run("--report", str(tmp_path / "report.zip"))
+    assert (tmp_path / "report.zip").stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("config", sorted(REPOSITORY.glob("config/**/*.yaml")), ids=lambda path: path.stem)
+def test_shipped_configurations_plan_everything(
+    config: Path, workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    copy = workflow(tiny)
+    command = copy.command("--dry-run", "--quiet", "host")
+    command[command.index("test.yaml")] = str(config)
+    said = subprocess.run(command, cwd=copy.folder, env=environment(), capture_output=True, text=True, check=True)
+    assert "teach" in said.stdout + said.stderr
+
+
+def test_a_part_of_a_paper_can_be_selected(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    tiny["experiments"]["second"] = json.loads(json.dumps(tiny["experiments"]["tiny"])) | {"pool": 50}
+    tiny["experiments"]["second"]["accounting"]["queries"] = [50]
+    tiny["experiments"]["second"]["students"] = []
+    copy = workflow(tiny)
+    said = copy.run("--dry-run", "--config", "only=second")
+    assert "pool-50" in said
+    assert "pool-100" not in said

@@ -1,0 +1,377 @@
+"""The command line: one sub-command per stage, nothing else.
+
+Stages are imported inside their commands, so that asking for help or counting votes never waits for torch.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patebench import __version__
+from patebench.core.errors import PatebenchError
+
+FILE = click.Path(path_type=Path)
+
+
+class Assignment(click.ParamType):
+    """A KEY=VALUE pair; the value becomes a number when `number` is set."""
+
+    name = "key=value"
+
+    def __init__(self, number: bool) -> None:
+        self.number = number
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"'{value}' is not of the form key=value", param, ctx)
+        if not self.number:
+            return key, text
+        try:
+            return key, float(text)
+        except ValueError:
+            self.fail(f"'{text}' is not a number (in '{value}')", param, ctx)
+
+
+class TeacherRange(click.ParamType):
+    """FIRST-LAST, both included."""
+
+    name = "first-last"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        first, dash, last = str(value).partition("-")
+        if not (first.isdecimal() and dash and last.isdecimal()):
+            self.fail(f"'{value}' is not of the form first-last, such as 0-24", param, ctx)
+        return int(first), int(last)
+
+
+def out_file(*names: str, **settings: Any) -> Callable[..., Any]:
+    return click.option(*names, type=FILE, required=True, **settings)
+
+
+def in_file(*names: str, **settings: Any) -> Callable[..., Any]:
+    return click.option(*names, type=FILE, required=True, **settings)
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Every stage can write a log."""
+    return click.option(
+        "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write plain log lines here."
+    )(command)
+
+
+def seeded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages that draw random numbers name their stream."""
+    seed = click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment.")
+    stream = click.option("--stream", required=True, help="Name of the random stream: the artefact's place in results.")
+    return seed(stream(command))
+
+
+def learning(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages that train something name the model and how."""
+    options = (
+        click.option("--model", required=True, help="What is trained, e.g. small-cnn, paper-cnn, logistic."),
+        click.option("--recipe", required=True, help="How it is trained: paper or modern."),
+        click.option("--epochs", type=int, default=None, help="Passes over the data, instead of the recipe's."),
+        click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, callback=_use_threads),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    logger = logging.getLogger("patebench")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    if value is not None:
+        value.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(value, mode="w", encoding="utf-8")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        logger.addHandler(handler)
+        logger.info("patebench %s: %s", __version__, " ".join(sys.argv[1:]))
+
+
+def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
+    # Read by OpenMP when torch is first imported, which happens later, inside the stage.
+    os.environ["OMP_NUM_THREADS"] = str(value)
+    return value
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="patebench")
+def cli() -> None:
+    """Private learning with teacher ensembles, measured: one command per stage of the workflow.
+
+    `snakemake --cores all` runs them all in order; each can also be run alone, as its log shows.
+    """
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--root", type=FILE, default="data", show_default=True, help="Where downloaded data sets lie.")
+@click.option("--download/--no-download", default=True, show_default=True, help="Fetch what is missing.")
+@click.option("--option", "options", type=Assignment(number=False), multiple=True, help="A loader's option: key=value.")
+@out_file("--private", help="Where the private samples go.")
+@out_file("--public", help="Where the public samples go.")
+@common
+def data(name: str, root: Path, download: bool, options: list[tuple[str, str]], private: Path, public: Path) -> None:
+    """Load the data set NAME and write its private and public samples."""
+    from patebench.data.stage import make_data
+
+    make_data(name, root, dict(options), download, private, public)
+
+
+@cli.command()
+@in_file("--private", help="Private samples, which the public ones must not repeat.")
+@in_file("--public", help="Public samples to divide.")
+@click.option("--pool", type=click.IntRange(min=1), required=True, help="How many samples the student may see.")
+@click.option("--test", type=click.IntRange(min=1), default=None, help="How many to test on [default: the rest].")
+@seeded
+@out_file("--pool-out")
+@out_file("--truth-out")
+@out_file("--test-out")
+@common
+def split(**arguments: Any) -> None:
+    """Shuffle the public samples into the student's pool and the test set."""
+    from patebench.data.stage import split as run
+
+    run(**arguments)
+
+
+@cli.command()
+@in_file("--private", help="Private samples.")
+@click.option("--teachers", type=int, default=None, help="Number of shards.")
+@click.option("--strategy", default="iid", show_default=True, help="iid, skew or owners.")
+@click.option("--share", type=float, default=None, help="skew: share of each shard that comes from one label.")
+@click.option("--owners", type=FILE, default=None, help="owners: .npy with the owner of each private sample.")
+@click.option("--need-every-class", is_flag=True, help="Refuse a shard that lacks a class.")
+@seeded
+@out_file("--out")
+@common
+def partition(**arguments: Any) -> None:
+    """Deal the private samples to the teachers."""
+    from patebench.data.stage import partition as run
+
+    run(**arguments)
+
+
+@cli.command()
+@in_file("--private")
+@in_file("--partition")
+@in_file("--pool")
+@in_file("--test")
+@click.option("--teachers", type=TeacherRange(), required=True, help="Which teachers, e.g. 0-24.")
+@learning
+@seeded
+@out_file("--out", help="Where the votes go.")
+@click.option("--weights", type=FILE, default=None, help="Keep each teacher's weights in this folder.")
+@common
+def teach(teachers: tuple[int, int], threads: int, **arguments: Any) -> None:
+    """Train a chunk of teachers and write their votes on pool and test set."""
+    from patebench.teachers.chunk import teach as run
+
+    run(first=teachers[0], last=teachers[1], **arguments)
+
+
+@cli.command()
+@in_file("--partition")
+@in_file("--pool")
+@in_file("--truth")
+@in_file("--test")
+@click.argument("chunks", nargs=-1, required=True, type=FILE)
+@out_file("--out", help="Where the vote matrix goes.")
+@out_file("--summary", help="Where accuracies and gaps go.")
+@common
+def votes(**arguments: Any) -> None:
+    """Join CHUNKS into one vote matrix and describe the ensemble."""
+    from patebench.teachers.votes import join
+
+    join(**arguments)
+
+
+MECHANISM = (
+    click.option("--mechanism", required=True, help="lnmax, gnmax, …"),
+    click.option(
+        "--parameter", "parameters", type=Assignment(number=True), multiple=True, help="Of the mechanism: sigma=40."
+    ),
+)
+
+
+@cli.command()
+@in_file("--votes")
+@MECHANISM[0]
+@MECHANISM[1]
+@seeded
+@out_file("--out", help="Where the released labels go.")
+@common
+def aggregate(votes: Path, mechanism: str, parameters: list[tuple[str, float]], **arguments: Any) -> None:
+    """Release the label of every query by a mechanism at one noise setting."""
+    from patebench.mechanisms.stage import aggregate as run
+
+    run(votes, mechanism, dict(parameters), **arguments)
+
+
+@cli.command()
+@in_file("--votes")
+@MECHANISM[0]
+@MECHANISM[1]
+@click.option("--queries", type=click.IntRange(min=1), multiple=True, required=True, help="State ε for the first T.")
+@click.option("--delta", type=float, required=True)
+@out_file("--out", help="Where the bounds go.")
+@common
+def account(votes: Path, mechanism: str, parameters: list[tuple[str, float]], queries: list[int], **rest: Any) -> None:
+    """State every bound on ε that a release at one noise setting has."""
+    from patebench.mechanisms.stage import account as run
+
+    run(votes, mechanism, dict(parameters), list(queries), **rest)
+
+
+@cli.command()
+@click.option("--method", required=True, help="How the student learns: supervised.")
+@in_file("--pool")
+@in_file("--labels")
+@in_file("--test")
+@click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries.")
+@learning
+@seeded
+@out_file("--out")
+@common
+def student(threads: int, **arguments: Any) -> None:
+    """Train a student on released labels and measure it on the test set."""
+    from patebench.students.stage import study
+
+    study(**arguments)
+
+
+@cli.command()
+@in_file("--private")
+@in_file("--test")
+@learning
+@seeded
+@out_file("--out")
+@common
+def baseline(threads: int, **arguments: Any) -> None:
+    """Train the non-private model on all private data."""
+    from patebench.baselines.non_private import baseline as run
+
+    run(**arguments)
+
+
+@cli.command()
+@in_file("--ensemble", help="What the votes stage says of the ensemble.")
+@in_file("--votes")
+@in_file("--truth", help="True labels of the pool.")
+@click.option("--labels", multiple=True, type=FILE, help="Released labels; repeat for each release.")
+@click.option("--bounds", multiple=True, type=FILE, help="Bounds; repeat for each release.")
+@click.option("--students", multiple=True, type=FILE, help="Results of students; repeat for each.")
+@click.option("--stream", required=True, help="The ensemble's place in results: dataset/split/ensemble.")
+@out_file("--out")
+@common
+def collect(stream: str, **arguments: Any) -> None:
+    """Gather everything known of one ensemble into one file of flat records."""
+    from patebench.reporting.collect import collect as run
+    from patebench.reporting.collect import stream_facts
+
+    run(facts=stream_facts(stream), **arguments)
+
+
+RECORDS = (
+    click.option("--collected", multiple=True, type=FILE, help="Records of an ensemble; repeat for each."),
+    click.option("--baselines", multiple=True, type=FILE, help="Results of baselines; repeat for each."),
+    in_file("--published", help="Values that the papers print (CSV)."),
+)
+
+
+def records(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages that read records read published values beside them."""
+    for option in reversed(RECORDS):
+        command = option(command)
+    return command
+
+
+@cli.command()
+@click.argument("name")
+@records
+@out_file("--png")
+@out_file("--pdf")
+@common
+def figure(**arguments: Any) -> None:
+    """Draw the figure NAME."""
+    from patebench.reporting.figures import draw_figure
+
+    draw_figure(**arguments)
+
+
+@cli.command()
+@click.argument("name")
+@records
+@out_file("--csv")
+@out_file("--markdown")
+@out_file("--latex")
+@common
+def table(**arguments: Any) -> None:
+    """Write the table NAME."""
+    from patebench.reporting.tables import write_table
+
+    write_table(**arguments)
+
+
+@cli.command()
+@click.option("--config", required=True, help="The configuration, as JSON.")
+@click.option("--benchmarks", type=FILE, required=True, help="Folder of Snakemake's benchmark files.")
+@out_file("--out")
+@common
+def manifest(config: str, benchmarks: Path, out: Path) -> None:
+    """Write down versions, commit, hardware, configuration, seeds and times."""
+    import json
+
+    from patebench.reporting.manifest import write_manifest
+
+    write_manifest(json.loads(config), benchmarks, out)
+
+
+@cli.command()
+@click.option("--figures", multiple=True, type=FILE, help="Figures (PNG), in order of appearance.")
+@click.option("--tables", multiple=True, type=FILE, help="Tables (CSV), in order of appearance.")
+@in_file("--manifest")
+@click.option("--captions", type=FILE, required=True, help="Folder of captions (.rst).")
+@out_file("--out")
+@common
+def report(**arguments: Any) -> None:
+    """Write the page that shows everything."""
+    from patebench.reporting.report import write_report
+
+    write_report(**arguments)
+
+
+@cli.group()
+def config() -> None:
+    """Look at configurations."""
+
+
+@config.command()
+@click.argument("file", type=FILE)
+def check(file: Path) -> None:
+    """Check the configuration FILE, and say what it makes."""
+    from patebench.config import load, validate
+
+    artefacts = validate(load(file)).plan().artefacts()
+    click.echo(f"{file}: sound; it makes " + ", ".join(f"{len(files)} {stage}" for stage, files in artefacts.items()))
+
+
+def main() -> None:
+    """Run the command line; a fault that the user can mend is one line and exit status 2."""
+    logging.getLogger("patebench").addHandler(logging.NullHandler())
+    try:
+        cli()
+    except (PatebenchError, OSError) as fault:
+        line = " ".join(str(fault).split())
+        logging.getLogger("patebench").error(line)
+        click.echo(f"patebench: {line}", err=True)
+        sys.exit(2)

@@ -1,0 +1,41 @@
+# The checked configuration, the plan that it makes, and the words that all rules use.
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from patebench.config import load, validate
+from patebench.core.errors import PatebenchError
+from patebench.core.locks import clear_stale_locks
+from patebench.plan import shell as words
+
+# The commands of this environment come first, also where it was not activated.
+os.environ["PATH"] = os.pathsep.join(
+    [os.path.dirname(sys.executable), os.environ.get("PATH", "")]
+)
+
+# After a SIGKILL or a power cut the next run just continues.
+clear_stale_locks(Path(".snakemake"))
+
+try:
+    for file in workflow.configfiles:
+        load(file)  # Snakemake's own reader lets a key that is given twice pass
+    CONFIG = validate(config)
+except PatebenchError as fault:
+    raise WorkflowError(str(fault)) from None
+
+PLAN = CONFIG.plan()
+
+
+pathvars:
+    results=CONFIG.results,
+    page=CONFIG.pages,
+    run=CONFIG.name or "default",
+    logs=f"{CONFIG.results}/logs",
+    benchmarks=f"{CONFIG.results}/benchmarks",
+
+
+wildcard_constraints:
+    **PLAN.wildcard_constraints(),
