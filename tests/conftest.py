@@ -1,0 +1,56 @@
+"""Fixtures that several parts share: the folder of real data sets, and tiny artefacts to work on."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from patebench.core.files import write_arrays
+from patebench.core.formats import SAMPLES
+from patebench.data import stage
+
+CLASSES = 3
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The folder that holds MNIST/, from the environment variable PATEBENCH_DATA; skips where there is none."""
+    root = Path(os.environ.get("PATEBENCH_DATA", "data"))
+    if not (root / "MNIST" / "raw" / "train-images-idx3-ubyte").is_file():
+        pytest.skip("no MNIST under PATEBENCH_DATA")
+    return root
+
+
+@pytest.fixture
+def write_samples(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes x (samples, channels, height, width) or (samples, features) and y as SAMPLES."""
+
+    def write(role: str, x: np.ndarray, y: np.ndarray, classes: int = CLASSES, dataset: str = "tiny") -> Path:
+        path = tmp_path / f"{role}.npz"
+        names = [f"class {label}" for label in range(classes)]
+        facts = {"dataset": dataset, "role": role, "classes": classes, "class_names": names}
+        write_arrays(path, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, facts)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, write_samples: Callable[..., Path]) -> Path:
+    """A folder with private, public, pool, truth, test and partition: 60 + 40 images (1, 4, 4) of 3 classes.
+
+    20 queries, 20 test samples, 6 teachers. The labels can be learnt: class k is bright in row k.
+    """
+    rng = np.random.default_rng(0)
+    for role, samples in (("private", 60), ("public", 40)):
+        y = np.arange(samples) % CLASSES
+        x = rng.integers(0, 100, (samples, 1, 4, 4)).astype(np.uint8)
+        x[np.arange(samples), 0, y] += 120
+        write_samples(role, x, y)
+    private, public = tmp_path / "private.npz", tmp_path / "public.npz"
+    outs = [tmp_path / f"{name}.npz" for name in ("pool", "truth", "test")]
+    stage.split(private, public, 20, None, 0, "tiny", *outs)
+    stage.partition(private, 6, "iid", None, None, 0, "tiny", tmp_path / "partition.npz")
+    return tmp_path

@@ -1,0 +1,80 @@
+"""The bound record: it survives JSON, and what is no bound can not be made."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.errors import PatebenchError
+
+FACTS: dict[str, Any] = {
+    "epsilon": 2.435,
+    "delta": 1e-5,
+    "queries": 286,
+    "accountant": "gdp",
+    "kind": Kind.WORST_CASE,
+    "publishable": True,
+    "source": "Scalable PATE, Section 4.1",
+    "conversion": Conversion.TIGHT,
+    "order": 12.5,
+}
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 2.435, math.inf])
+def test_json_and_back(epsilon: float) -> None:
+    bound = Bound(**{**FACTS, "epsilon": epsilon})
+    assert Bound.from_json(json.loads(json.dumps(bound.to_json(), allow_nan=False))) == bound
+
+
+def test_json_holds_the_adjacency_and_the_kind() -> None:
+    record = Bound(**FACTS).to_json()
+    assert record["adjacency"] == "replace_teacher"
+    assert record["kind"] == "worst_case"
+    assert Bound(**{**FACTS, "epsilon": math.inf}).to_json()["epsilon"] == "inf"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epsilon": -0.1}, "is no bound"),
+        ({"epsilon": math.nan}, "is no bound"),
+        ({"delta": 0.0}, r"not in \(0, 1\)"),
+        ({"delta": 1.0}, r"not in \(0, 1\)"),
+        ({"delta": math.nan}, r"not in \(0, 1\)"),
+        ({"kind": Kind.DATA_DEPENDENT}, "can not be publishable"),
+        ({"kind": Kind.CLAIMED}, "can not be publishable"),
+    ],
+)
+def test_what_is_no_bound_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        Bound(**{**FACTS, **changes})
+
+
+@pytest.mark.parametrize("kind", [Kind.DATA_DEPENDENT, Kind.CLAIMED])
+def test_private_and_claimed_bounds_can_be_kept_unpublished(kind: Kind) -> None:
+    assert Bound(**{**FACTS, "kind": kind, "publishable": False}).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": "much"}, "malformed"),
+        ({"epsilon": None}, "malformed"),
+        ({"delta": "small"}, "malformed"),
+        ({"kind": "sure"}, "malformed"),
+        ({"adjacency": "add_sample"}, "malformed"),
+        ({"sigma": 40}, "has the fields"),
+    ],
+)
+def test_a_malformed_record_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        Bound.from_json({**Bound(**FACTS).to_json(), **change})
+
+
+def test_a_record_that_lacks_a_field_is_refused() -> None:
+    record = Bound(**FACTS).to_json()
+    del record["adjacency"]
+    with pytest.raises(PatebenchError, match="has the fields"):
+        Bound.from_json(record)

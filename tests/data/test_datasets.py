@@ -1,0 +1,256 @@
+"""Data sets that need no network: the embedded ones, and a user's own arrays and folders."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.data import DATASETS, OWN
+from patebench.data.dataset import Dataset
+
+NOWHERE = Path("no-such-root")
+
+
+def load(name: str, **options: Any) -> Dataset:
+    data = DATASETS.load(name)(root=NOWHERE, download=False, **options)
+    assert isinstance(data, Dataset)
+    return data
+
+
+def test_the_registry_holds_the_documented_names() -> None:
+    expected = ["digits", "mnist", "fashion_mnist", "svhn", "cifar10", "breast_cancer", "npz", "folder"]
+    assert DATASETS.names() == expected
+    assert set(OWN) <= set(DATASETS)
+    assert all(callable(DATASETS.load(name)) for name in DATASETS)
+
+
+def test_digits_are_scikit_learns_spread_over_a_byte() -> None:
+    from sklearn.datasets import load_digits
+
+    data, source = load("digits"), load_digits()
+    assert data.private_x.shape == (1197, 1, 8, 8)
+    assert data.public_x.shape == (600, 1, 8, 8)
+    assert (data.private_x.min(), data.private_x.max()) == (0, 255)
+    levels = np.concatenate([data.private_x, data.public_x])[:, 0].reshape(-1, 64) * (16 / 255)
+    labels = np.concatenate([data.private_y, data.public_y])
+    ours = {(tuple(np.round(row).astype(int)), int(y)) for row, y in zip(levels, labels, strict=True)}
+    theirs = {(tuple(row.astype(int)), int(y)) for row, y in zip(source.data, source.target, strict=True)}
+    assert ours == theirs
+    assert len(theirs) == 1797
+
+
+def test_breast_cancer_is_the_raw_table() -> None:
+    from sklearn.datasets import load_breast_cancer
+
+    data, source = load("breast_cancer"), load_breast_cancer()
+    assert data.private_x.shape == (369, 30)
+    assert data.public_x.shape == (200, 30)
+    assert data.class_names == ("malignant", "benign")
+    assert np.bincount(np.concatenate([data.private_y, data.public_y])).tolist() == [212, 357]
+    rows = np.concatenate([data.private_x, data.public_x])
+    np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(source.data.astype(np.float32), axis=0))
+
+
+@pytest.mark.parametrize("name", ["digits", "breast_cancer"])
+def test_the_division_is_the_same_every_time_and_mixes_the_classes(name: str) -> None:
+    first, second = load(name), load(name)
+    np.testing.assert_array_equal(first.private_x, second.private_x)
+    np.testing.assert_array_equal(first.public_y, second.public_y)
+    shares = [np.bincount(y, minlength=first.classes) / len(y) for y in (first.private_y, first.public_y)]
+    np.testing.assert_allclose(*shares, atol=0.06)
+
+
+# --- a user's own arrays ---
+
+Saver = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def save(tmp_path: Path) -> Saver:
+    """Write private.npz and public.npz; what is given for the public one replaces what is in the private one."""
+
+    def write(private: dict[str, Any], **public: Any) -> dict[str, str]:
+        paths = {role: str(tmp_path / f"{role}.npz") for role in ("private", "public")}
+        np.savez(paths["private"], **private)
+        np.savez(paths["public"], **{**private, **public})
+        return paths
+
+    return write
+
+
+def images(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+
+
+Y = np.array([0, 1, 2, 1, 0, 2])
+
+
+def test_npz_grey_images_get_a_channel(save: Saver) -> None:
+    x = images(6, 9, 7)
+    data = load("npz", **save({"x": x, "y": Y}))
+    assert data.private_x.shape == (6, 1, 9, 7)
+    np.testing.assert_array_equal(data.private_x[:, 0], x)
+    assert data.class_names == ("0", "1", "2")
+    assert data.private_y.dtype == np.int64
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_npz_channels_may_come_first_or_last(save: Saver, channels: int) -> None:
+    x = images(6, channels, 9, 7)
+    first = load("npz", **save({"x": x, "y": Y}))
+    last = load("npz", **save({"x": x.transpose(0, 2, 3, 1), "y": Y}))
+    np.testing.assert_array_equal(first.private_x, x)
+    np.testing.assert_array_equal(last.private_x, x)
+    assert last.private_x.flags.c_contiguous
+
+
+def test_npz_tables_become_float32(save: Saver) -> None:
+    x = np.arange(24).reshape(6, 4)
+    data = load("npz", **save({"x": x, "y": Y}, x=x[:2] / 2, y=Y[:2]))
+    assert data.private_x.dtype == data.public_x.dtype == np.float32
+    np.testing.assert_array_equal(data.public_x, x[:2] / 2)
+
+
+def test_npz_class_names_may_stand_in_one_file_and_count_absent_classes(save: Saver) -> None:
+    names = np.array(["cat", "dog", "eel", "fox"])
+    assert load("npz", **save({"x": images(6, 9, 9), "y": Y, "class_names": names})).class_names == tuple(names)
+
+
+def test_npz_the_largest_label_may_be_public(save: Saver) -> None:
+    data = load("npz", **save({"x": images(6, 9, 9), "y": Y}, y=np.array([0, 1, 2, 3, 4, 0])))
+    assert data.classes == 5
+
+
+NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "no labels": ({"x": images(6, 9, 9)}, "it lacks the array 'y'"),
+    "no samples": ({"y": Y}, "it lacks the array 'x'"),
+    "float images": ({"x": images(6, 9, 9) / 255, "y": Y}, "images must be uint8"),
+    "too many axes": ({"x": images(6, 3, 9, 9, 2), "y": Y}, "images must be uint8"),
+    "no channel axis": ({"x": images(6, 9, 9, 9), "y": Y}, "does not show which axis is the channels"),
+    "two channel axes": ({"x": images(6, 3, 9, 3), "y": Y}, "does not show which axis is the channels"),
+    "text": ({"x": np.array([["a", "b"]] * 6), "y": Y}, "images must be uint8"),
+    "float labels": ({"x": images(6, 9, 9), "y": Y / 1.0}, "give one integer label for each sample"),
+    "column of labels": ({"x": images(6, 9, 9), "y": Y[:, None]}, "give one integer label for each sample"),
+    "fewer labels": ({"x": images(6, 9, 9), "y": Y[:5]}, "6 samples and labels of shape"),
+    "negative labels": ({"x": images(6, 9, 9), "y": Y - 1}, "labels run from -1 to 1"),
+    "label above the names": (
+        {"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b"])}, "labels run from 0 to 2"
+    ),
+    "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, "hold NaN or infinite values"),
+    "too large for float32": ({"x": np.full((6, 2), 1e300), "y": Y}, "hold NaN or infinite values"),
+    "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "part is empty"),
+    "pickled": ({"x": np.array([{}] * 6), "y": Y}, "pickled objects, which are never loaded"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NPZ_FAULTS)
+def test_npz_faults_get_one_line(save: Saver, name: str) -> None:
+    arrays, words = NPZ_FAULTS[name]
+    with pytest.raises(PatebenchError, match=words) as caught:
+        load("npz", **save(arrays))
+    assert "\n" not in str(caught.value)
+
+
+def test_npz_parts_of_different_shape_are_refused(save: Saver) -> None:
+    with pytest.raises(PatebenchError, match="bring them to one shape"):
+        load("npz", **save({"x": images(6, 9, 9), "y": Y}, x=images(6, 8, 9)))
+
+
+def test_npz_parts_with_different_class_names_are_refused(save: Saver) -> None:
+    names = {"class_names": np.array(["a", "b", "c"])}
+    with pytest.raises(ArtefactError, match="its class names differ"):
+        load("npz", **save({"x": images(6, 9, 9), "y": Y, **names}, class_names=np.array(["a", "c", "b"])))
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 cut off"])
+def test_npz_what_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    with pytest.raises(ArtefactError, match=r"a\.npz: it is no readable \.npz file|pickled") as caught:
+        load("npz", private=str(path), public=str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_npz_a_bare_npy_or_missing_file_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", Y)
+    with pytest.raises(ArtefactError, match="it holds one array and not several by name"):
+        load("npz", private=str(tmp_path / "a.npy"), public="b.npz")
+    with pytest.raises(ArtefactError, match="there is no such file"):
+        load("npz", private=str(tmp_path / "none.npz"), public="b.npz")
+
+
+# --- a user's own folders ---
+
+
+def paint(folder: Path, name: str, mode: str = "L", size: tuple[int, int] = (7, 9), level: int = 50) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, level if mode == "L" else (level, level + 1, level + 2)).save(folder / name)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, str]:
+    for role, count in (("private", 3), ("public", 2)):
+        for label, name in enumerate(("ant", "bee")):
+            for number in range(count):
+                paint(tmp_path / role / name, f"{number}.png", level=100 * label + number)
+    return {role: str(tmp_path / role) for role in ("private", "public")}
+
+
+def test_folder_images_come_by_class_and_name(folders: dict[str, str]) -> None:
+    (Path(folders["private"]) / "ant" / "notes.txt").write_text("not an image")
+    (Path(folders["private"]) / ".hidden").mkdir()
+    data = load("folder", **folders)
+    assert data.class_names == ("ant", "bee")
+    assert data.private_x.shape == (6, 1, 9, 7)
+    assert data.private_x[:, 0, 0, 0].tolist() == [0, 1, 2, 100, 101, 102]
+    assert data.private_y.tolist() == [0, 0, 0, 1, 1, 1]
+    assert data.public_y.tolist() == [0, 0, 1, 1]
+
+
+def test_folder_one_colour_image_makes_all_colour(folders: dict[str, str]) -> None:
+    paint(Path(folders["public"]) / "bee", "9.png", mode="RGB", level=200)
+    data = load("folder", **folders)
+    assert data.private_x.shape == (6, 3, 9, 7)
+    assert data.public_x[-1, :, 0, 0].tolist() == [200, 201, 202]
+    assert data.private_x[1, :, 0, 0].tolist() == [1, 1, 1]
+
+
+def test_folder_sizes_must_be_equal(folders: dict[str, str]) -> None:
+    paint(Path(folders["public"]) / "ant", "9.png", size=(8, 9))
+    with pytest.raises(ArtefactError, match=r"public/ant/9\.png: it is 8×9 pixels where .* is 7×9"):
+        load("folder", **folders)
+
+
+def test_folder_classes_must_be_the_same(folders: dict[str, str]) -> None:
+    paint(Path(folders["public"]) / "cat", "0.png")
+    with pytest.raises(ArtefactError, match="its class folders are not those of"):
+        load("folder", **folders)
+
+
+def test_folder_broken_images_are_named(folders: dict[str, str]) -> None:
+    broken = Path(folders["private"]) / "ant" / "1.png"
+    broken.write_bytes(broken.read_bytes()[:40])
+    with pytest.raises(ArtefactError, match=r"1\.png: it can not be read as an image"):
+        load("folder", **folders)
+
+
+def test_folder_images_of_more_than_8_bits_are_refused(folders: dict[str, str]) -> None:
+    Image.fromarray(np.full((9, 7), 40000, np.uint16)).save(Path(folders["private"]) / "ant" / "0.png")
+    with pytest.raises(ArtefactError, match=r"0\.png: it has more than 8 bits"):
+        load("folder", **folders)
+
+
+def test_folder_without_images_classes_or_at_all(folders: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(ArtefactError, match="there is no such folder"):
+        load("folder", private=str(tmp_path / "none"), public=folders["public"])
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(ArtefactError, match="it holds no class folders"):
+        load("folder", private=str(tmp_path / "bare"), public=folders["public"])
+    for role in folders.values():
+        (Path(role) / "cat").mkdir()
+    with pytest.raises(ArtefactError, match="cat: it holds no images"):
+        load("folder", **folders)

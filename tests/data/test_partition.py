@@ -1,0 +1,284 @@
+"""Partitions: every sample has one owner, shares are as asked, and what can not work is refused."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, write_arrays
+from patebench.core.formats import PARTITION
+from patebench.data import stage
+from patebench.data.partitions import PARTITIONS, Deal, check_disjoint, check_every_class, iid, owners, pack, skew
+
+labels = st.lists(st.integers(0, 3), min_size=1, max_size=60).map(np.array)
+seeds = st.integers(0, 99)
+
+
+def deal(y: np.ndarray, seed: int = 0, classes: int = 4, **parameters: Any) -> Deal:
+    return Deal(y=y, classes=classes, rng=np.random.default_rng(seed), **parameters)
+
+
+def shards(assignment: np.ndarray) -> list[np.ndarray]:
+    """The shards, checked to be disjoint and to cover all samples."""
+    indices, offsets = pack(assignment)
+    check_disjoint(indices, offsets, len(assignment))
+    assert sorted(indices) == list(range(len(assignment)))
+    return [indices[start:end] for start, end in itertools.pairwise(offsets)]
+
+
+def test_the_registry_holds_the_documented_names() -> None:
+    assert PARTITIONS.names() == ["iid", "skew", "owners"]
+
+
+@given(labels, st.integers(1, 60), seeds)
+def test_iid_deals_all_samples_in_nearly_equal_shards(y: np.ndarray, teachers: int, seed: int) -> None:
+    if teachers > len(y):
+        with pytest.raises(PatebenchError, match=f"{teachers} teachers can not share {len(y)} private samples"):
+            iid(deal(y, seed, teachers=teachers))
+        return
+    sizes = [len(shard) for shard in shards(iid(deal(y, seed, teachers=teachers)))]
+    assert len(sizes) == teachers
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_iid_gives_each_sample_to_each_teacher_alike() -> None:
+    """Of 4,000 deals, each of 4 teachers should get sample 0 in 1,000; five standard deviations are 137."""
+    rng = np.random.default_rng(0)
+    y = np.zeros(6, int)
+    first = [iid(Deal(y=y, classes=1, rng=rng, teachers=4))[:2] for _ in range(4000)]
+    sizes = np.array([2, 2, 1, 1]) / 6
+    for sample in range(2):
+        counts = np.bincount([given[sample] for given in first], minlength=4)
+        assert (np.abs(counts - 4000 * sizes) < 5 * np.sqrt(4000 * sizes * (1 - sizes))).all()
+
+
+def possible(y: np.ndarray, teachers: int, share: float) -> bool:
+    """Whether a partition exists: the largest flow from labels to each shard's main part and its rest is everything."""
+    sizes = [len(part) for part in np.array_split(y, teachers)]
+    quotas = [int(np.floor(share * size + 0.5)) for size in sizes]
+    source, sink = 4, 5
+    capacity = np.zeros((6 + 2 * teachers, 6 + 2 * teachers), dtype=np.int32)
+    capacity[source, :4] = np.bincount(y, minlength=4)
+    for teacher, (size, quota) in enumerate(zip(sizes, quotas, strict=True)):
+        main, rest = 6 + 2 * teacher, 7 + 2 * teacher
+        capacity[:4, rest] = len(y)
+        capacity[teacher % 4, [main, rest]] = len(y), 0
+        capacity[main, sink], capacity[rest, sink] = quota, size - quota
+    return bool(maximum_flow(csr_array(capacity), source, sink).flow_value == len(y))
+
+
+@given(labels, st.integers(1, 12), st.floats(0.01, 1), seeds)
+def test_skew_gives_the_exact_share_or_refuses_what_is_impossible(
+    y: np.ndarray, teachers: int, share: float, seed: int
+) -> None:
+    teachers = min(teachers, len(y))
+    try:
+        assignment = skew(deal(y, seed, teachers=teachers, share=share))
+    except PatebenchError:
+        assert not possible(y, teachers, share)
+        return
+    for teacher, shard in enumerate(shards(assignment)):
+        assert len(shard) == len(np.array_split(y, teachers)[teacher])
+        assert (y[shard] == teacher % 4).sum() == np.floor(share * len(shard) + 0.5)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.82, 1.0])
+def test_skew_on_ten_balanced_classes(share: float) -> None:
+    """PET-DL's unbalanced experiment has ten subsets with 82% of one label each."""
+    y = np.arange(1000) % 10
+    counts = [
+        np.bincount(y[shard], minlength=10) for shard in shards(skew(deal(y, classes=10, teachers=10, share=share)))
+    ]
+    np.testing.assert_array_equal(np.diag(counts), np.full(10, round(100 * share)))
+    assert np.sum(counts) == 1000
+
+
+def test_skew_draws_both_parts_at_random() -> None:
+    y = np.arange(400) % 4
+    first, second = (skew(deal(y, seed, teachers=4, share=0.5)) for seed in (0, 1))
+    for main in (y == first, y != first):
+        assert (first[main] != second[main]).any()
+
+
+SKEWED = np.repeat(np.arange(4), [2, 20, 20, 20])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"teachers": 4, "share": 0.5}, "label 0 has 2 private samples, and a share of 0.5 in 1 shards takes 8"),
+        ({"teachers": 1, "share": 0.01}, "label 0 keeps|label 1 keeps|label 0 has"),
+        ({"teachers": 4, "share": 0.0}, "a share above 0 and at most 1, and not 0"),
+        ({"teachers": 4, "share": 1.01}, "a share above 0 and at most 1"),
+        ({"teachers": 4, "share": -0.5}, "a share above 0 and at most 1"),
+        ({"teachers": 4, "share": float("nan")}, "a share above 0 and at most 1"),
+        ({"teachers": 4, "share": None}, "a share above 0 and at most 1"),
+        ({"teachers": 63, "share": 0.5}, "63 teachers can not share 62 private samples; ask for at most 62"),
+        ({"teachers": 0, "share": 0.5}, "0 teachers were asked for; ask for at least one"),
+        ({"teachers": None, "share": 0.5}, "ask for at least one"),
+    ],
+)
+def test_skew_refuses(parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(PatebenchError, match=words) as caught:
+        skew(deal(SKEWED, **parameters))
+    assert "\n" not in str(caught.value)
+
+
+def test_skew_refuses_a_label_that_does_not_fit_elsewhere() -> None:
+    y = np.repeat(np.arange(4), [1, 9, 1, 1])
+    with pytest.raises(PatebenchError, match=r"label 1 keeps 8 private samples .* have room for 6"):
+        skew(deal(y, teachers=4, share=0.3))
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40).map(np.array))
+def test_owners_keep_their_samples(column: np.ndarray) -> None:
+    parts = shards(owners(deal(np.zeros(len(column), int), owners=column)))
+    assert [set(column[part]) for part in parts] == [{identity} for identity in sorted(set(column))]
+
+
+def test_owners_of_any_number_become_teachers_in_order() -> None:
+    column = np.array([207, 103, 207, 5000, 103])
+    assert owners(deal(np.zeros(5, int), owners=column, teachers=3)).tolist() == [1, 0, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("column", "teachers", "words"),
+    [
+        (np.array([0, 1, 3, 0, 1, 3]), 4, r"owner 2 of 0 … 3 has no samples; ask for 3 teachers"),
+        (np.array([0, 1, 2, 0, 1, 9]), 3, "names 4 owners, and 3 teachers are asked for"),
+        (np.array([0, 1, 2, 0, 1]), 3, r"shape \(5,\); give one integer for each of the 6 private samples"),
+        (np.zeros((6, 1), int), 1, "give one integer for each"),
+        (np.zeros(6), 1, "the column of owners is float64"),
+        (np.array([0, 1, -1, 0, 1, 2]), 3, "the column of owners holds -1"),
+        (None, 3, "needs a column of owners"),
+    ],
+)
+def test_owners_refuse(column: np.ndarray | None, teachers: int, words: str) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        owners(deal(np.zeros(6, int), owners=column, teachers=teachers))
+
+
+@pytest.mark.parametrize(
+    ("indices", "offsets", "words"),
+    [
+        ([0, 1, 2, 1], [0, 2, 4], "private sample 1 belongs to both teacher 0 and teacher 1"),
+        ([0, 0, 2], [0, 2, 3], "private sample 0 belongs to both teacher 0 and teacher 0"),
+        ([0, 1, 2], [0, 2, 2, 3], "teacher 1 has no samples"),
+        ([0, 1, 2], [0, 3, 2, 3], "teacher 1 has no samples"),
+        ([0, 1, 2], [1, 3], "offsets"),
+        ([0, 1, 2], [0, 2], "offsets"),
+        ([0, 1, 2], [0], "offsets"),
+        ([0, 1, 5], [0, 3], "points outside the 5 private samples"),
+        ([0, 1, -1], [0, 3], "points outside"),
+    ],
+)
+def test_shards_that_are_none_are_refused(indices: list[int], offsets: list[int], words: str) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        check_disjoint(np.array(indices), np.array(offsets), 5)
+
+
+def test_disjoint_shards_need_not_cover_the_samples() -> None:
+    check_disjoint(np.array([4, 0, 2]), np.array([0, 1, 3]), 5)
+
+
+def test_a_shard_that_lacks_a_class_is_named() -> None:
+    y, assignment = np.array([0, 1, 2, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 1])
+    with pytest.raises(PatebenchError, match=r"teacher 1 has no sample of class 2 \('eel'\)"):
+        check_every_class(assignment, y, ["cat", "dog", "eel"])
+    check_every_class(assignment[:3], y[:3], ["cat", "dog", "eel"])
+
+
+# --- the stage ---
+
+
+def make(folder: Path, strategy: str = "iid", teachers: int | None = 6, **parameters: Any) -> Path:
+    out = folder / "made.npz"
+    given = {"share": None, "owners": None, "seed": 0, "stream": "tiny", **parameters}
+    stage.partition(folder / "private.npz", teachers, strategy, out=out, **given)
+    return out
+
+
+def test_the_artefact_names_its_private_data_and_strategy(tiny: Path) -> None:
+    private = stage.read_samples(tiny / "private.npz", "private")
+    for strategy, share, spelt in (("iid", None, "iid"), ("skew", 0.5, "skew-0.5")):
+        shards = stage.read_partition(make(tiny, strategy, share=share), private)
+        assert shards.meta["private"] == private.digest
+        assert shards.meta["strategy"] == spelt == stage.slug(strategy, share)
+        assert (shards.meta["teachers"], shards.meta["samples"]) == (6, 60)
+        assert np.diff(shards["offsets"]).tolist() == [10] * 6
+
+
+def test_owners_come_from_the_users_file(tiny: Path) -> None:
+    np.save(tiny / "column.npy", np.arange(60) // 20 + 7)
+    made = read_arrays(make(tiny, "owners", None, owners=tiny / "column.npy"), PARTITION)
+    assert made.meta["teachers"] == 3
+    assert made["offsets"].tolist() == [0, 20, 40, 60]
+    assert made["indices"].tolist() == list(range(60))
+
+
+def test_the_same_seed_and_stream_give_the_same_bytes(tiny: Path) -> None:
+    first = make(tiny).read_bytes()
+    assert make(tiny).read_bytes() == first
+    assert make(tiny, seed=1).read_bytes() != first
+    assert make(tiny, stream="other").read_bytes() != first
+
+
+@pytest.mark.parametrize("content", [None, b"", b"text", np.array([{}], dtype=object)])
+def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, content: Any) -> None:
+    path = tiny / "column.npy"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        np.save(path, content, allow_pickle=True)
+    with pytest.raises(ArtefactError, match=r"column\.npy: it|column\.npy: there") as caught:
+        make(tiny, "owners", None, owners=path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "parameters", "words"),
+    [
+        ("idd", {}, r"unknown partition 'idd' .did you mean 'iid'"),
+        ("iid", {"share": 0.5}, "only 'skew' has one"),
+        ("skew", {}, "only 'skew' has one"),
+        ("owners", {}, "needs a column of owners"),
+        ("iid", {"teachers": 61}, "61 teachers can not share 60 private samples"),
+        ("skew", {"teachers": 3, "share": 1.0, "need_every_class": True}, "teacher 0 has no sample of class 1"),
+    ],
+)
+def test_the_stage_refuses_and_writes_nothing(
+    tiny: Path, strategy: str, parameters: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        make(tiny, strategy, **parameters)
+    assert not (tiny / "made.npz").exists()
+
+
+def test_public_samples_are_not_partitioned(tiny: Path) -> None:
+    with pytest.raises(ArtefactError, match="it holds the public samples where the private ones are needed"):
+        stage.partition(tiny / "public.npz", 6, "iid", None, None, 0, "tiny", tiny / "made.npz")
+
+
+def test_a_partition_of_other_data_is_refused(tiny: Path) -> None:
+    path, private = make(tiny), stage.read_samples(tiny / "private.npz", "private")
+    made = read_arrays(path, PARTITION)
+    write_arrays(path, PARTITION, made.arrays, {**made.meta, "private": "0" * 64})
+    with pytest.raises(ArtefactError, match=r"made with another private than .*private\.npz"):
+        stage.read_partition(path, private)
+
+
+def test_a_partition_with_overlapping_shards_is_refused(tiny: Path) -> None:
+    path, private = make(tiny), stage.read_samples(tiny / "private.npz", "private")
+    made = read_arrays(path, PARTITION)
+    indices = made["indices"].copy()
+    indices[0] = indices[-1]
+    write_arrays(path, PARTITION, {**made.arrays, "indices": indices}, made.meta)
+    with pytest.raises(ArtefactError, match="belongs to both teacher 0 and teacher 5"):
+        stage.read_partition(path, private)

@@ -1,0 +1,59 @@
+"""What a loader returns: labelled private and public samples, as they come.
+
+Nothing is standardised here. A mean or scale taken over the private data would be one more release of them; each
+learner standardises by what it may see, its own shard or the public pool.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A data set with its fixed division into a private and a public part.
+
+    `private_x`, `public_x`: images (samples, channels, height, width) uint8, or tables (samples, features) float32.
+    `private_y`, `public_y`: labels (samples,) int64 in 0 … len(class_names) − 1.
+
+    Raises PatebenchError when shapes, types or labels are otherwise.
+    """
+
+    private_x: NDArray[Any]
+    private_y: NDArray[np.int64]
+    public_x: NDArray[Any]
+    public_y: NDArray[np.int64]
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_samples("private", self.private_x, self.private_y, len(self.class_names))
+        _check_samples("public", self.public_x, self.public_y, len(self.class_names))
+        if self.private_x.shape[1:] != self.public_x.shape[1:]:
+            raise PatebenchError(
+                f"a private sample has shape {self.private_x.shape[1:]} and a public one {self.public_x.shape[1:]};"
+                " bring them to one shape"
+            )
+
+    @property
+    def classes(self) -> int:
+        return len(self.class_names)
+
+
+def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: int) -> None:
+    if (x.dtype, x.ndim) not in ((np.dtype(np.uint8), 4), (np.dtype(np.float32), 2)):
+        raise PatebenchError(
+            f"the {role} samples are {x.dtype} of shape {x.shape}; images must be uint8 (samples, channels, height,"
+            " width), tables float32 (samples, features)"
+        )
+    if y.shape != x.shape[:1]:
+        raise PatebenchError(f"the {role} part has {len(x)} samples and labels of shape {y.shape}; give one label each")
+    if x.size == 0:
+        raise PatebenchError(f"the {role} part is empty")
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise PatebenchError(f"the {role} samples hold NaN or infinite values; fill or drop them first")
+    if y.min() < 0 or y.max() >= classes:
+        raise PatebenchError(f"the {role} labels run from {y.min()} to {y.max()}; number the {classes} classes from 0")

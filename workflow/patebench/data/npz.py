@@ -1,0 +1,83 @@
+"""A user's own arrays: one `.npz` with the private samples and one with the public ones.
+
+Each holds `x` and `y`, and may hold `class_names`. Images are uint8 (samples, height, width), (samples, height, width,
+channels) or (samples, channels, height, width); tables are numbers (samples, features).
+"""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import ArtefactError
+from patebench.data.dataset import Dataset
+
+CHANNELS = range(1, 5)
+_MEND = "see the documentation on own data for the arrays that are needed"
+
+
+def load(root: Path, download: bool, private: str, public: str) -> Dataset:
+    """Read the files `private` and `public`; relative paths start from the working directory.
+
+    Without `class_names` the classes are 0 … the largest label of both files.
+    Raises ArtefactError naming the file and the fault.
+    """
+    ours, others = _read(Path(private)), _read(Path(public))
+    if not np.array_equal(ours.get("class_names", []), others.get("class_names", ours.get("class_names", []))):
+        raise ArtefactError(public, f"its class names differ from those of {private}", "give both the same ones")
+    private_x, public_x = _samples(Path(private), ours["x"]), _samples(Path(public), others["x"])
+    private_y, public_y = _labels(Path(private), ours["y"]), _labels(Path(public), others["y"])
+    largest = max(private_y.max(initial=0), public_y.max(initial=0))
+    names = ours.get("class_names", np.arange(largest + 1))
+    return Dataset(private_x, private_y, public_x, public_y, tuple(str(name) for name in names.tolist()))
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    if not path.is_file():
+        raise ArtefactError(path, "there is no such file", "give the path of an .npz file with the arrays x and y")
+    try:
+        with open(path, "rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise ArtefactError(path, "it holds one array and not several by name", _MEND)
+            arrays = {name: archive[name] for name in ("x", "y", "class_names") if name in archive}
+    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as fault:
+        if "allow_pickle" in str(fault):
+            raise ArtefactError(path, "it holds pickled objects, which are never loaded", _MEND) from None
+        raise ArtefactError(path, f"it is no readable .npz file ({fault})", _MEND) from None
+    for name in ("x", "y"):
+        if name not in arrays:
+            raise ArtefactError(path, f"it lacks the array '{name}'", _MEND)
+    return arrays
+
+
+def _samples(path: Path, x: NDArray[Any]) -> NDArray[Any]:
+    """Bring `x` to (samples, channels, height, width) uint8 or (samples, features) float32."""
+    if x.ndim == 2 and x.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):  # an infinity is refused with all others
+            return x.astype(np.float32)
+    if x.ndim not in (3, 4) or x.dtype != np.uint8:
+        raise ArtefactError(
+            path, f"its array 'x' is {x.dtype} of shape {x.shape}", "images must be uint8, tables (samples, features)"
+        )
+    if x.ndim == 3:
+        return x[:, None]
+    first, last = x.shape[1] in CHANNELS, x.shape[3] in CHANNELS
+    if first == last:
+        raise ArtefactError(
+            path,
+            f"its array 'x' of shape {x.shape} does not show which axis is the channels",
+            "give one to four channels on the second or the last axis, and larger images",
+        )
+    return x if first else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+
+
+def _labels(path: Path, y: NDArray[Any]) -> NDArray[np.int64]:
+    if y.dtype.kind not in "iu" or y.ndim != 1:
+        raise ArtefactError(
+            path, f"its array 'y' is {y.dtype} of shape {y.shape}", "give one integer label for each sample"
+        )
+    return y.astype(np.int64)

@@ -1,0 +1,174 @@
+"""How the private samples are dealt to the teachers: each strategy gives every sample to exactly one teacher.
+
+A strategy is a function from a `Deal` to the number of the teacher of each sample, so shards can neither overlap nor
+miss a sample.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import Registry
+
+PARTITIONS = Registry("partition")
+for _name in ("iid", "skew", "owners"):
+    PARTITIONS.add(_name, f"patebench.data.partitions:{_name}")
+
+Assignment = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Deal:
+    """What a strategy is given: the private labels (samples,), the number of teachers, and its own parameters."""
+
+    y: NDArray[Any]
+    classes: int
+    rng: np.random.Generator
+    teachers: int | None = None
+    share: float | None = None
+    owners: NDArray[Any] | None = None
+
+
+def iid(deal: Deal) -> Assignment:
+    """Deal the samples in random order; shard sizes differ by at most one."""
+    sizes = _shard_sizes(deal)
+    return deal.rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+
+
+def skew(deal: Deal) -> Assignment:
+    """Give a share of each shard to one label, as in PET-DL's unbalanced experiment (82% of one label each).
+
+    Shard sizes differ by at most one and all samples are dealt. Teacher i's main label is i mod `classes`; exactly
+    round(share · size) of its samples, halves rounded up, have that label, all others another. Both parts are random.
+    Raises PatebenchError when a label has too few samples for the teachers whose main label it is, or so many that
+    they do not all fit into the rest of the other shards.
+    """
+    if deal.share is None or not 0 < deal.share <= 1:
+        raise PatebenchError(f"the partition 'skew' needs a share above 0 and at most 1, and not {deal.share}")
+    sizes = _shard_sizes(deal)
+    quotas = np.floor(deal.share * sizes + 0.5).astype(np.int64)
+    mains = np.arange(len(sizes)) % deal.classes
+    assignment = np.full(len(deal.y), -1)
+    for label in range(deal.classes):
+        own = mains == label
+        stock = deal.rng.permutation(np.flatnonzero(deal.y == label))
+        _check_supply(label, len(stock), quotas[own], (sizes - quotas)[~own], deal.share)
+        slots = np.repeat(np.flatnonzero(own), quotas[own])
+        assignment[stock[: len(slots)]] = slots
+    rest = np.flatnonzero(assignment < 0)
+    slots = deal.rng.permutation(np.repeat(np.arange(len(sizes)), sizes - quotas))
+    assignment[rest] = _keep_apart(slots, mains, deal.y[rest], deal.rng)
+    return assignment
+
+
+def owners(deal: Deal) -> Assignment:
+    """Let the user's own column say whose each sample is.
+
+    The column holds one non-negative integer for each private sample; the distinct ones, in increasing order, become
+    teachers 0, 1, … The number of teachers, if given, must be theirs.
+    """
+    column = deal.owners
+    if column is None:
+        raise PatebenchError("the partition 'owners' needs a column of owners; give the path of a .npy file")
+    if column.dtype.kind not in "iu" or column.shape != deal.y.shape:
+        raise PatebenchError(
+            f"the column of owners is {column.dtype} of shape {column.shape}; give one integer for each of the"
+            f" {len(deal.y)} private samples"
+        )
+    if column.min() < 0:
+        raise PatebenchError(f"the column of owners holds {column.min()}; number the owners from 0")
+    identities, assignment = np.unique(column, return_inverse=True)
+    if deal.teachers not in (None, len(identities)):
+        raise PatebenchError(_count_fault(identities, deal.teachers))
+    return assignment.astype(np.int64)
+
+
+def _shard_sizes(deal: Deal) -> NDArray[np.int64]:
+    """Sizes that differ by at most one, the larger shards first."""
+    samples, teachers = len(deal.y), deal.teachers
+    if teachers is None or teachers < 1:
+        raise PatebenchError(f"{teachers} teachers were asked for; ask for at least one")
+    if teachers > samples:
+        raise PatebenchError(
+            f"{teachers} teachers can not share {samples} private samples; ask for at most {samples} teachers"
+        )
+    small, larger = divmod(samples, teachers)
+    return np.full(teachers, small) + (np.arange(teachers) < larger)
+
+
+def _check_supply(label: int, stock: int, quotas: NDArray[Any], elsewhere: NDArray[Any], share: float) -> None:
+    needed, room = int(quotas.sum()), int(elsewhere.sum())
+    mend = "choose another share, or a number of teachers that is a multiple of the number of classes"
+    if stock < needed:
+        raise PatebenchError(
+            f"label {label} has {stock} private samples, and a share of {share:g} in {len(quotas)} shards takes"
+            f" {needed}; {mend}"
+        )
+    if stock - needed > room:
+        raise PatebenchError(
+            f"label {label} keeps {stock - needed} private samples beyond its share of {share:g}, and the other shards"
+            f" have room for {room}; {mend}"
+        )
+
+
+def _keep_apart(
+    slots: NDArray[Any], mains: NDArray[Any], labels: NDArray[Any], rng: np.random.Generator
+) -> NDArray[Any]:
+    """Swap slots at random until no teacher holds its own main label among the rest.
+
+    A slot of teacher i that holds label mains[i] = l is swapped with one where neither teacher nor sample has to do
+    with l. As the labels fit (see `_check_supply`), there are enough of those, and no swap makes a new fault.
+    """
+    slots = slots.copy()
+    for label in np.unique(labels):
+        main, held = mains[slots] == label, labels == label
+        faults = np.flatnonzero(main & held)
+        partners = rng.choice(np.flatnonzero(~main & ~held), size=len(faults), replace=False)
+        slots[faults], slots[partners] = slots[partners], slots[faults]
+    return slots
+
+
+def _count_fault(identities: NDArray[Any], teachers: int) -> str:
+    present = len(identities)
+    if identities.max() < teachers:
+        absent = np.setdiff1d(np.arange(teachers), identities)[0]
+        return f"owner {absent} of 0 … {teachers - 1} has no samples; ask for {present} teachers or mend the column"
+    return f"the column names {present} owners, and {teachers} teachers are asked for; ask for {present} teachers"
+
+
+def pack(assignment: Assignment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in increasing order."""
+    sizes = np.bincount(assignment)
+    return np.argsort(assignment, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
+
+
+def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int) -> None:
+    """Refuse shards that are empty, overlap or point outside 0 … samples − 1; raises PatebenchError."""
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
+        raise PatebenchError("the offsets of the shards do not begin at 0 and end at the number of indices")
+    sizes = np.diff(offsets.astype(np.int64))
+    if (sizes < 1).any():
+        raise PatebenchError(f"teacher {int(np.argmax(sizes < 1))} has no samples")
+    if indices.min() < 0 or indices.max() >= samples:
+        raise PatebenchError(f"a shard points outside the {samples} private samples")
+    counts = np.bincount(indices.astype(np.int64), minlength=samples)
+    if (counts > 1).any():
+        sample = int(np.argmax(counts > 1))
+        first, second = np.searchsorted(offsets, np.flatnonzero(indices == sample)[:2], side="right") - 1
+        raise PatebenchError(f"private sample {sample} belongs to both teacher {first} and teacher {second}")
+
+
+def check_every_class(assignment: Assignment, y: NDArray[Any], class_names: Sequence[str]) -> None:
+    """Refuse a partition in which some teacher sees no sample of some class; raises PatebenchError naming both."""
+    teachers, classes = int(assignment.max()) + 1, len(class_names)
+    seen = np.bincount(assignment * classes + y, minlength=teachers * classes).reshape(teachers, classes)
+    if (seen == 0).any():
+        teacher, label = (int(axis[0]) for axis in np.nonzero(seen == 0))
+        raise PatebenchError(
+            f"teacher {teacher} has no sample of class {label} ('{class_names[label]}'), which this learner needs;"
+            " ask for fewer teachers, a smaller skew or another learner"
+        )
