@@ -85,15 +85,16 @@ def test_a_killed_run_continues_and_ends_with_the_same_bytes(
     finished: Workflow, workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], whole_group: bool
 ) -> None:
     """SIGKILL in the middle of the teachers leaves a lock and half the chunks; the next run needs no other help."""
-    tiny["experiments"]["tiny"]["ensembles"][0]["chunk"] = 2
+    tiny["experiments"]["tiny"]["ensembles"][0]["chunk"] = 1
     killed = workflow(tiny)
     process = killed.start()
-    wait_until(lambda: any((killed.folder / "results").glob("**/chunks/*.npz")))
+    # Two jobs run at a time, so the first of four chunks is certainly known to snakemake as finished.
+    wait_until(lambda: len(list((killed.folder / "results").glob("**/chunks/[0-9]*.npz"))) >= 4)
     (os.killpg if whole_group else os.kill)(process.pid, signal.SIGKILL)
     process.communicate()
-    chunks = list((killed.folder / "results").glob("**/chunks/*.npz"))
+    chunks = list((killed.folder / "results").glob("**/chunks/[0-9]*.npz"))
     before = {chunk: chunk.stat().st_mtime_ns for chunk in chunks}
-    assert len(chunks) < 5, "the run was killed too late to show anything"
+    assert len(chunks) < 10, "the run was killed too late to show anything"
     killed.run("--rerun-incomplete")
     assert killed.tables() == finished.tables()
     assert killed.planned() == set()
