@@ -18,7 +18,7 @@ from patebench.core.errors import PatebenchError
 FILE = click.Path(path_type=Path)
 
 
-class Assignment(click.ParamType):
+class Assignment(click.ParamType[tuple[str, Any]]):
     """A KEY=VALUE pair; the value becomes a number when `number` is set."""
 
     name = "key=value"
@@ -38,7 +38,7 @@ class Assignment(click.ParamType):
             self.fail(f"'{text}' is not a number (in '{value}')", param, ctx)
 
 
-class TeacherRange(click.ParamType):
+class TeacherRange(click.ParamType[tuple[int, int]]):
     """FIRST-LAST, both included."""
 
     name = "first-last"

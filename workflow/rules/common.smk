@@ -11,10 +11,13 @@ from patebench.core.errors import PatebenchError
 from patebench.core.locks import clear_stale_locks
 from patebench.plan import shell as words
 
+
+envvars:
+    "PATH",
+
+
 # The commands of this environment come first, also where it was not activated.
-os.environ["PATH"] = os.pathsep.join(
-    [os.path.dirname(sys.executable), os.environ.get("PATH", "")]
-)
+os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
 
 # After a SIGKILL or a power cut the next run just continues.
 clear_stale_locks(Path(".snakemake"))

@@ -63,9 +63,7 @@ for name in FIGURES:
             runtime=10,
         params:
             figure=name,
-            records=lambda wildcards, input: words(
-                {"collected": input.collected, "baselines": input.baselines}
-            ),
+            records=lambda wildcards, input: words({"collected": input.collected, "baselines": input.baselines}),
         shell:
             "patebench figure {params.figure} {params.records} --published {input.published}"
             " --png {output.png} --pdf {output.pdf} --log {log}"
@@ -100,9 +98,7 @@ for name in TABLES:
             runtime=10,
         params:
             table=name,
-            records=lambda wildcards, input: words(
-                {"collected": input.collected, "baselines": input.baselines}
-            ),
+            records=lambda wildcards, input: words({"collected": input.collected, "baselines": input.baselines}),
         shell:
             "patebench table {params.table} {params.records} --published {input.published}"
             " --csv {output.csv} --markdown {output.markdown} --latex {output.latex} --log {log}"
@@ -151,9 +147,6 @@ rule report:
         mem_mb=1000,
         runtime=10,
     params:
-        pages=lambda wildcards, input: words(
-            {"figures": input.figures, "tables": input.tables}
-        ),
+        pages=lambda wildcards, input: words({"figures": input.figures, "tables": input.tables}),
     shell:
-        "patebench report {params.pages} --manifest {input.manifest} --captions report"
-        " --out {output} --log {log}"
+        "patebench report {params.pages} --manifest {input.manifest} --captions report" " --out {output} --log {log}"
