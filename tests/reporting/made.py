@@ -1,0 +1,129 @@
+"""Made-up records for the tests of the reporting: none of these numbers was measured."""
+
+from pathlib import Path
+from typing import Any
+
+from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.files import write_json
+
+PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
+CAPTIONS = Path(__file__).parents[2] / "report"
+GAMMAS = (0.01, 0.05, 0.2, 1.0)
+SIGMAS = (10.0, 40.0, 100.0)
+
+
+def ensemble(dataset: str = "mnist", seed: int = 0, teachers: int = 250, model: str = "small-cnn") -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "seed": seed,
+        "split": f"seed-{seed}_pool-9000",
+        "ensemble": f"teachers-{teachers}_iid_{model}_modern",
+        "teachers": teachers,
+        "partition": "iid",
+        "model": model,
+        "recipe": "modern",
+        "epochs": 50,
+    }
+
+
+def ensemble_record(facts: dict[str, Any], mean: float = 0.95) -> dict[str, Any]:
+    n = facts["teachers"]
+    gaps = {
+        "plurality_accuracy_pool": min(mean + 0.02, 1.0),
+        "plurality_accuracy_test": min(mean + 0.021, 1.0),
+        "gap_mean": mean - 0.05,
+        "gap_histogram": [0] * n + [9000],
+    }
+    teachers = {
+        f"teacher_accuracy_{what}": value for what, value in zip(("mean", "min", "max"), (mean, 0.9, 0.99), strict=True)
+    }
+    return {"record": "ensemble", **facts, **teachers, "teacher_accuracy_std": 0.01, **gaps}
+
+
+def release(facts: dict[str, Any], mechanism: str, value: float) -> dict[str, Any]:
+    name = {"lnmax": "gamma", "gnmax": "sigma"}[mechanism]
+    return {**facts, "mechanism": mechanism, "noise": f"{name}-{value:.12g}", "parameters": {name: value}}
+
+
+def release_record(facts: dict[str, Any], drawn: float, expected: float | None) -> dict[str, Any]:
+    counts = {"queries": 9000, "answered": 9000}
+    return {"record": "release", **facts, **counts, "label_accuracy": drawn, "expected_label_accuracy": expected}
+
+
+def bound_record(facts: dict[str, Any], queries: int, epsilon: float, accountant: str, kind: Kind) -> dict[str, Any]:
+    bound = Bound(
+        epsilon=epsilon,
+        delta=1e-5,
+        queries=queries,
+        accountant=accountant,
+        kind=kind,
+        publishable=kind is Kind.WORST_CASE,
+        source="made up",
+        conversion=Conversion.CLASSIC if kind is Kind.DATA_DEPENDENT else Conversion.NONE,
+        order=5.0 if kind is Kind.DATA_DEPENDENT else None,
+    )
+    return {"record": "bound", **facts, **bound.to_json()}
+
+
+def student_record(facts: dict[str, Any], queries: int, accuracy: float) -> dict[str, Any]:
+    how = {"method": "supervised", "student_model": "small-cnn", "student_recipe": "modern"}
+    slug = f"supervised_queries-{queries}_small-cnn_modern"
+    got = {"queries": queries, "answered": queries, "label_accuracy": 0.97, "accuracy": accuracy}
+    return {"record": "student", **facts, "student": slug, **how, **got}
+
+
+def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> dict[str, Any]:
+    facts = {"dataset": dataset, "seed": seed, "split": f"seed-{seed}_pool-9000", "learner": "small-cnn_modern"}
+    return {**facts, "model": "small-cnn", "recipe": "modern", "epochs": 10, "accuracy": accuracy}
+
+
+def records(dataset: str = "mnist", seed: int = 0, teachers: int = 250) -> list[dict[str, Any]]:
+    """A whole ensemble: eight releases, two of them with bounds and students."""
+    facts = ensemble(dataset, seed, teachers)
+    made = [ensemble_record(facts, 0.99 - teachers / 5000 + seed / 500)]
+    for mechanism, values in (("lnmax", GAMMAS), ("gnmax", SIGMAS)):
+        for value in values:
+            noise = value if mechanism == "lnmax" else 1 / value
+            accuracy = 0.98 - 0.8 * 2.0 ** (-noise * teachers / 3) + seed / 1000
+            made.append(release_record(release(facts, mechanism, value), accuracy - 0.001 * seed, accuracy))
+    for mechanism, value in (("lnmax", 0.05), ("gnmax", 40.0)):
+        for queries in (100, 1000):
+            made += _student(release(facts, mechanism, value), queries, seed)
+    return made
+
+
+def _student(facts: dict[str, Any], queries: int, seed: int) -> list[dict[str, Any]]:
+    root = queries**0.5 * (1.0 if facts["mechanism"] == "lnmax" else 0.5)
+    paper = "moments" if facts["mechanism"] == "lnmax" else "rdp"
+    return [
+        bound_record(facts, queries, 0.06 * root + 0.1 * seed, paper, Kind.DATA_DEPENDENT),
+        bound_record(facts, queries, 0.4 * root, "pld", Kind.WORST_CASE),
+        bound_record(facts, queries, 0.58 * root, "strong-composition", Kind.WORST_CASE),
+        student_record(facts, queries, 0.9 + root / 1000 + 0.002 * seed + facts["teachers"] / 5000),
+    ]
+
+
+def write_collected(path: Path, made: list[dict[str, Any]]) -> Path:
+    write_json(path, "collected", {"records": made})
+    return path
+
+
+def write_baseline(path: Path, made: dict[str, Any]) -> Path:
+    write_json(path, "baseline", made)
+    return path
+
+
+def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int, ...] = (0, 1), teachers=(10, 250)):
+    """Files of a whole run: collected records and baselines."""
+    collected = [
+        write_collected(folder / f"{dataset}-{seed}-{n}.json", records(dataset, seed, n))
+        for dataset in datasets
+        for seed in seeds
+        for n in teachers
+    ]
+    baselines = [
+        write_baseline(folder / f"{dataset}-{seed}-baseline.json", baseline(dataset, seed, 0.99 + seed / 1000))
+        for dataset in datasets
+        for seed in seeds
+    ]
+    return collected, baselines

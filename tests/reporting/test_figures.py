@@ -1,0 +1,178 @@
+"""Figures: the right points, any subset of records, the same bytes for the same records."""
+
+import re
+
+import numpy as np
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.core.errors import PatebenchError
+from patebench.reporting.figures import FIGURES, draw_figure
+from patebench.reporting.frames import load_records
+from patebench.reporting.published import read_published
+from patebench.reporting.style import BLUE, KINDS, TEACHERS, looks, themed
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def _draw(name, collected, baselines=()):
+    with themed():
+        figure = FIGURES.load(name)(load_records(collected, baselines), PUBLISHED)
+        figure.draw_without_rendering()
+    return figure
+
+
+def _lines(axis):
+    return {line.get_label(): line for line in axis.get_lines() if not line.get_label().startswith("_")}
+
+
+def _legend(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def _words(figure):
+    texts = [text.get_text() for axis in figure.axes for text in axis.texts]
+    return " ".join([*texts, *_legend(figure), *(axis.get_title() for axis in figure.axes)])
+
+
+def test_noisy_accuracy_draws_expectation_releases_and_the_published_point(tmp_path):
+    figure = _draw("noisy-accuracy", *made.files(tmp_path, seeds=(0, 2)))
+    (axis,) = figure.axes
+    lines = _lines(axis)
+    assert set(lines) == {"n = 10", "n = 250"}
+    expected = [0.98 - 0.8 * 2.0 ** (-gamma * 250 / 3) + 0.001 for gamma in made.GAMMAS]
+    assert lines["n = 250"].get_xdata() == pytest.approx(np.array(made.GAMMAS))
+    assert lines["n = 250"].get_ydata() == pytest.approx(np.array(expected))
+    points = {dots.get_label(): dots for dots in axis.collections}
+    assert points["published: PATE 2017, n = 250"].get_offsets().tolist() == [[0.05, 0.9318]]
+    drawn = [dots for dots in axis.collections if len(dots.get_offsets()) == 2 * len(made.GAMMAS)]
+    assert len(drawn) == 2
+    assert axis.get_xscale() == "log"
+    assert "ε per query" in axis.get_xlabel()
+    assert "2γ-DP" in axis.get_xlabel()
+
+
+def test_gaussian_accuracy_draws_sigma(tmp_path):
+    (axis,) = _draw("gaussian-accuracy", *made.files(tmp_path)).axes
+    assert _lines(axis)["n = 10"].get_xdata() == pytest.approx(np.array(made.SIGMAS))
+    assert not any("published" in str(dots.get_label()) for dots in axis.collections)
+
+
+def test_gap_draws_mean_and_deviation(tmp_path):
+    (axis,) = _draw("gap", *made.files(tmp_path, seeds=(0, 2))).axes
+    (bars,) = axis.containers
+    line, _, (upright,) = bars.lines
+    assert line.get_xdata() == pytest.approx([10, 250])
+    assert line.get_ydata() == pytest.approx([0.94, 0.892])
+    low, high = upright.get_segments()[0][:, 1]
+    assert high - low == pytest.approx(2 * 0.004 / np.sqrt(2))
+
+
+def test_epsilon_shows_what_may_be_published(tmp_path):
+    figure = _draw("epsilon", *made.files(tmp_path, teachers=(250,)))
+    assert len(figure.axes) == 2
+    axis = next(axis for axis in figure.axes if "lnmax" in axis.get_title())
+    bars = {container.get_label(): container.lines[0] for container in axis.containers}
+    assert set(bars) == {
+        "moments (classic): data dependent, not publishable",
+        "pld: worst case, publishable",
+        "strong-composition: worst case, publishable",
+    }
+    leaky = bars["moments (classic): data dependent, not publishable"]
+    sound = bars["pld: worst case, publishable"]
+    assert leaky.get_markerfacecolor() == "none"
+    assert sound.get_markerfacecolor() == sound.get_color()
+    assert {"worst case, publishable", "data dependent, not publishable"} < set(_legend(figure))
+    assert (leaky.get_linestyle(), sound.get_linestyle()) == ("--", "-")
+    assert sound.get_xdata().tolist() == [100, 1000]
+    assert sound.get_ydata() == pytest.approx([4.0, 0.4 * np.sqrt(1000)])
+
+
+def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        made.bound_record(facts, 100, float("inf"), "pld", Kind.WORST_CASE),
+        made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
+    ]
+    collected = [made.write_collected(tmp_path / "c.json", records)]
+    assert "ε = ∞ by pld" in _words(_draw("epsilon", collected))
+    _draw("frontier", collected)
+
+
+def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):
+    (axis,) = _draw("frontier", *made.files(tmp_path, seeds=(0, 1), teachers=(250,))).axes
+    places = {(bars.get_label(), *np.round(bars.lines[0].get_xydata()[0], 4)) for bars in axis.containers}
+    assert ("lnmax: data-dependent ε, not publishable", 0.65, 0.961) in places
+    assert ("lnmax: worst-case ε, publishable", 4.0, 0.961) in places
+    hollow = {tuple(dots.get_offsets()[0]) for dots in axis.collections if "PATE 2017" in str(dots.get_label())}
+    assert hollow == {(2.04, 0.98), (8.03, 0.981), (8.0, 0.97)}
+    assert _lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)
+
+
+def test_different_splits_and_epochs_are_told_apart(tmp_path):
+    split = {**made.ensemble(teachers=10), "split": "seed-0_pool-100"}
+    longer = {**made.ensemble(teachers=10), "epochs": 99, "ensemble": "teachers-10_iid_small-cnn_modern_epochs-99"}
+    records = [
+        made.release_record(made.release(facts, "lnmax", 0.05), 0.9, 0.9)
+        for facts in (made.ensemble(teachers=10), split, longer)
+    ]
+    figure = _draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)])
+    assert [axis.get_title().rpartition(" · ")[2] for axis in figure.axes] == ["pool-100", "pool-9000"]
+    assert set(_lines(figure.axes[1])) == {"n = 10, 50 epochs", "n = 10, 99 epochs"}
+
+
+SUBSETS = {
+    "noisy-accuracy": "released no labels with lnmax",
+    "gaussian-accuracy": "released no labels with gnmax",
+    "gap": "no ensembles",
+    "epsilon": "no ε to draw",
+    "frontier": "no students",
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("release",), ("bound",), ("student",), ("student", "bound")])
+def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
+    records = [record for record in made.records(teachers=50) if record["record"] in kinds]
+    words = _words(_draw(name, [made.write_collected(tmp_path / "c.json", records)]))
+    needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release", "gap": "ensemble", "frontier": "student"}
+    shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
+    assert (SUBSETS[name] not in words) == shown
+
+
+def test_labels_without_an_expectation_are_still_drawn(tmp_path):
+    records = [made.release_record(made.release(made.ensemble(), "lnmax", 0.05), 0.9, None)]
+    (axis,) = _draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)]).axes
+    assert [0.05, 0.9] in [offset for dots in axis.collections for offset in dots.get_offsets().tolist()]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_same_records_same_bytes_without_dates(tmp_path, name):
+    collected, baselines = made.files(tmp_path, teachers=(250,))
+    files = []
+    for order in (1, -1):
+        png, pdf = tmp_path / f"{order}.png", tmp_path / f"{order}.pdf"
+        draw_figure(name, collected[::order], baselines[::order], made.PUBLISHED, png, pdf)
+        files.append((png.read_bytes(), pdf.read_bytes()))
+    assert files[0] == files[1]
+    png, pdf = files[0]
+    assert png.startswith(b"\x89PNG")
+    assert pdf.startswith(b"%PDF")
+    assert not re.search(rb"tIME|tEXt|Software", png[:200])
+    assert not re.search(rb"CreationDate|ModDate|Producer", pdf)
+
+
+def test_the_same_thing_looks_the_same_everywhere():
+    assert looks([10, 250], TEACHERS)[250] == looks([100, 250, 7], TEACHERS)[250] == TEACHERS[250]
+    assert TEACHERS[250].color == BLUE
+    crowd = looks(range(7))
+    assert len({look.color for look in crowd.values()}) == len({look.marker for look in crowd.values()}) == 7
+    assert set(KINDS) == set(Kind)
+    assert len({look.color for look in KINDS.values()}) == len({look.marker for look in KINDS.values()}) == len(Kind)
+
+
+def test_an_unknown_figure_is_refused(tmp_path):
+    with pytest.raises(PatebenchError, match=r"unknown figure 'gaps' \(did you mean 'gap'\?\)"):
+        draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")

@@ -1,0 +1,104 @@
+"""Loading records: tidy frames from sound files, one line for anything else."""
+
+import math
+
+import pandas as pd
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import write_json
+from patebench.reporting.frames import RECORDS, arrange, load_records, natural, spread
+
+
+def test_one_frame_per_kind(tmp_path):
+    records = load_records(*made.files(tmp_path))
+    assert [len(frame) for frame in (records.ensembles, records.releases, records.bounds)] == [4, 28, 48]
+    assert [len(frame) for frame in (records.students, records.baselines)] == [16, 2]
+    assert set(records.ensembles["setting"]) == {"pool-9000"}
+
+
+def test_nothing_gives_empty_frames_with_all_columns():
+    records = load_records([])
+    assert list(records.bounds.columns) == [*RECORDS["bound"], "setting"]
+    assert records.bounds.empty
+
+
+def test_an_infinite_epsilon_is_a_number(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    bound = made.bound_record(facts, 100, math.inf, "none", Kind.WORST_CASE)
+    frame = load_records([made.write_collected(tmp_path / "c.json", [bound])]).bounds
+    assert frame["epsilon"].tolist() == [math.inf]
+
+
+def test_spread_is_mean_and_sample_deviation_over_seeds():
+    frame = pd.DataFrame({"n": [10, 10, 10, 250], "seed": [0, 1, 2, 0], "x": [1.0, 2.0, 6.0, 5.0]})
+    found = spread(frame, ["n"], ["x"])
+    assert found["seeds"].tolist() == [3, 1]
+    assert found["x_mean"].tolist() == [3.0, 5.0]
+    assert found["x_std"][0] == pytest.approx(math.sqrt((4 + 1 + 9) / 2))
+    assert math.isnan(found["x_std"][1])
+
+
+def test_order_is_that_of_people():
+    noise = ["gamma-1", "gamma-0.05", "gamma-1e-05", "gamma-0.1", "sigma-40", "sigma-100"]
+    frame = arrange(pd.DataFrame({"noise": sorted(noise)}), ["noise"])
+    assert frame["noise"].tolist() == ["gamma-1e-05", "gamma-0.05", "gamma-0.1", "gamma-1", "sigma-40", "sigma-100"]
+    assert natural(float("nan")) > natural(1e9)
+
+
+def _change(good, **changes):
+    return {key: value for key, value in {**good, **changes}.items() if value is not ...}
+
+
+FACTS = made.ensemble()
+GOOD = made.ensemble_record(FACTS)
+DAMAGED = {
+    "unknown kind": (_change(GOOD, record="ensembel"), "unknown kind 'ensembel'"),
+    "missing column": (_change(GOOD, gap_mean=...), "lacks 'gap_mean'"),
+    "text for a number": (_change(GOOD, gap_mean="0.9"), "gap_mean = '0.9', which is no float"),
+    "truth for a number": (_change(GOOD, teachers=True), "teachers = True, which is no int"),
+    "nothing for a number": (_change(GOOD, plurality_accuracy_test=None), "which is no float"),
+    "accuracy above one": (_change(GOOD, teacher_accuracy_mean=95.3), "outside [0, 1]"),
+    "negative accuracy": (_change(GOOD, teacher_accuracy_min=-0.1), "outside [0, 1]"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_refuses_a_damaged_record_in_one_line(tmp_path, name):
+    record, fault = DAMAGED[name]
+    path = made.write_collected(tmp_path / "collected.json", [record])
+    with pytest.raises(ArtefactError) as caught:
+        load_records([path])
+    assert fault in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (lambda path: path.write_text(path.read_text()[:-40]), "truncated"),
+        (lambda path: path.write_text(path.read_text().replace("0.9", "0.8", 1)), "checksum"),
+        (lambda path: path.write_text(path.read_text().replace("0.9", "NaN", 1)), "NaN"),
+        (lambda path: path.write_text(""), "empty"),
+        (lambda path: path.unlink(), "no such file"),
+        (lambda path: write_json(path, "student", {"records": []}), "kind 'student'"),
+        (lambda path: write_json(path, "collected", {"records": {}}), "not a list"),
+        (lambda path: write_json(path, "collected", {}), "not a list"),
+    ],
+)
+def test_refuses_a_damaged_file_in_one_line(tmp_path, damage, fault):
+    path = made.write_collected(tmp_path / "collected.json", [GOOD])
+    damage(path)
+    with pytest.raises(ArtefactError) as caught:
+        load_records([path])
+    assert fault in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_refuses_the_same_thing_twice(tmp_path):
+    path = made.write_collected(tmp_path / "collected.json", [GOOD])
+    with pytest.raises(PatebenchError, match=r"ensemble mnist/seed-0_pool-9000/.* given twice"):
+        load_records([path, path])

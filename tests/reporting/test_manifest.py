@@ -1,0 +1,84 @@
+"""The manifest: times by rule, versions, and nothing that stops a run outside a checkout."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from patebench import __version__
+from patebench.core.errors import ArtefactError
+from patebench.core.files import read_json
+from patebench.reporting import manifest
+
+HEAD = "s\th:m:s\tmax_rss\tmax_vms\n"
+
+
+def _benchmark(path, lines, finished):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEAD + lines, encoding="utf-8")
+    os.utime(path, (finished, finished))
+
+
+def test_times_by_rule(tmp_path):
+    _benchmark(tmp_path / "teach" / "digits" / "0-24.tsv", "10.5\t0:00:10\t200.5\t1\n", 1_000_100)
+    _benchmark(tmp_path / "teach" / "digits" / "25-49.tsv", "30\t0:00:30\t150\t1\n", 1_000_200)
+    _benchmark(tmp_path / "votes" / "digits.tsv", "0.3\t0:00:00\t-\t-\n", 1_000_300)
+    found = manifest.times(tmp_path)
+    assert found["rules"] == [
+        {"rule": "teach", "jobs": 2, "seconds": 40.5, "longest": 30.0, "memory_mb": 200.5},
+        {"rule": "votes", "jobs": 1, "seconds": 0.3, "longest": 0.3, "memory_mb": 0.0},
+    ]
+    assert found["started"] == "1970-01-12T13:48:09+00:00"  # 1 000 100 s less 10.5 s
+    assert found["finished"] == "1970-01-12T13:51:40+00:00"
+
+
+def test_no_benchmarks_no_times(tmp_path):
+    assert manifest.times(tmp_path / "none") == {"rules": [], "started": None, "finished": None}
+
+
+@pytest.mark.parametrize("lines", ["fast\t0:00:10\t1\t1\n", "\t\t\t\n"])
+def test_refuses_a_damaged_benchmark(tmp_path, lines):
+    _benchmark(tmp_path / "teach" / "a.tsv", lines, 0)
+    with pytest.raises(ArtefactError, match="no benchmark file of Snakemake"):
+        manifest.times(tmp_path)
+
+
+def test_holds_config_versions_and_machine(tmp_path):
+    config = {"name": "", "seeds": [0, 2], "experiments": {"digits": {"dataset": "digits"}}}
+    manifest.write_manifest(config, tmp_path / "none", tmp_path / "manifest.json")
+    content = read_json(tmp_path / "manifest.json", "manifest")
+    assert content["config"] == config
+    assert content["seeds"] == [0, 2]
+    assert content["versions"]["patebench"] == __version__
+    assert content["versions"]["python"] == sys.version.split()[0]
+    assert set(manifest.LIBRARIES) < set(content["versions"])
+    assert content["hardware"]["cores"] >= 1
+    assert content["hardware"]["memory"] > 2**20
+
+
+def test_a_missing_library_or_git_is_no_fault(monkeypatch):
+    assert manifest._version("no-such-library-anywhere") == "not installed"
+    monkeypatch.setenv("PATH", "")
+    assert manifest.commit() is None
+    assert manifest.hardware()["gpus"] == []
+
+
+def test_the_commit_is_that_of_the_checkout(tmp_path, monkeypatch):
+    def git(*words):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *identity, "-C", str(tmp_path), *words], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    module = tmp_path / "module.py"
+    module.write_text("")
+    git("init", "-q")
+    monkeypatch.setattr(manifest, "__file__", str(module))
+    assert manifest.commit() is None  # not tracked
+    git("add", "module.py")
+    git("commit", "-q", "-m", "made")
+    assert manifest.commit() == {"id": git("rev-parse", "HEAD"), "dirty": False}
+    module.write_text("# changed\n")
+    assert manifest.commit() == {"id": git("rev-parse", "HEAD"), "dirty": True}

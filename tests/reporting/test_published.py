@@ -1,0 +1,74 @@
+"""The published values: what the papers print, and that a wrong line is refused."""
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.reporting.published import COLUMNS, read_published
+
+#: Typed from the table in Figure 4 of PATE 2017: data set, ε, δ, queries, baseline, student.
+FIGURE_4 = [
+    ("mnist", 2.04, 1e-5, 100, 0.9918, 0.98),
+    ("mnist", 8.03, 1e-5, 1000, 0.9918, 0.981),
+    ("svhn", 5.04, 1e-6, 500, 0.928, 0.8272),
+    ("svhn", 8.19, 1e-6, 1000, 0.928, 0.9066),
+]
+GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma-0.05,100,1e-05,epsilon"
+
+
+@pytest.mark.parametrize(("dataset", "epsilon", "delta", "queries", "baseline", "student"), FIGURE_4)
+def test_holds_figure_4(dataset, epsilon, delta, queries, baseline, student):
+    published = read_published(made.PUBLISHED)
+    keys = {"dataset": dataset, "queries": queries, "delta": delta, "teachers": 250, "noise": "gamma-0.05"}
+    assert published.lookup("epsilon", **keys) == epsilon
+    assert published.lookup("baseline_accuracy", **keys) == baseline
+    assert published.lookup("student_accuracy", **keys) == student
+
+
+def test_holds_section_4_1_and_the_appendix():
+    published = read_published(made.PUBLISHED)
+    accuracy = {
+        quantity: [published.lookup(quantity, dataset=dataset, teachers=250) for dataset in ("mnist", "svhn")]
+        for quantity in ("teacher_accuracy", "label_accuracy")
+    }
+    assert accuracy == {"teacher_accuracy": [0.8386, 0.8318], "label_accuracy": [0.9318, 0.8779]}
+    assert [value.value for value in published.select("epsilon_strong_composition")] == [5.8, 26]
+
+
+def test_lookup_finds_nothing_or_refuses_what_disagrees():
+    published = read_published(made.PUBLISHED)
+    assert published.lookup("epsilon", dataset="digits") is None
+    with pytest.raises(PatebenchError, match="disagree"):
+        published.lookup("epsilon", dataset="mnist", teachers=250)
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (GOOD.replace("2.04", "two"), "line 2"),
+        (GOOD.replace("2.04", "nan"), "out of range"),
+        (GOOD.replace("2.04", "-1"), "out of range"),
+        (GOOD.replace(",1,2.04", ",%,104").replace(",epsilon", ",label_accuracy"), "out of range"),
+        (GOOD.replace(",1,2.04", ",percent,2.04"), "unit 'percent'"),
+        (GOOD.replace(",epsilon", ",epsilom"), "quantity 'epsilom'"),
+        (GOOD.replace("mnist", ""), "dataset is empty"),
+        (GOOD.replace(",250,", ",many,"), "line 2"),
+        (GOOD + ",more", "15 cells"),
+        (f"{GOOD}\n{GOOD}", "line 3 is wrong (the same cell"),
+    ],
+)
+def test_refuses_a_wrong_line(tmp_path, line, fault):
+    path = tmp_path / "published.csv"
+    path.write_text(",".join(COLUMNS) + "\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(ArtefactError) as caught:
+        read_published(path)
+    assert fault in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_refuses_other_files(tmp_path):
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        read_published(tmp_path / "none.csv")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(ArtefactError, match="first line"):
+        read_published(tmp_path / "other.csv")

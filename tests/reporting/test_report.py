@@ -1,0 +1,233 @@
+"""The page: complete, self-contained, and made from sound files only."""
+
+import re
+import struct
+from html.parser import HTMLParser
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.reporting.captions import plain, read_caption
+from patebench.reporting.figures import FIGURES, draw_figure
+from patebench.reporting.manifest import write_manifest
+from patebench.reporting.report import MEANINGS, write_report
+from patebench.reporting.summary import duration
+from patebench.reporting.tables import TABLES, write_table
+
+#: What the page reads of a figure: the signature, and the width and height of 1280 × 800 in the header.
+STAND_IN = b"\x89PNG\r\n\x1a\n" + b"\x00\x00\x00\rIHDR" + struct.pack(">II", 1280, 800)
+VOID = {"meta", "link", "img", "br", "hr"}
+
+
+class _Page(HTMLParser):
+    """Collects what a page refers to and checks that elements are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.sources, self.links, self.ids, self.alts = [], [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+        self.sources += [found[name] for name in ("src", "srcset", "data", "action") if name in found]
+        self.sources += [found["href"]] if tag == "link" else []
+        self.links += [found["href"]] if tag == "a" else []
+        self.ids += [found["id"]] if "id" in found else []
+        self.alts += [found.get("alt", "")] if tag == "img" else []
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def _write(folder, collected, baselines, figures=FIGURES, tables=TABLES, config=None):
+    """The page of these records; figures are stand-ins, for the page does not look inside."""
+    for name in figures:
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
+        (folder / "figures" / f"{name}.png").write_bytes(STAND_IN + name.encode())
+    for name in tables:
+        paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
+        write_table(name, collected, baselines, made.PUBLISHED, *paths)
+    manifest = folder / "manifest.json"
+    write_manifest(config or {"name": "", "seeds": [0, 1]}, folder / "none", manifest)
+    write_report(
+        figures=[folder / "figures" / f"{name}.png" for name in figures],
+        tables=[folder / "tables" / f"{name}.csv" for name in tables],
+        manifest=manifest,
+        captions=made.CAPTIONS,
+        out=folder / "report.html",
+    )
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    return folder, _write(folder, *made.files(folder / "records"))
+
+
+def test_loads_nothing_from_anywhere(page):
+    _, text = page
+    found = _Page(text)
+    assert len(found.sources) == len(FIGURES.names()) + 1
+    assert all(source.startswith("data:") for source in found.sources)
+    assert not re.search(r"@import|url\(|<script|javascript:", text)
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+def test_links_lead_to_files_beside_it_or_parts_of_it(page):
+    folder, text = page
+    found = _Page(text)
+    assert len(found.ids) == len(set(found.ids))
+    for link in found.links:
+        if link.startswith("#"):
+            assert link[1:] in found.ids
+        elif not link.endswith(".pdf"):
+            assert (folder / link).is_file()
+    assert "figures/gap.pdf" in found.links
+    assert "tables/bounds.tex" in found.links
+
+
+def test_every_figure_has_words_for_who_cannot_see_it(page):
+    found = _Page(page[1])
+    assert len(found.alts) == len(FIGURES.names())
+    assert page[1].count('width="800" height="500"') == len(FIGURES.names())
+    assert all(len(alt) > 60 for alt in found.alts)
+
+
+def test_explains_every_kind_of_epsilon(page):
+    assert set(MEANINGS) == set(Kind)
+    for kind in Kind:
+        assert kind.replace("_", " ") in page[1]
+    assert "2γ-differentially private" in page[1]
+
+
+def test_unpublishable_kinds_are_never_called_publishable():
+    assert [kind for kind, (publishable, _) in MEANINGS.items() if publishable == "yes"] == [
+        Kind.WORST_CASE,
+        Kind.SANITISED,
+    ]
+
+
+def test_shows_the_run_in_numbers(page):
+    text = page[1]
+    assert "On mnist, 4 ensembles of 10 and 250 teachers (small-cnn, modern recipe) voted" in text
+    assert "16 students learnt from them" in text
+    assert re.search(r"Teachers trained</span><b>520</b>", text)  # two seeds of 10 and 250
+    assert "96.10 ± 0.14" in text
+    assert "98.00" in text
+
+
+def test_what_is_the_same_in_all_rows_is_said_once(page):
+    _, text = page
+    headline = text[text.index('id="utility-privacy"') : text.index('id="figures"')]
+    assert "Recipe <b>modern</b>" in headline
+    assert headline.count("modern") == 1
+
+
+def test_words_of_the_user_are_escaped(tmp_path):
+    record = made.ensemble_record({**made.ensemble(), "model": "<script>alert(1)</script>"})
+    collected = [made.write_collected(tmp_path / "c.json", [record])]
+    text = _write(tmp_path, collected, [], config={"name": "<b>&", "seeds": [0]})
+    assert "<script" not in text
+    assert "<b>&<" not in text
+    _Page(text)
+
+
+@pytest.mark.parametrize(("figures", "tables"), [((), ()), (("gap",), ()), ((), ("bounds",))])
+def test_a_page_of_any_part(tmp_path, figures, tables):
+    text = _write(tmp_path, [], [], figures, tables)
+    assert "This run has no ensembles." in text
+    _Page(text)
+
+
+def test_same_files_same_bytes(tmp_path):
+    collected, baselines = made.files(tmp_path)
+    assert _write(tmp_path, collected, baselines) == _write(tmp_path, collected, baselines)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "fault"),
+    [
+        ("tables/bounds.csv", lambda path: path.write_text("a,b\n1,2\n"), "lacks the column"),
+        ("tables/bounds.csv", lambda path: path.write_text(""), "cannot be read"),
+        ("tables/bounds.csv", lambda path: path.unlink(), "cannot be read"),
+        ("figures/gap.png", lambda path: path.unlink(), "cannot be read"),
+        ("figures/gap.png", lambda path: path.write_bytes(b"GIF89a" * 9), "no PNG image"),
+        ("figures/gap.png", lambda path: path.write_bytes(STAND_IN[:20]), "no PNG image"),
+        ("manifest.json", lambda path: path.write_text("{"), "not valid JSON"),
+    ],
+)
+def test_refuses_damaged_files_in_one_line(tmp_path, name, damage, fault):
+    _write(tmp_path, [], [], ("gap",), ("bounds",))
+    damage(tmp_path / name)
+    with pytest.raises(ArtefactError) as caught:
+        write_report(
+            figures=[tmp_path / "figures" / "gap.png"],
+            tables=[tmp_path / "tables" / "bounds.csv"],
+            manifest=tmp_path / "manifest.json",
+            captions=made.CAPTIONS,
+            out=tmp_path / "again.html",
+        )
+    assert fault in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "again.html").exists()
+
+
+def test_refuses_an_unknown_figure(tmp_path):
+    with pytest.raises(PatebenchError, match="unknown figure 'plot'"):
+        _write(tmp_path, [], [], ("plot",), ())
+
+
+def test_every_figure_and_table_has_a_caption():
+    for folder, names in (("figures", FIGURES), ("tables", TABLES)):
+        assert {path.stem for path in (made.CAPTIONS / folder).glob("*.rst")} == set(names)
+        for name in names:
+            caption = read_caption(made.CAPTIONS / folder / f"{name}.rst")
+            assert caption.startswith("<p><strong>")
+            assert "*" not in caption
+
+
+def test_captions_are_valid_for_snakemake_too():
+    docutils = pytest.importorskip("docutils.core")
+    for path in made.CAPTIONS.rglob("*.rst"):
+        docutils.publish_parts(path.read_text(encoding="utf-8"), writer="html", settings_overrides={"halt_level": 2})
+
+
+def test_caption_marks(tmp_path):
+    path = tmp_path / "caption.rst"
+    path.write_text("**What is it?** An *x* < ``y``,\nwrapped.\n\nMore.\n", encoding="utf-8")
+    caption = read_caption(path)
+    assert caption == "<p><strong>What is it?</strong> An <em>x</em> &lt; <code>y</code>, wrapped.</p>\n<p>More.</p>"
+    assert plain(caption) == "What is it? An x < y, wrapped."
+    with pytest.raises(ArtefactError, match="cannot be read"):
+        read_caption(tmp_path / "none.rst")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0.0 s"),
+        (4.21, "4.2 s"),
+        (59.97, "1 min 00 s"),
+        (192, "3 min 12 s"),
+        (3720, "1 h 02 min"),
+        (90000, "25 h 00 min"),
+    ],
+)
+def test_durations(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_a_real_figure_goes_in(tmp_path):
+    collected, baselines = made.files(tmp_path, seeds=(0,), teachers=(10,))
+    _write(tmp_path, collected, baselines, (), ())
+    png, pdf = tmp_path / "figures" / "gap.png", tmp_path / "figures" / "gap.pdf"
+    draw_figure("gap", collected, baselines, made.PUBLISHED, png, pdf)
+    out = tmp_path / "report.html"
+    write_report(figures=[png], tables=[], manifest=tmp_path / "manifest.json", captions=made.CAPTIONS, out=out)
+    assert "data:image/png;base64,iVBORw0KGgo" in out.read_text(encoding="utf-8")

@@ -1,0 +1,205 @@
+"""Tables: numbers against hand calculation, published values in place, the same bytes for the same records."""
+
+import csv
+import io
+import math
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.core.errors import PatebenchError
+from patebench.reporting.frames import load_records
+from patebench.reporting.published import read_published
+from patebench.reporting.tables import TABLES, write_table
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def _write(name, folder, collected, baselines):
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
+    write_table(name, collected, baselines, made.PUBLISHED, *paths)
+    return [path.read_bytes() for path in paths]
+
+
+def _students(tmp_path, seeds):
+    """One student of 100 queries for each seed, with known accuracies and bounds."""
+    collected, baselines = [], []
+    for seed in seeds:
+        facts = made.release(made.ensemble(seed=seed), "lnmax", 0.05)
+        records = [
+            made.student_record(facts, 100, (0.90, 0.92, 0.97)[seed]),
+            made.bound_record(facts, 100, (1.0, 2.0, 3.0)[seed], "moments", Kind.DATA_DEPENDENT),
+            made.bound_record(facts, 100, 0.5, "rdp", Kind.DATA_DEPENDENT),
+            made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
+            made.bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
+            made.bound_record(facts, 1000, 0.1, "pld", Kind.WORST_CASE),
+        ]
+        collected.append(made.write_collected(tmp_path / f"{seed}.json", records))
+        baselines.append(made.write_baseline(tmp_path / f"baseline-{seed}.json", made.baseline(seed=seed)))
+    return collected, baselines
+
+
+def test_utility_and_privacy_by_hand(tmp_path):
+    frame = TABLES.load("utility-privacy").build(load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    (row,) = frame.to_dict("records")
+    assert row["seeds"] == 3
+    assert row["accuracy_mean"] == pytest.approx(0.93)
+    assert row["accuracy_std"] == pytest.approx(math.sqrt((0.03**2 + 0.01**2 + 0.04**2) / 2))
+    assert row["data_dependent_epsilon_mean"] == pytest.approx(2.0)  # the paper's accountant, not the smaller one
+    assert row["data_dependent_epsilon_std"] == pytest.approx(1.0)
+    assert row["data_dependent_accountant"] == "moments"
+    assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (4.31, "pld")  # the tightest at T = 100
+    assert row["baseline_accuracy_mean"] == pytest.approx(0.99)
+    published = [row[f"published_{what}"] for what in ("epsilon", "student_accuracy", "baseline_accuracy")]
+    assert published == [2.04, 0.98, 0.9918]
+
+
+def test_a_single_seed_has_a_dash_for_its_deviation(tmp_path):
+    text, markdown, latex = _write("utility-privacy", tmp_path / "out", *_students(tmp_path, (1,)))
+    (row,) = csv.DictReader(io.StringIO(text.decode()))
+    assert (row["accuracy_mean"], row["accuracy_std"]) == ("0.92", "")
+    assert "92.00 ± —" in markdown.decode()
+    assert r"92.00 $\pm$ ---" in latex.decode()
+    assert "± 0.00" not in markdown.decode()
+
+
+@pytest.mark.parametrize(("dataset", "teachers"), [("digits", 250), ("mnist", 100)])
+def test_published_values_stand_only_beside_their_own_setting(tmp_path, dataset, teachers):
+    collected, baselines = made.files(tmp_path, (dataset,), (0,), (teachers,))
+    records = load_records(collected, baselines)
+    for name in ("utility-privacy", "ensembles", "noisy-accuracy"):
+        table = TABLES.load(name)
+        frame = table.build(records, PUBLISHED)
+        published = frame[[column for column in frame.columns if column.startswith("published")]]
+        assert len(published.columns) > 0
+        assert published.isna().all(axis=None)
+        assert not any("published" in column.title for column in table.shown(frame))
+
+
+def test_published_values_of_the_ensembles(tmp_path):
+    frame = TABLES.load("ensembles").build(load_records(*made.files(tmp_path, ("mnist", "svhn"))), PUBLISHED)
+    large = frame[frame["teachers"] == 250]
+    assert large["published_teacher_accuracy"].tolist() == [0.8386, 0.8318]
+    assert large["published_label_accuracy"].tolist() == [0.9318, 0.8779]
+    assert frame[frame["teachers"] == 10]["published_label_accuracy"].isna().all()
+
+
+def test_ensembles_by_hand(tmp_path):
+    frame = TABLES.load("ensembles").build(
+        load_records(*made.files(tmp_path, seeds=(0, 2), teachers=(250,))), PUBLISHED
+    )
+    (row,) = frame.to_dict("records")
+    assert row["teacher_accuracy_mean"] == pytest.approx((0.94 + 0.944) / 2)
+    assert row["teacher_accuracy_std"] == pytest.approx(0.004 / math.sqrt(2))
+    assert row["gap_mean"] == pytest.approx(0.892)
+    expected = 0.98 - 0.8 * 2.0 ** (-0.05 * 250 / 3)
+    assert row["label_accuracy_mean"] == pytest.approx(expected)  # drawn: seed adds and takes the same
+    assert (row["teacher_accuracy_min"], row["teacher_accuracy_max"]) == (0.9, 0.99)
+
+
+def test_noisy_accuracy_lists_every_setting_in_order(tmp_path):
+    frame = TABLES.load("noisy-accuracy").build(load_records(*made.files(tmp_path)), PUBLISHED)
+    assert len(frame) == 14
+    assert frame["noise"].tolist()[:7] == [
+        *("sigma-10", "sigma-40", "sigma-100"),
+        *("gamma-0.01", "gamma-0.05", "gamma-0.2", "gamma-1"),
+    ]
+    row = frame[(frame["teachers"] == 250) & (frame["noise"] == "gamma-0.05")].iloc[0]
+    assert row["published_label_accuracy"] == 0.9318
+    assert row["expected_label_accuracy_mean"] == pytest.approx(0.98 - 0.8 * 2.0 ** (-12.5 / 3) + 0.0005)
+
+
+def test_bounds_keep_all_that_makes_them_readable(tmp_path):
+    frame = TABLES.load("bounds").build(load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    assert len(frame) == 5
+    moments = frame[frame["accountant"] == "moments"].iloc[0]
+    assert (moments["kind"], moments["publishable"], moments["conversion"]) == ("data_dependent", False, "classic")
+    assert (moments["epsilon_min"], moments["epsilon_max"], moments["order_min"]) == (1.0, 3.0, 5.0)
+    assert set(frame["source"]) == {"made up"}
+    assert set(frame["adjacency"]) == {"replace_teacher"}
+
+
+def test_an_infinite_bound_is_shown_as_such(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        made.bound_record(facts, 100, math.inf, "pld", Kind.WORST_CASE),
+    ]
+    path = made.write_collected(tmp_path / "c.json", records)
+    text, markdown, latex = _write("bounds", tmp_path / "out", [path], [])
+    assert ",inf," in text.decode()
+    assert "∞" in markdown.decode()
+    assert r"$\infty$" in latex.decode()
+    _write("utility-privacy", tmp_path / "out", [path], [])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_same_records_same_bytes_in_any_order(tmp_path, name):
+    collected, baselines = made.files(tmp_path, ("mnist", "digits"))
+    first = _write(name, tmp_path / "first", collected, baselines)
+    assert first == _write(name, tmp_path / "second", collected[::-1], baselines[::-1])
+    assert all(b"\r" not in text and text.endswith(b"\n") for text in first)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_csv_reads_back_at_full_precision(tmp_path, name):
+    collected, baselines = made.files(tmp_path)
+    text = _write(name, tmp_path / "out", collected, baselines)[0].decode()
+    frame = TABLES.load(name).build(load_records(collected, baselines), PUBLISHED)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == len(frame)
+    numbers = [column for column in frame.columns if column.endswith(("_mean", "_std"))]
+    assert numbers
+    for row, (_, wanted) in zip(rows, frame.iterrows(), strict=True):
+        for column in numbers:
+            assert (row[column] == "" and math.isnan(wanted[column])) or float(row[column]) == wanted[column]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_forms_have_one_shape(tmp_path, name):
+    text, markdown, latex = (form.decode() for form in _write(name, tmp_path / "out", *made.files(tmp_path)))
+    count = text.count("\n") - 1
+    lines = markdown.splitlines()
+    assert len(lines) == count + 2
+    assert len({line.count("|") for line in lines}) == 1
+    body = [line for line in latex.splitlines() if line.endswith(r" \\")]
+    assert len(body) == count + 1
+    assert {line.count("&") + 2 for line in body} == {lines[0].count("|")}
+    assert latex.count(r"\toprule") == latex.count(r"\midrule") == latex.count(r"\bottomrule") == 1
+
+
+def test_latex_is_escaped(tmp_path):
+    record = made.ensemble_record({**made.ensemble(), "model": "a_b&c%d#e"})
+    path = made.write_collected(tmp_path / "c.json", [record])
+    latex = _write("ensembles", tmp_path / "out", [path], [])[2].decode()
+    assert r"a\_b\&c\%d\#e" in latex
+    assert r"$\gamma$" in latex
+    assert latex.replace(r"\%", "").count("%") == 1  # the comment about booktabs
+    assert latex.isascii()
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("release",), ("bound",), ("student",), ("student", "bound")])
+def test_any_subset_of_records_makes_a_table(tmp_path, name, kinds):
+    records = [record for record in made.records() if record["record"] in kinds]
+    collected = [made.write_collected(tmp_path / "c.json", records)] if kinds else []
+    assert all(_write(name, tmp_path / "out", collected, []))
+
+
+def test_an_unknown_table_is_refused(tmp_path):
+    with pytest.raises(PatebenchError, match=r"unknown table 'bound' \(did you mean 'bounds'\?\)"):
+        _write("bound", tmp_path, [], [])
+
+
+def test_only_a_publishable_bound_is_shown_as_publishable(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        {**made.bound_record(facts, 100, 1.0, "secret", Kind.WORST_CASE), "publishable": False},
+        made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
+    ]
+    collected = [made.write_collected(tmp_path / "c.json", records)]
+    (row,) = TABLES.load("utility-privacy").build(load_records(collected), PUBLISHED).to_dict("records")
+    assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (5.8, "strong-composition")

@@ -1,0 +1,98 @@
+"""Cumulative ε against the number of queries, by every accountant, for the releases that students learn from."""
+
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.figures.panels import members, titles
+from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.published import Published
+from patebench.reporting.style import GREY, KINDS, Look, empty, legend, logarithmic, looks, panels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_RELEASE = ["dataset", "split", "ensemble", "mechanism", "noise"]
+_PANEL = ("dataset", "setting", "partition", "model", "recipe", "teachers", "mechanism", "noise", "delta")
+_LINE = ["accountant", "conversion", "kind", "publishable"]
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """One panel per release and δ. Solid lines with full markers may be published; broken, hollow ones may not."""
+    used = records.students[_RELEASE].drop_duplicates()
+    bounds = records.bounds.merge(used, on=_RELEASE)
+    if bounds.empty:
+        return empty("No student of this run learns from a release with bounds,\nso there is no ε to draw.")
+    names = _titles(bounds)
+    style = looks(map(_account, bounds[_LINE].to_dict("records")))
+    figure, axes = panels(list(names.values()), sharey=False)
+    for axis, panel in zip(axes, names, strict=True):
+        _draw_panel(axis, members(bounds, panel, _PANEL), style)
+    legend(figure, _entries(bounds, style))
+    return figure
+
+
+def _entries(bounds: "pd.DataFrame", style: dict[str, Look]) -> dict[str, Any]:
+    """Colour and marker tell the accountant, line and filling the kind."""
+    from matplotlib.lines import Line2D
+
+    kinds = bounds[["kind", "publishable"]].drop_duplicates().sort_values("kind").to_dict("records")
+    entries: dict[str, Any] = {
+        name: Line2D([], [], color=look.color, marker=look.marker) for name, look in style.items()
+    }
+    for line in kinds:
+        drawn = _drawn(Look(GREY, "o"), line["kind"], line["publishable"])
+        entries[_meaning(line)] = Line2D([], [], **{key: drawn[key] for key in drawn if key != "capsize"})
+    return entries
+
+
+def _titles(bounds: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
+    families = titles(bounds)
+    found = arrange(bounds[list(_PANEL)].drop_duplicates(), _PANEL).itertuples(index=False, name=None)
+    return {
+        (*family, teachers, mechanism, noise, delta): f"{families[tuple(family)]}\n"
+        f"n = {teachers}, {mechanism} {noise}, δ = {delta:g}"
+        for *family, teachers, mechanism, noise, delta in found
+    }
+
+
+def _account(line: Any) -> str:
+    return line["accountant"] if line["conversion"] == "none" else f"{line['accountant']} ({line['conversion']})"
+
+
+def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", style: dict[str, Look]) -> None:
+    points = spread(bounds, [*_LINE, "queries"], ["epsilon"])
+    infinite = []
+    for line in points[_LINE].drop_duplicates().to_dict("records"):
+        name = _account(line)
+        curve = points[(points[_LINE] == list(line.values())).all(axis=1)]
+        finite = curve[curve["epsilon_mean"] < float("inf")]
+        if len(finite) < len(curve):
+            infinite.append(name)
+        drawn = _drawn(style[name], line["kind"], line["publishable"])
+        drawn["label"] = f"{name}: {_meaning(line)}"
+        axis.errorbar(finite["queries"], finite["epsilon_mean"], yerr=finite["epsilon_std"], **drawn)
+    if infinite:
+        note = "ε = ∞ by " + ", ".join(infinite)
+        axis.text(0.02, 0.98, note, transform=axis.transAxes, va="top", fontsize=8.5, color=GREY)
+    _dress(axis, sorted(bounds["queries"].unique()))
+
+
+def _meaning(line: Any) -> str:
+    return f"{line['kind'].replace('_', ' ')}, {'' if line['publishable'] else 'not '}publishable"
+
+
+def _drawn(look: Look, kind: str, publishable: bool) -> dict[str, Any]:
+    """Hollow markers are larger and on top, so that equal bounds of two kinds both show."""
+    drawn: dict[str, Any] = {"color": look.color, "linestyle": KINDS[kind].line, "marker": look.marker, "capsize": 3}
+    if publishable:
+        return drawn
+    return {**drawn, "markerfacecolor": "none", "markersize": 9, "zorder": 3}
+
+
+def _dress(axis: "Axes", queries: list[int]) -> None:
+    axis.set_yscale("log")
+    logarithmic(axis.yaxis)
+    axis.set_xlim(0, max(queries) * 1.06)
+    axis.set_xlabel("queries T")
+    axis.set_ylabel("ε after T queries")

@@ -1,0 +1,104 @@
+"""Student accuracy against ε: what the privacy costs, and which ε may be told."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.reporting.figures.panels import members, titles
+from patebench.reporting.frames import Records
+from patebench.reporting.outcomes import outcomes
+from patebench.reporting.published import Published
+from patebench.reporting.style import (
+    GREY,
+    KINDS,
+    MECHANISMS,
+    Look,
+    empty,
+    hollow,
+    labelled,
+    legend,
+    logarithmic,
+    looks,
+    panels,
+    percent,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL = ("dataset", "setting")
+_KINDS = {
+    Kind.WORST_CASE: "worst-case ε, publishable",
+    Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
+}
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """One panel per data set; colour tells the kind of ε, the marker the mechanism; hollow points are published."""
+    reached = outcomes(records)
+    names = titles(records.students, _PANEL)
+    if reached.empty:
+        return empty("This run has no students, so there is no frontier to draw.")
+    style = looks(reached["mechanism"], MECHANISMS)
+    figure, axes = panels(list(names.values()))
+    for axis, panel in zip(axes, names, strict=True):
+        students = members(reached, panel, _PANEL)
+        _draw_baseline(axis, students)
+        _draw_students(axis, students, style)
+        _draw_published(axis, published, panel[0])
+        _dress(axis)
+    legend(figure, labelled(axes))
+    return figure
+
+
+def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[str, Look]) -> None:
+    several = students["teachers"].nunique() > 1
+    for row in students.to_dict("records"):
+        pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
+        axis.plot(pair, [row["accuracy_mean"]] * 2, color="#BBBBBB", linewidth=1, zorder=1)
+        for kind, meaning in _KINDS.items():
+            drawn: dict[str, Any] = {"color": KINDS[kind].color, "marker": style[row["mechanism"]].marker}
+            drawn |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"], "linestyle": "none"}
+            label = f"{row['mechanism']}: {meaning}"
+            axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **drawn, capsize=3, label=label)
+        words = f"n = {row['teachers']}, T = {row['queries']}" if several else f"T = {row['queries']}"
+        _annotate(axis, math.sqrt(math.prod(pair)), row["accuracy_mean"], words, above=True)
+
+
+def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
+    for value in published.select("epsilon", dataset=dataset):
+        accuracy = published.lookup("student_accuracy", paper=value.paper, table=value.table, row=value.row)
+        if accuracy is None:
+            continue
+        look = MECHANISMS.get(value.mechanism or "", Look(GREY, "d"))
+        cited = "" if value.queries else f"{value.row}, cited by "
+        hollow(axis, value.value, accuracy, look.color, look.marker, f"published: {cited}{value.paper}")
+        if value.queries:
+            _annotate(axis, value.value, accuracy, f"T = {value.queries}")
+
+
+def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
+    row = students.iloc[0]
+    mean, std = row["baseline_accuracy_mean"], row["baseline_accuracy_std"]
+    if mean == mean:
+        axis.axhline(mean, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label="without privacy")
+    if std == std:
+        axis.axhspan(mean - std, mean + std, color=GREY, alpha=0.12, linewidth=0, zorder=0)
+
+
+def _annotate(axis: "Axes", x: float, y: float, words: str, above: bool = False) -> None:
+    """Small words above the middle of a line, or below and right of a point."""
+    if math.isfinite(x):
+        place: Any = {"xytext": (0, 2.5), "ha": "center"} if above else {"xytext": (6, -11)}
+        axis.annotate(words, (x, y), **place, textcoords="offset points", fontsize=8, color=GREY)
+
+
+def _dress(axis: "Axes") -> None:
+    axis.set_xscale("log")
+    logarithmic(axis.xaxis)
+    axis.margins(x=0.18, y=0.12)
+    axis.set_xlabel("ε of the student's labels   (← more private)")
+    axis.set_ylabel("student accuracy on the test set")
+    percent(axis)

@@ -1,0 +1,163 @@
+"""Records as data frames: one tidy frame per kind of record, one row per record, checked on loading.
+
+Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SPLIT = {"dataset": str, "seed": int, "split": str}
+_LEARNER = {"model": str, "recipe": str, "epochs": int}
+_ENSEMBLE = {**_SPLIT, "ensemble": str, "teachers": int, "partition": str, **_LEARNER}
+_RELEASE = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict}
+
+#: The columns of each kind of record and their types; a missing or ill-typed one is refused.
+RECORDS: Mapping[str, Mapping[str, type]] = {
+    "ensemble": {
+        **_ENSEMBLE,
+        **{f"teacher_accuracy_{what}": float for what in ("mean", "min", "max", "std")},
+        **{"plurality_accuracy_pool": float, "plurality_accuracy_test": float},
+        **{"gap_mean": float, "gap_histogram": list},
+    },
+    "release": {
+        **_RELEASE,
+        **{"queries": int, "answered": int, "label_accuracy": float, "expected_label_accuracy": float},
+    },
+    "bound": {
+        **_RELEASE,
+        **{"queries": int, "delta": float, "epsilon": float, "order": float, "accountant": str, "kind": str},
+        **{"publishable": bool, "conversion": str, "adjacency": str, "source": str},
+    },
+    "student": {
+        **_RELEASE,
+        **{"student": str, "method": str, "queries": int, "answered": int},
+        **{"label_accuracy": float, "accuracy": float, "student_model": str, "student_recipe": str},
+    },
+    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "accuracy": float},
+}
+_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs"}
+_IDENTITY = {
+    "ensemble": ("ensemble",),
+    "release": ("ensemble", "mechanism", "noise"),
+    "bound": ("ensemble", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
+    "student": ("ensemble", "mechanism", "noise", "student"),
+    "baseline": ("learner",),
+}
+
+
+@dataclass(frozen=True)
+class Records:
+    """Everything that was measured, as one frame per kind of record (empty frames have all their columns)."""
+
+    ensembles: "pd.DataFrame"
+    releases: "pd.DataFrame"
+    bounds: "pd.DataFrame"
+    students: "pd.DataFrame"
+    baselines: "pd.DataFrame"
+
+
+def load_records(collected: Sequence[Path], baselines: Sequence[Path] = ()) -> Records:
+    """Read `collected.json` and `baseline.json` files; raises ArtefactError for the first one that is not sound."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
+    for path in collected:
+        for record in _collected(Path(path)):
+            rows[record["record"]].append(record)
+    for path in baselines:
+        rows["baseline"].append(check_record(Path(path), {**read_json(path, "baseline"), "record": "baseline"}))
+    frames = {name: _frame(name, rows[name]) for name in RECORDS}
+    return Records(*(frames[name] for name in ("ensemble", "release", "bound", "student", "baseline")))
+
+
+def spread(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
+    """Mean and sample standard deviation of `values` over the seeds, per group of equal `by`.
+
+    Returns the columns `by`, `seeds`, and `<value>_mean`, `<value>_std`; the deviation of a single seed is NaN.
+    """
+    import numpy as np
+    import pandas as pd
+
+    groups = frame.sort_values([*by, "seed"]).groupby(list(by), dropna=False)
+    columns: dict[str, Any] = {"seeds": groups["seed"].nunique()}
+    with np.errstate(invalid="ignore"):  # the deviation of infinite bounds is NaN
+        for value in values:
+            columns[f"{value}_mean"] = groups[value].mean()
+            columns[f"{value}_std"] = groups[value].std(ddof=1)
+    return pd.DataFrame(columns).reset_index()
+
+
+def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
+    """Sort by the columns `by` as people do: `gamma-0.05` before `gamma-0.1` before `gamma-1`."""
+    rows = list(frame[list(by)].itertuples(index=False))
+    order = sorted(range(len(rows)), key=lambda index: tuple(natural(cell) for cell in rows[index]))
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def natural(value: Any) -> tuple[Any, ...]:
+    """A sort key under which numbers inside words count as numbers and missing values come last."""
+    import pandas as pd
+
+    if isinstance(value, str):
+        pieces = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", value)
+        return (0, *(float(piece) if index % 2 else piece for index, piece in enumerate(pieces)))
+    return (1,) if pd.isna(value) else (0, value)
+
+
+def _collected(path: Path) -> list[dict[str, Any]]:
+    records = read_json(path, "collected").get("records")
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise ArtefactError(path, "its 'records' is not a list of objects")
+    for record in records:
+        if record.get("record") not in RECORDS:
+            raise ArtefactError(path, f"it holds a record of the unknown kind '{record.get('record')}'")
+        check_record(path, record)
+    return records
+
+
+def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """The record itself, if every column is there and of its type; else ArtefactError blaming `path`."""
+    kind = record["record"]
+    for column, wanted in RECORDS[kind].items():
+        if column not in record:
+            raise ArtefactError(path, f"a record of kind '{kind}' lacks '{column}'")
+        value = record[column]
+        if not _fits(column, value, wanted):
+            raise ArtefactError(
+                path, f"a record of kind '{kind}' has {column} = {value!r}, which is no {wanted.__name__}"
+            )
+        if "accuracy" in column and value is not None and not 0 <= value <= 1:
+            raise ArtefactError(path, f"a record of kind '{kind}' has {column} = {value!r}, outside [0, 1]")
+    return record
+
+
+def _fits(column: str, value: Any, wanted: type) -> bool:
+    if value is None:
+        return column in _NULLABLE
+    if wanted is float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number or (column == "epsilon" and value == "inf")
+    return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+
+
+def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    columns = RECORDS[kind]
+    frame = pd.DataFrame([[row[column] for column in columns] for row in rows], columns=list(columns))
+    whole = {column: "Int64" if column in _NULLABLE else "int64" for column, of in columns.items() if of is int}
+    frame = frame.astype({column: "float64" for column, of in columns.items() if of is float} | whole)
+    frame = frame.astype({column: "bool" for column, of in columns.items() if of is bool})
+    frame["setting"] = [re.sub(r"^seed-\d+_", "", split) for split in frame["split"]]
+    identity = ["dataset", "split", *_IDENTITY[kind]]
+    if (twice := frame.duplicated(identity)).any():
+        found = frame.loc[twice, identity].iloc[0]
+        raise PatebenchError(f"the {kind} {'/'.join(str(part) for part in found)} is given twice; give each file once.")
+    return frame

@@ -1,0 +1,144 @@
+"""The stage `patebench manifest`: what ran, with which versions, on which machine, how long, from which config.
+
+No library is imported to ask its version, so the stage stays light.
+"""
+
+import csv
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from patebench.core.errors import ArtefactError
+from patebench.core.files import write_json
+
+#: The libraries that results depend on.
+LIBRARIES = (
+    *("dp-accounting", "jinja2", "matplotlib", "numpy", "pandas", "pillow", "scikit-learn", "scipy", "snakemake"),
+    *("torch", "torchvision"),
+)
+
+
+def write_manifest(config: Mapping[str, Any], benchmarks: Path, out: Path) -> None:
+    """Write the manifest of a run.
+
+    `config` is the run's configuration; `benchmarks` the folder of Snakemake's benchmark files, whose first level
+    names the rules.
+    """
+    content = {
+        "config": dict(config),
+        "seeds": list(config.get("seeds", [])),
+        "versions": versions(),
+        "commit": commit(),
+        "hardware": hardware(),
+        **times(Path(benchmarks)),
+    }
+    write_json(out, "manifest", content)
+
+
+def versions() -> dict[str, str]:
+    """Versions of patebench, Python, the operating system and the libraries that are installed."""
+    found = {"patebench": _version("patebench"), "python": platform.python_version(), "system": platform.platform()}
+    return found | {name: _version(name) for name in LIBRARIES}
+
+
+def hardware() -> dict[str, Any]:
+    """Processor, cores that this process may use, memory in bytes, names of graphics cards."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else None
+    return {"processor": _processor(), "cores": cores, "memory": memory, "gpus": _gpus()}
+
+
+def commit() -> dict[str, Any] | None:
+    """The git commit of patebench's own source and whether anything differs from it; None outside a checkout."""
+    here = Path(__file__)
+    if _output("git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name) is None:
+        return None
+    found = _output("git", "-C", str(here.parent), "rev-parse", "HEAD")
+    changes = _output("git", "-C", str(here.parent), "status", "--porcelain")
+    return {"id": found, "dirty": bool(changes)} if found else None
+
+
+def times(benchmarks: Path) -> dict[str, Any]:
+    """Time and memory by rule, longest first, and when the run started and finished (UTC)."""
+    rules: dict[str, list[tuple[float, float]]] = {}
+    starts, ends = [], []
+    for path in sorted(benchmarks.rglob("*.tsv")):
+        measured = _benchmark(path)
+        rules.setdefault(path.relative_to(benchmarks).parts[0].removesuffix(".tsv"), []).extend(measured)
+        ends.append(path.stat().st_mtime)
+        starts.append(ends[-1] - sum(seconds for seconds, _ in measured))
+    table = [_rule(name, jobs) for name, jobs in rules.items()]
+    table.sort(key=lambda row: (-row["seconds"], row["rule"]))
+    moments = {"started": min(starts), "finished": max(ends)} if ends else {}
+    return {"rules": table, **{name: _utc(moments.get(name)) for name in ("started", "finished")}}
+
+
+def _rule(name: str, jobs: list[tuple[float, float]]) -> dict[str, Any]:
+    seconds = [job[0] for job in jobs]
+    return {
+        "rule": name,
+        "jobs": len(jobs),
+        "seconds": round(sum(seconds), 4),
+        "longest": max(seconds, default=0.0),
+        "memory_mb": max((job[1] for job in jobs), default=0.0),
+    }
+
+
+def _benchmark(path: Path) -> list[tuple[float, float]]:
+    """Seconds and largest resident memory (MB, 0 where a job was too short to measure) of each run of a job."""
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream, delimiter="\t"))
+        return [(float(row["s"]), _number(row.get("max_rss"))) for row in rows]
+    except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError, csv.Error):
+        raise ArtefactError(path, "it is no benchmark file of Snakemake", "delete it and run snakemake again") from None
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:  # "-" or "NA"
+        return 0.0
+
+
+def _utc(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _gpus() -> list[str]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    return [line.strip() for line in (names or "").splitlines() if line.strip()]
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints, or None when it is not there or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,59 @@
+"""What each student reached and at what ε, over the seeds: the common ground of the main table and the frontier."""
+
+from typing import TYPE_CHECKING
+
+from patebench.core.bound import Kind
+from patebench.reporting.frames import Records, arrange, spread
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The facts that name an ensemble apart from its seed, and a release of it.
+ENSEMBLE = ["dataset", "setting", "ensemble", "teachers", "partition", "model", "recipe", "epochs"]
+RELEASE = [*ENSEMBLE, "mechanism", "noise"]
+STUDENT = [*RELEASE, "student", "method", "student_model", "student_recipe", "queries"]
+
+#: How the paper that proposed the mechanism computes ε; others show their tightest data-dependent bound.
+PAPER_BOUNDS = {"lnmax": ("moments", "classic"), "gnmax": ("rdp", "classic")}
+
+
+def outcomes(records: Records) -> "pd.DataFrame":
+    """One row per student setting and δ, in natural order.
+
+    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
+    `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`. What was not
+    measured is NaN.
+    """
+    students = spread(records.students, STUDENT, ["answered", "label_accuracy", "accuracy"])
+    key = [*RELEASE, "queries"]
+    settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
+    bounds = spread(records.bounds, settings, ["epsilon"])
+    deltas = bounds[[*key, "delta"]].drop_duplicates()
+    frame = students.merge(deltas, on=key, how="left")
+    for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
+        frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
+    frame = frame.merge(_baselines(records.baselines), on=["dataset", "setting"], how="left")
+    return arrange(frame, [*STUDENT, "delta"])
+
+
+def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
+    """The least ε of a kind for each release, T and δ; among data-dependent ones the paper's own goes first."""
+    chosen = bounds[bounds["kind"] == kind]
+    if kind is Kind.DATA_DEPENDENT:
+        how = zip(chosen["mechanism"], chosen["accountant"], chosen["conversion"], strict=True)
+        chosen = chosen.assign(other=[PAPER_BOUNDS.get(mechanism) != tuple(rest) for mechanism, *rest in how])
+    else:
+        chosen = chosen[chosen["publishable"]].assign(other=False)
+    ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
+    key = [*RELEASE, "queries", "delta"]
+    named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
+    named["accountant"] = f"{kind}_accountant"
+    return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)
+
+
+def _baselines(baselines: "pd.DataFrame") -> "pd.DataFrame":
+    """The most accurate learner trained without privacy, for each data set and split."""
+    found = spread(baselines, ["dataset", "setting", "learner"], ["accuracy"]).drop(columns="seeds")
+    found = found.sort_values(["accuracy_mean", "learner"], ascending=[False, True])
+    found = found.drop_duplicates(["dataset", "setting"])
+    return found.rename(columns=lambda column: column.replace("accuracy_", "baseline_accuracy_"))

@@ -1,0 +1,111 @@
+"""The values that papers print, to stand beside the measured ones.
+
+`value` in the file is as printed; percentages become fractions on loading. An empty cell means "does not apply".
+"""
+
+import csv
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from patebench.core.errors import ArtefactError, PatebenchError
+
+COLUMNS = (
+    *("paper", "version", "table", "row", "column", "unit", "value"),
+    *("dataset", "teachers", "mechanism", "noise", "queries", "delta", "quantity"),
+)
+QUANTITIES = (
+    *("teacher_accuracy", "label_accuracy", "student_accuracy", "baseline_accuracy"),
+    *("epsilon", "epsilon_in_discussion", "epsilon_strong_composition"),
+)
+_MEND = "correct the line; config/published.csv in the repository shows the form"
+_UNITS = {"%": 100.0, "1": 1.0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """One printed value: where it stands and to which setting it belongs (None: does not apply)."""
+
+    paper: str
+    version: str
+    table: str
+    row: str
+    column: str
+    quantity: str
+    value: float
+    dataset: str
+    teachers: int | None
+    mechanism: str | None
+    noise: str | None
+    queries: int | None
+    delta: float | None
+
+
+@dataclass(frozen=True)
+class Published:
+    """All printed values."""
+
+    values: tuple[Value, ...]
+
+    def select(self, quantity: str, **keys: object) -> list[Value]:
+        """The printed values of `quantity` whose fields equal `keys`."""
+        return [
+            value
+            for value in self.values
+            if value.quantity == quantity and all(getattr(value, key) == wanted for key, wanted in keys.items())
+        ]
+
+    def lookup(self, quantity: str, **keys: object) -> float | None:
+        """The one printed value for these keys, or None; raises PatebenchError when the printed values disagree."""
+        found = {value.value for value in self.select(quantity, **keys)}
+        if len(found) > 1:
+            where = ", ".join(f"{key} = {wanted}" for key, wanted in keys.items())
+            raise PatebenchError(f"the published values of {quantity} for {where} disagree: {sorted(found)}")
+        return found.pop() if found else None
+
+
+def read_published(path: Path | str) -> Published:
+    """Read and check the file of published values; raises ArtefactError naming the first line that is wrong."""
+    path = Path(path)
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            rows = list(csv.reader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as fault:
+        raise ArtefactError(path, f"it cannot be read ({fault})", "give the path of the published values") from None
+    if not rows or tuple(rows[0]) != COLUMNS:
+        raise ArtefactError(path, f"its first line is not '{','.join(COLUMNS)}'", _MEND)
+    values: dict[tuple[object, ...], Value] = {}
+    for number, cells in enumerate(rows[1:], start=2):
+        try:
+            value = _value(cells)
+            key = (value.paper, value.version, value.table, value.row, value.column)
+            if key in values:
+                raise ValueError("the same cell of the paper is given twice")
+        except ValueError as fault:
+            raise ArtefactError(path, f"line {number} is wrong ({fault})", _MEND) from None
+        values[key] = value
+    return Published(tuple(values.values()))
+
+
+def _value(cells: list[str]) -> Value:
+    if len(cells) != len(COLUMNS):
+        raise ValueError(f"{len(cells)} cells instead of {len(COLUMNS)}")
+    cell = dict(zip(COLUMNS, cells, strict=True))
+    if cell["unit"] not in _UNITS:
+        raise ValueError(f"unit '{cell['unit']}' is neither '%' nor '1'")
+    if cell["quantity"] not in QUANTITIES:
+        raise ValueError(f"quantity '{cell['quantity']}' is none of {', '.join(QUANTITIES)}")
+    value = round(float(cell["value"]) / _UNITS[cell["unit"]], 12)  # 93.18 % is 0.9318, not 0.9318000000000001
+    if not math.isfinite(value) or value < 0 or (cell["quantity"].endswith("accuracy") and value > 1):
+        raise ValueError(f"value {cell['value']} is out of range")
+    if not cell["dataset"]:
+        raise ValueError("dataset is empty")
+    return Value(
+        **{name: cell[name] for name in ("paper", "version", "table", "row", "column", "quantity", "dataset")},
+        value=value,
+        teachers=int(cell["teachers"]) if cell["teachers"] else None,
+        mechanism=cell["mechanism"] or None,
+        noise=cell["noise"] or None,
+        queries=int(cell["queries"]) if cell["queries"] else None,
+        delta=float(cell["delta"]) if cell["delta"] else None,
+    )

@@ -1,0 +1,158 @@
+"""The stage `patebench report`: one self-contained page from figures, tables and the manifest.
+
+Everything is inside the page; it loads nothing from anywhere. Links lead to the files beside it.
+"""
+
+import base64
+import os
+import struct
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.core.errors import ArtefactError
+from patebench.core.files import read_json, write_text
+from patebench.reporting.captions import plain, read_caption
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.style import KINDS
+from patebench.reporting.summary import cards, duration, sentence
+from patebench.reporting.tables import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from patebench.reporting.tables.table import Column, Table
+
+HEADLINE = "utility-privacy"
+#: Tables that are folded up at first.
+LONG = {"bounds", "noisy-accuracy"}
+
+#: What each kind of ε says, and whether it may be published ("": that is not settled by the kind).
+MEANINGS = {
+    Kind.WORST_CASE: ("yes", "Holds whatever the teachers vote and is computed from public parameters alone."),
+    Kind.DATA_DEPENDENT: (
+        "no",
+        "Holds for the votes of this very run and is computed from them. It is often much smaller, but the number "
+        "itself tells something about the private data.",
+    ),
+    Kind.SANITISED: ("yes", "A data-dependent bound that was itself released with noise, at a cost that it includes."),
+    Kind.CLAIMED: ("no", "Printed by a paper; we know of no proof that we accept. Shown to compare, never to rely on."),
+    Kind.AUDITED_LOWER: (
+        "",
+        "Not an upper bound: no mechanism with a smaller ε behaves as measured. A bound below it is wrong.",
+    ),
+}
+
+
+def write_report(*, figures: Sequence[Path], tables: Sequence[Path], manifest: Path, captions: Path, out: Path) -> None:
+    """Write the page.
+
+    `figures` are PNG and `tables` CSV files named after what they show; `captions` is the folder of the captions.
+    Raises ArtefactError for a file that is missing or not sound.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    content = _manifest(Path(manifest))
+    frames = {Path(path).stem: _read_table(Path(path)) for path in tables}
+    shown = [_table(name, frames[name], Path(path), captions, out) for name, path in zip(frames, tables, strict=True)]
+    template = Path(__file__).with_name("template.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"duration": duration}
+    page = environment.from_string(template).render(
+        title=content["config"].get("name") or "default run",
+        sentence=sentence(frames),
+        introduction=read_caption(captions / "workflow.rst"),
+        cards=cards(frames, content),
+        headline=[table for table in shown if table["name"] == HEADLINE],
+        tables=[table for table in shown if table["name"] != HEADLINE],
+        figures=[_figure(Path(path), captions, out) for path in figures],
+        kinds=[(kind.replace("_", " "), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
+        manifest=content,
+        manifest_link=_relative(Path(manifest), out),
+        config=_yaml(content["config"]),
+        slowest=max((rule["seconds"] for rule in content["rules"]), default=0) or 1,
+    )
+    write_text(out, page)
+
+
+def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
+    name = FIGURES.check(path.stem)
+    caption = read_caption(captions / "figures" / f"{name}.rst")
+    try:
+        image = path.read_bytes()
+    except OSError as fault:
+        raise ArtefactError(path, f"it cannot be read ({fault})") from None
+    if len(image) < 24 or not image.startswith(b"\x89PNG\r\n\x1a\n"):
+        raise ArtefactError(path, "it is no PNG image")
+    width, height = (pixels * 5 // 8 for pixels in struct.unpack(">II", image[16:24]))  # sharp on fine screens too
+    links = [(suffix.upper(), _relative(path.with_suffix(f".{suffix}"), out)) for suffix in ("pdf", "png")]
+    shown = {"image": base64.b64encode(image).decode(), "width": width, "height": height}
+    return {"name": name, **shown, "alt": plain(caption), "caption": caption, "links": links}
+
+
+def _table(name: str, frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict[str, Any]:
+    """What the template needs of a table; what is the same in all rows is said once, above them."""
+    table: Table = TABLES.load(name)
+    columns, (_, *rows) = table.shown(frame), table.rows(frame)
+    same = {
+        index for index, column in enumerate(columns) if not column.group and len({row[index] for row in rows}) == 1
+    }
+    same = same if len(rows) > 1 else set()
+    varying = [index for index in range(len(columns)) if index not in same]
+    suffixes = {"CSV": ".csv", "Markdown": ".md", "LaTeX": ".tex"}
+    return {
+        "name": name,
+        "title": table.title,
+        "caption": read_caption(captions / "tables" / f"{name}.rst"),
+        "same": [(columns[index].title, rows[0][index]) for index in sorted(same)],
+        "columns": [columns[index] for index in varying],
+        "headings": _headings([columns[index] for index in varying]),
+        "rows": [[row[index] for index in varying] for row in rows],
+        "folded": name in LONG,
+        "links": [(title, _relative(path.with_suffix(suffix), out)) for title, suffix in suffixes.items()],
+    }
+
+
+def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
+    """Columns by their common heading; a column without one stands alone under ""."""
+    found: list[tuple[str, list[Column]]] = []
+    for group, neighbours in groupby(columns, key=lambda column: column.group):
+        members = list(neighbours)
+        found += [(group, members)] if group else [("", [column]) for column in members]
+    return found
+
+
+def _read_table(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    table: Table = TABLES.load(path.stem)
+    try:
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip")
+    except (OSError, ValueError) as fault:
+        raise ArtefactError(path, f"it cannot be read ({str(fault).splitlines()[0]})") from None
+    needed = {f"{column.field}_mean" if column.spread else column.field for column in table.columns}
+    if missing := needed - set(frame.columns):
+        raise ArtefactError(path, f"it lacks the column '{min(missing)}'")
+    return frame
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    content = read_json(path, "manifest")
+    for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished"):
+        if entry not in content:
+            raise ArtefactError(path, f"it lacks '{entry}'")
+    return content
+
+
+def _yaml(config: dict[str, Any]) -> str:
+    import yaml
+
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+    assert isinstance(text, str)
+    return text
+
+
+def _relative(path: Path, out: Path) -> str:
+    return Path(os.path.relpath(path, Path(out).parent)).as_posix()

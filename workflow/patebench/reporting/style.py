@@ -1,0 +1,175 @@
+"""One look for all figures: colours that colour-blind readers can tell apart, and a marker and line style with each.
+
+The palette is that of Okabe and Ito (2008), without its yellow, which is too pale for lines. The same thing (a number
+of teachers, a mechanism, a kind of bound) looks the same in every figure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.core.files import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK = (
+    *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"),
+)
+GREY = "#6E6E6E"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one thing is drawn."""
+
+    color: str
+    marker: str
+    line: Any = "-"
+
+
+_LOOKS = (
+    Look(ORANGE, "s", (0, (1, 1.2))),
+    Look(GREEN, "^", (0, (4, 1.5))),
+    Look(BLUE, "o", "-"),
+    Look(VERMILLION, "D", (0, (5, 1.2, 1, 1.2))),
+    Look(PURPLE, "v", (0, (6, 2))),
+    Look(SKY, "P", (0, (3, 1, 1, 1, 1, 1))),
+    Look(BLACK, "X", (0, (1, 2.5))),
+)
+
+#: Teachers of the papers; other numbers take what is free.
+TEACHERS: Mapping[int, Look] = {10: _LOOKS[0], 100: _LOOKS[1], 250: _LOOKS[2]}
+
+MECHANISMS: Mapping[str, Look] = {"lnmax": Look(ORANGE, "s"), "gnmax": Look(BLUE, "o")}
+
+#: Solid: may be published. Broken: may not. Dotted: claimed.
+KINDS: Mapping[str, Look] = {
+    Kind.WORST_CASE: Look(BLUE, "o", "-"),
+    Kind.SANITISED: Look(GREEN, "^", (0, (8, 1))),
+    Kind.DATA_DEPENDENT: Look(ORANGE, "s", (0, (4, 2))),
+    Kind.CLAIMED: Look(GREY, "X", (0, (1, 1.5))),
+    Kind.AUDITED_LOWER: Look(VERMILLION, "v", (0, (5, 1.2, 1, 1.2))),
+}
+
+
+def looks(things: Iterable[Any], fixed: Mapping[Any, Look] | None = None) -> dict[Any, Look]:
+    """A look for each thing: the fixed one where there is one, else the free ones in sorted order, round and round."""
+    fixed = fixed or {}
+    wanted = sorted(set(things))
+    taken = [fixed[thing] for thing in wanted if thing in fixed]
+    free = [look for look in _LOOKS if look not in taken] or list(_LOOKS)
+    rest = [thing for thing in wanted if thing not in fixed]
+    return {thing: fixed[thing] for thing in wanted if thing in fixed} | {
+        thing: free[index % len(free)] for index, thing in enumerate(rest)
+    }
+
+
+@contextmanager
+def themed() -> Iterator[None]:
+    """Draw and save under the common settings."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_RC):
+        yield
+
+
+def panels(titles: Sequence[str], sharey: bool = True) -> tuple["Figure", list["Axes"]]:
+    """A figure with one panel per title, two beside each other, or three when there are many."""
+    from matplotlib.figure import Figure
+
+    columns = min(3 if len(titles) > 4 else 2, len(titles))
+    rows = -(-len(titles) // columns)
+    width = {1: 6.4, 2: 9.2, 3: 11.4}[columns]
+    figure = Figure(figsize=(width, 0.3 + 3.3 * rows), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
+    for axis in axes[len(titles) :]:
+        axis.set_visible(False)
+    for axis, title in zip(axes, titles, strict=False):
+        axis.set_title(title)
+        axis.grid(which="major", color="#D9D9D9", linewidth=0.6)
+        axis.set_axisbelow(True)
+        axis.tick_params(labelleft=True)
+    return figure, axes[: len(titles)]
+
+
+def percent(axis: "Axes") -> None:
+    """Label the upright axis in percent."""
+    axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
+
+
+def logarithmic(ticks: "Axis") -> None:
+    """Plain numbers at 1, 2, 5, 10, … on a logarithmic axis that has its data already; a few more where it is short."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    low, high = ticks.get_view_interval()
+    ticks.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0)))
+    ticks.set_major_formatter(lambda value, _: f"{value:g}")
+    ticks.set_minor_locator(NullLocator())
+
+
+def hollow(axis: "Axes", x: float, y: float, color: str, marker: str, label: str) -> None:
+    """One published point: an outline, where measured points are filled."""
+    axis.scatter(
+        [x], [y], s=70, marker=marker, facecolors="white", edgecolors=color, linewidths=1.8, zorder=4, label=label
+    )
+
+
+def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
+    """One legend below the panels, from labels to handles; the figure grows by its height."""
+    if not entries:
+        return
+    widest = 0.65 + 0.07 * max(map(len, entries))  # inches: handle and about that much per letter
+    columns = min(len(entries), max(1, int(figure.get_figwidth() // widest)))
+    figure.set_figheight(figure.get_figheight() + 0.1 + 0.22 * -(-len(entries) // columns))
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns, frameon=False)
+
+
+def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
+    """What is labelled in the panels; a label that several panels share appears once."""
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    return entries
+
+
+def empty(message: str) -> "Figure":
+    """A figure that says why there is nothing to see."""
+    figure, (axis,) = panels([""])
+    figure.set_figheight(1.6)
+    axis.set_axis_off()
+    axis.text(0.5, 0.5, message, ha="center", va="center", wrap=True, color=GREY, transform=axis.transAxes)
+    return figure
+
+
+def save(figure: "Figure", png: Path, pdf: Path) -> None:
+    """Write both files; the bytes depend on the figure alone, so no date and no version goes into them."""
+    with atomic(png) as temporary:
+        figure.savefig(temporary, format="png", dpi=200, metadata={"Software": None}, **_TIGHT)
+    with atomic(pdf) as temporary:
+        nameless = {"CreationDate": None, "Creator": None, "Producer": None}
+        figure.savefig(temporary, format="pdf", metadata=nameless, **_TIGHT)
+
+
+_TIGHT: Any = {"bbox_inches": "tight", "pad_inches": 0.08}
+_RC: Any = {
+    "font.family": "DejaVu Sans",  # travels with matplotlib, so figures look the same everywhere
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#808080",
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "patebench",
+}

@@ -1,0 +1,51 @@
+"""Every bound that was computed, with all that is needed to read it."""
+
+from typing import TYPE_CHECKING
+
+from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.outcomes import RELEASE
+from patebench.reporting.published import Published
+from patebench.reporting.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BOUND = [*RELEASE, "queries", "delta", "kind", "accountant", "conversion", "publishable", "adjacency", "source"]
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per bound; ε over the seeds, with its extremes, and the least and largest order that gave it."""
+    bounds = records.bounds
+    frame = spread(bounds, _BOUND, ["epsilon"])
+    groups = bounds.groupby(_BOUND, dropna=False)
+    extremes = groups.agg(
+        epsilon_min=("epsilon", "min"),
+        epsilon_max=("epsilon", "max"),
+        order_min=("order", "min"),
+        order_max=("order", "max"),
+    )
+    return arrange(frame.merge(extremes.reset_index(), on=_BOUND), _BOUND)
+
+
+TABLE = Table(
+    title="Every bound",
+    columns=(
+        Column("dataset", "Data set"),
+        Column("teachers", "n", "count"),
+        Column("model", "Teacher"),
+        Column("recipe", "Recipe"),
+        Column("mechanism", "Mechanism"),
+        Column("noise", "Noise"),
+        Column("queries", "Queries", "count"),
+        Column("delta", "δ", "number"),
+        Column("epsilon", "ε", "epsilon", spread=True),
+        Column("kind", "Kind"),
+        Column("publishable", "Publishable", "flag"),
+        Column("accountant", "Accountant"),
+        Column("conversion", "Conversion"),
+        Column("order_min", "Order", "number"),
+        Column("source", "Source"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build,
+)

@@ -1,0 +1,61 @@
+"""How good the ensembles are: teachers, plurality, gap, and the noisy labels of which PATE 2017 prints the accuracy."""
+
+from typing import TYPE_CHECKING
+
+from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.outcomes import ENSEMBLE
+from patebench.reporting.published import Published
+from patebench.reporting.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_VALUES = ["teacher_accuracy_mean", "plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean"]
+
+#: The one noise setting for which PATE 2017 prints the accuracy of noisy labels (Section 4.1).
+_PRINTED = {"mechanism": "lnmax", "noise": "gamma-0.05"}
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per ensemble setting."""
+    ensembles = records.ensembles
+    frame = spread(ensembles, ENSEMBLE, _VALUES)
+    # The mean over the seeds of a mean over teachers or queries is called by the one word.
+    frame.columns = frame.columns.str.replace("_mean_", "_", regex=False)
+    extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
+        {"teacher_accuracy_min": "min", "teacher_accuracy_max": "max"}
+    )
+    frame = frame.merge(extremes.reset_index(), on=ENSEMBLE)
+    releases = records.releases
+    printed = releases[(releases[list(_PRINTED)] == list(_PRINTED.values())).all(axis=1)]
+    labels = spread(printed, ENSEMBLE, ["label_accuracy"]).drop(columns="seeds")
+    frame = arrange(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
+    for quantity, keys in (("teacher_accuracy", {}), ("label_accuracy", _PRINTED)):
+        pairs = zip(frame["dataset"], frame["teachers"], strict=True)
+        found = [published.lookup(quantity, dataset=dataset, teachers=n, **keys) for dataset, n in pairs]
+        frame[f"published_{quantity}"] = [float("nan") if value is None else value for value in found]
+    return frame
+
+
+TABLE = Table(
+    title="The ensembles of teachers",
+    columns=(
+        Column("dataset", "Data set"),
+        Column("teachers", "n", "count"),
+        Column("partition", "Partition"),
+        Column("model", "Model"),
+        Column("recipe", "Recipe"),
+        Column("epochs", "Epochs", "count"),
+        Column("teacher_accuracy", "mean", "percent", spread=True, group="Teacher accuracy %"),
+        Column("published_teacher_accuracy", "published", "percent", group="Teacher accuracy %", optional=True),
+        Column("teacher_accuracy_min", "worst", "percent", group="Teacher accuracy %"),
+        Column("teacher_accuracy_max", "best", "percent", group="Teacher accuracy %"),
+        Column("plurality_accuracy_pool", "pool", "percent", spread=True, group="Plurality accuracy %"),
+        Column("plurality_accuracy_test", "test", "percent", spread=True, group="Plurality accuracy %"),
+        Column("label_accuracy", "measured", "percent", spread=True, group="LNMax γ = 0.05 labels %"),
+        Column("published_label_accuracy", "published", "percent", group="LNMax γ = 0.05 labels %", optional=True),
+        Column("gap", "Gap / n %", "percent", spread=True),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build,
+)

@@ -1,0 +1,133 @@
+"""How a table is written: the columns that people see, and CSV, Markdown, LaTeX and HTML cells made from them.
+
+The CSV holds every column of the frame at full precision. The other forms show `columns` alone, each formatted by its
+`style`, with the standard deviation over the seeds beside the mean; a dash stands for what is not known.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.frames import Records
+from patebench.reporting.published import Published
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DASH = "—"
+
+
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
+    "text": str,
+    "count": lambda value: f"{value:.0f}",
+    "number": lambda value: f"{value:.4g}",
+    "percent": lambda value: f"{100 * value:.2f}",
+    "epsilon": lambda value: f"{value:.2f}",
+    "small": lambda value: f"{value:.2g}",
+    "flag": lambda value: "yes" if value else "no",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column to show: of which field, under which title, in which style; with `spread`, mean ± deviation.
+
+    `group` puts columns under a common heading; an `optional` column without any value is left out.
+    """
+
+    field: str
+    title: str
+    style: str = "text"
+    spread: bool = False
+    group: str = ""
+    optional: bool = False
+
+    def cell(self, row: Mapping[str, Any]) -> str:
+        """What people read; a missing mean is a dash, and so is the deviation of a single seed."""
+        value = row[f"{self.field}_mean" if self.spread else self.field]
+        if _missing(value):
+            return DASH
+        if value == float("inf"):
+            return "∞"
+        shown = _FORMATS["small" if self.style == "epsilon" and 0 < value < 0.1 else self.style]
+        if not self.spread:
+            return shown(value)
+        deviation = row[f"{self.field}_std"]
+        return f"{shown(value)} ± {DASH if _missing(deviation) else shown(deviation)}"
+
+    @property
+    def right(self) -> bool:
+        """Numbers are set flush right."""
+        return self.style not in ("text", "flag")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: what it is called, which columns people see, and how its frame is made from records."""
+
+    title: str
+    columns: Sequence[Column]
+    build: Callable[[Records, Published], "pd.DataFrame"]
+
+    def shown(self, frame: "pd.DataFrame") -> list[Column]:
+        """The columns to show of this frame."""
+        return [column for column in self.columns if not column.optional or bool(frame[column.field].notna().any())]
+
+    def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
+        """The heading and then the formatted cells, row by row."""
+        columns = self.shown(frame)
+        headings = [f"{column.group}: {column.title}" if column.group else column.title for column in columns]
+        return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
+
+    def csv(self, frame: "pd.DataFrame") -> str:
+        """All columns; floats as the shortest text that reads back as the same number; nothing for what is missing."""
+        text = frame.to_csv(index=False, lineterminator="\n")
+        assert isinstance(text, str)
+        return text
+
+    def markdown(self, frame: "pd.DataFrame") -> str:
+        head, *rows = self.rows(frame)
+        rule = ["---:" if column.right else "---" for column in self.shown(frame)]
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (head, rule, *rows)]
+        return "\n".join(lines) + "\n"
+
+    def latex(self, frame: "pd.DataFrame") -> str:
+        """A `tabular` with booktabs rules, to be put with \\input into a table environment."""
+        form = "".join("r" if column.right else "l" for column in self.shown(frame))
+        head, *rows = [" & ".join(map(_escape, row)) + r" \\" for row in self.rows(frame)]
+        start = ["% needs \\usepackage{booktabs}", rf"\begin{{tabular}}{{{form}}}", r"\toprule", head, r"\midrule"]
+        return "\n".join([*start, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def _missing(value: Any) -> bool:
+    import pandas as pd
+
+    return bool(pd.isna(value))
+
+
+_LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "∞": r"$\infty$",
+    "×": r"$\times$",
+    "≤": r"$\leq$",
+    "√": r"$\surd$",
+    "²": r"$^2$",
+    "′": r"$'$",
+    "−": r"$-$",
+    "—": "---",
+    "–": "--",
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "γ": r"$\gamma$",
+    "σ": r"$\sigma$",
+    "μ": r"$\mu$",
+    "α": r"$\alpha$",
+}
+
+
+def _escape(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)
