@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.workflow.conftest import REPOSITORY, Workflow, environment
 
+from patebench.config import validate
 from patebench.core.files import read_json
 
 pytestmark = pytest.mark.workflow
@@ -39,7 +40,7 @@ def test_every_job_has_a_log_and_a_benchmark(finished: Workflow) -> None:
     logs = {path.relative_to(results / "logs").with_suffix("") for path in results.glob("logs/**/*.log")}
     timed = {path.relative_to(results / "benchmarks").with_suffix("") for path in results.glob("benchmarks/**/*.tsv")}
     assert logs == timed
-    assert {path.parts[0] for path in logs} >= {"data", "split", "partition", "teach", "votes", "aggregate", "student"}
+    assert {str(path) for path in timed} == {*validate(finished.settings).jobs(), "manifest/default", "report/default"}
     assert all((results / "logs" / path.with_suffix(path.suffix + ".log")).stat().st_size > 0 for path in logs)
 
 

@@ -331,9 +331,12 @@ def manifest(config: str, benchmarks: Path, out: Path) -> None:
     """Write down versions, commit, hardware, configuration, seeds and times."""
     import json
 
+    from patebench.config import validate
     from patebench.reporting.manifest import write_manifest
 
-    write_manifest(json.loads(config), benchmarks, out)
+    written = json.loads(config)
+    checked = validate(written)
+    write_manifest(written, checked.seeds, benchmarks, checked.jobs(), out)
 
 
 @cli.command()

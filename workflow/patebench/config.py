@@ -37,6 +37,8 @@ from patebench.plan import (
     noise_slug,
     number,
 )
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.tables import TABLES
 from patebench.schema import conform, key_path, show
 from patebench.students import STUDENTS
 
@@ -58,12 +60,23 @@ class Config:
     results: str
     data_root: str
     download: bool
+    seeds: tuple[int, ...]
     experiments: tuple[Experiment, ...]
 
     @property
     def pages(self) -> str:
         """The folder of the report, its figures and tables."""
         return f"{self.results}/{self.name}".rstrip("/")
+
+    @property
+    def run(self) -> str:
+        """What logs and benchmark files call this configuration."""
+        return self.name or "default"
+
+    def jobs(self) -> list[str]:
+        """A name for each job, which its log and benchmark file bear; all but the manifest and the page after it."""
+        pages = [f"figure/{self.run}/{name}" for name in FIGURES] + [f"table/{self.run}/{name}" for name in TABLES]
+        return self.plan().jobs() + pages
 
     def plan(self) -> Plan:
         """Everything that the selected experiments make."""
@@ -129,6 +142,7 @@ def validate(settings: Settings) -> Config:
         results=str(Path(settings["results"])),
         data_root=os.environ.get("PATEBENCH_DATA") or settings["data_root"],
         download=settings["download"],
+        seeds=tuple(seeds),
         experiments=tuple(experiment for name, experiment in experiments.items() if name in selected),
     )
 

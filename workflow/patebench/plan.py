@@ -378,6 +378,26 @@ class Plan:
             "collect": self.collected(),
         }
 
+    def jobs(self) -> list[str]:
+        """A name for each job below the pages: its rule, then what tells it from the rule's other jobs."""
+        by_rule: dict[str, Iterable[str]] = {
+            "data": self.datasets,
+            "split": self.splits,
+            "partition": self.ensembles,
+            "teach": [
+                f"{ensemble.folder}/{chunk.first}-{chunk.last}"
+                for ensemble in self.ensembles.values()
+                for chunk in ensemble.chunks()
+            ],
+            "votes": self.ensembles,
+            "aggregate": self.releases,
+            "account": self.accounts,
+            "student": self.students,
+            "baseline": [f"{each.split.folder}/{each.learner.slug}" for each in self.baselines.values()],
+            "collect": self.ensembles,
+        }
+        return [f"{rule}/{name}" for rule, names in by_rule.items() for name in names]
+
     def wildcard_constraints(self) -> dict[str, str]:
         """A pattern for each wildcard that matches what the plan holds, and nothing else."""
         return {

@@ -35,7 +35,7 @@ PLAN = CONFIG.plan()
 pathvars:
     results=CONFIG.results,
     page=CONFIG.pages,
-    run=CONFIG.name or "default",
+    run=CONFIG.run,
     logs=f"{CONFIG.results}/logs",
     benchmarks=f"{CONFIG.results}/benchmarks",
 

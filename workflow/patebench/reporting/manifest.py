@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -24,19 +24,21 @@ LIBRARIES = (
 )
 
 
-def write_manifest(config: Mapping[str, Any], benchmarks: Path, out: Path) -> None:
+def write_manifest(
+    config: Mapping[str, Any], seeds: Sequence[int], benchmarks: Path, jobs: Iterable[str], out: Path
+) -> None:
     """Write the manifest of a run.
 
-    `config` is the run's configuration; `benchmarks` the folder of Snakemake's benchmark files, whose first level
-    names the rules.
+    `config` is the run's configuration as written; `jobs` the names of its benchmark files below the folder
+    `benchmarks`, without ".tsv": other runs keep theirs there too.
     """
     content = {
         "config": dict(config),
-        "seeds": list(config.get("seeds", [])),
+        "seeds": list(seeds),
         "versions": versions(),
         "commit": commit(),
         "hardware": hardware(),
-        **times(Path(benchmarks)),
+        **times(Path(benchmarks), jobs),
     }
     write_json(out, "manifest", content)
 
@@ -64,13 +66,20 @@ def commit() -> dict[str, Any] | None:
     return {"id": found, "dirty": bool(changes)} if found else None
 
 
-def times(benchmarks: Path) -> dict[str, Any]:
-    """Time and memory by rule, longest first, and when the run started and finished (UTC)."""
+def times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
+    """Time and memory by rule, longest first, and when the first job started and the last finished (UTC).
+
+    A job's rule is the first part of its name; jobs without a benchmark file, as their results came from elsewhere,
+    are not counted.
+    """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts, ends = [], []
-    for path in sorted(benchmarks.rglob("*.tsv")):
+    for job in sorted(jobs):
+        path = benchmarks / f"{job}.tsv"
+        if not path.exists():
+            continue
         measured = _benchmark(path)
-        rules.setdefault(path.relative_to(benchmarks).parts[0].removesuffix(".tsv"), []).extend(measured)
+        rules.setdefault(job.split("/")[0], []).extend(measured)
         ends.append(path.stat().st_mtime)
         starts.append(ends[-1] - sum(seconds for seconds, _ in measured))
     table = [_rule(name, jobs) for name, jobs in rules.items()]
