@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.votes import counts as vote_counts
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
-from patebench.core.votes import vote_counts
 from patebench.data.stage import read_samples
 
 log = logging.getLogger("patebench")

@@ -1,0 +1,133 @@
+"""Bounds without a curve: the values of the papers and notes, mpmath, and dp-accounting."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting import get_epsilon_gaussian
+from dp_accounting.pld import common, privacy_loss_distribution
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patebench.accounting import independent
+
+
+def test_strong_composition_of_the_paper():
+    assert independent.strong_composition(0.05, 100, 1e-5) == pytest.approx(5.7985, abs=5e-5)
+    assert int(independent.strong_composition(0.05, 1000, 1e-6)) == 26
+
+
+@pytest.mark.parametrize(
+    ("queries", "delta", "expected"), [(100, 1e-5, 4.31), (1000, 1e-5, 17.79), (1000, 1e-6, 19.34)]
+)
+def test_pure_composition_of_the_notes(queries, delta, expected):
+    assert independent.pure_composition(0.1, queries, delta) == pytest.approx(expected, abs=5e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("queries", [1, 10, 286])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-8])
+def test_pure_composition_is_that_of_dp_accounting(epsilon, queries, delta):
+    step = privacy_loss_distribution.from_privacy_parameters(
+        common.DifferentialPrivacyParameters(epsilon, 0.0),
+        value_discretization_interval=epsilon,  # the losses ±ε then lie on the grid
+    )
+    expected = step.self_compose(queries).get_epsilon_for_delta(delta)
+    assert independent.pure_composition_exact(epsilon, queries, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert independent.pure_composition(epsilon, queries, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.02, 0.1, 1.0, 30.0, 800.0])
+@pytest.mark.parametrize("queries", [10, 1000, 100_000])
+@pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14, 1e-30])
+def test_composition_is_never_below_the_exact_one_where_the_library_rounds_or_overflows(epsilon, queries, delta):
+    found = independent.pure_composition(epsilon, queries, delta)
+    assert independent.pure_composition_exact(epsilon, queries, delta) <= found <= queries * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 2.0, 50.0])
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-30])
+def test_pure_composition_solves_delta_of_epsilon(epsilon, delta):
+    queries = 40
+    found = independent.pure_composition_exact(epsilon, queries, delta)
+    with mp.workdps(80):
+        step = mp.mpf(epsilon)
+        p = 1 / (1 + mp.exp(-step))
+
+        def exact_delta(at):
+            losses = [(queries - 2 * i) * step for i in range(queries + 1)]
+            mass = [mp.binomial(queries, i) * p ** (queries - i) * (1 - p) ** i for i in range(queries + 1)]
+            return mp.fsum(m * (1 - mp.exp(at - loss)) for m, loss in zip(mass, losses, strict=True) if loss > at)
+
+        slack = mp.mpf(10) ** -11 * max(1, queries * epsilon)
+        assert exact_delta(mp.mpf(found) + slack) <= delta
+        assert found == 0 or exact_delta(mp.mpf(found) - slack) > delta * (1 - mp.mpf(10) ** -12)
+
+
+@pytest.mark.parametrize(("queries", "expected"), [(286, 2.435), (1000, 4.983)])
+def test_gnmax_as_gaussian_dp(queries, expected):
+    mu = independent.gnmax_mu(40.0, queries)
+    assert mu == pytest.approx(math.sqrt(2 * queries) / 40)
+    assert independent.gaussian_dp(mu, 1e-5) == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.05, 0.6, 3.0, 20.0])
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-10])
+def test_gaussian_dp_is_that_of_dp_accounting(mu, delta):
+    assert independent.gaussian_dp(mu, delta) == pytest.approx(get_epsilon_gaussian(1 / mu, delta), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon"),
+    [
+        (1e-6, 0.0),
+        (1e-6, 5e-5),
+        (1e-3, 1e-4),
+        (0.3, 0.1),
+        (0.3, 9.0),
+        (1.0, 30.0),
+        (7.0, 3.0),
+        (7.0, 200.0),
+        (60.0, 0.1),
+    ],
+)
+def test_gaussian_log_delta_against_mpmath(mu, epsilon):
+    with mp.workdps(60 + int((epsilon / mu) ** 2 / 2)):
+        m, e = mp.mpf(mu), mp.mpf(epsilon)
+
+        def tail(x):
+            return mp.erfc(x / mp.sqrt(2)) / 2
+
+        expected = mp.log(tail(e / m - m / 2) - mp.exp(e) * tail(e / m + m / 2))
+    got = independent.gaussian_log_delta(mu, epsilon)
+    assert got == pytest.approx(float(expected), rel=1e-10, abs=1e-15 / min(1, mu) * 100)
+
+
+@given(st.floats(1e-4, 50), st.floats(1e-12, 0.4))
+def test_gaussian_dp_is_tight_and_on_the_safe_side(mu, delta):
+    epsilon = independent.gaussian_dp(mu, delta)
+    assert independent.gaussian_log_delta(mu, epsilon) <= math.log(delta)
+    if epsilon > 0:
+        assert independent.gaussian_log_delta(mu, epsilon * (1 - 1e-9)) > math.log(delta) - 1e-7
+
+
+@pytest.mark.parametrize("delta", [0.5, 1e-5, 1e-300])
+def test_the_ends_of_the_range(delta):
+    assert independent.gaussian_dp(0.0, delta) == 0
+    assert independent.gaussian_dp(math.inf, delta) == math.inf
+    assert independent.gnmax_mu(0.0, 10) == math.inf
+    assert independent.pure_composition(0.0, 10, delta) == 0
+    assert independent.pure_composition(math.inf, 10, delta) == math.inf
+    assert independent.strong_composition(math.inf, 10, delta) == math.inf
+    assert 0 <= independent.pure_composition(1000.0, 100, delta) <= 100_000
+
+
+def test_more_queries_cost_more():
+    for epsilon in (
+        lambda T: independent.strong_composition(0.05, T, 1e-5),
+        lambda T: independent.pure_composition(0.1, T, 1e-5),
+        lambda T: independent.gaussian_dp(independent.gnmax_mu(40.0, T), 1e-5),
+    ):
+        values = [epsilon(T) for T in (1, 2, 5, 20, 100, 286, 1000, 9000)]
+        assert np.all(np.diff(values) > 0)

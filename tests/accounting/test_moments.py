@@ -1,0 +1,114 @@
+"""PATE 2017's moments: the bound on q, Theorem 1 with its guard, and the values that our notes state."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patebench.accounting import moments, plurality
+from patebench.accounting.conversion import classic
+
+HISTOGRAMS = [
+    [250, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    [150, 90, 10],
+    [90, 150, 10],
+    [125, 125],
+    [0, 7, 0, 3],
+    [25] * 10,
+    [200, 20, 10, 5, 5, 2, 2, 2, 2, 2],
+    [1000000, 0],
+    [700, 300] + [0] * 998,
+]
+GAMMAS = [0.001, 0.01, 0.05, 0.3, 1.0, 4.0]
+
+
+def exact_log_q(counts, gamma):
+    gamma, top = mp.mpf(gamma), max(counts)
+    rest = list(counts)
+    rest.remove(top)
+    q = mp.fsum((2 + gamma * (top - c)) / (4 * mp.exp(gamma * (top - c))) for c in rest)
+    return mp.log(min(q, 1 - mp.mpf(1) / len(counts)))
+
+
+def exact_theorem(log_q, gamma, moment):
+    q, gamma = mp.exp(mp.mpf(log_q)), mp.mpf(gamma)
+    independent = min(2 * gamma**2 * moment * (moment + 1), 2 * gamma * moment)
+    if q > 1 / (mp.exp(2 * gamma) + 1):
+        return independent
+    bound = mp.log((1 - q) * ((1 - q) / (1 - mp.exp(2 * gamma) * q)) ** moment + q * mp.exp(2 * gamma * moment))
+    return min(bound, independent)
+
+
+@pytest.mark.parametrize("counts", HISTOGRAMS, ids=str)
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_log_q_is_lemma_4(counts, gamma):
+    with mp.workdps(40):
+        expected = exact_log_q(counts, gamma)
+    got = plurality.laplace_log_q(np.array([counts]), gamma)[0]
+    assert got == pytest.approx(float(expected), rel=1e-13, abs=1e-15)
+
+
+@pytest.mark.parametrize("counts", HISTOGRAMS[:-1], ids=str)
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_theorem_1_against_mpmath(counts, gamma):
+    log_q = plurality.laplace_log_q(np.array([counts]), gamma)
+    moment = np.array([1.0, 2.0, 5.0, 8.0, 40.0, 0.01])
+    got = moments.data_dependent(log_q, gamma, moment)[0]
+    with mp.workdps(600):  # q may be as small as e⁻⁷⁰⁰
+        expected = [float(exact_theorem(log_q[0], gamma, mp.mpf(x))) for x in moment]
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_the_guard_is_the_theorem_s_not_one_half():
+    gamma, moment = 1.0, np.array([1.0, 8.0])
+    guard = -np.log(np.exp(2 * gamma) + 1)
+    independent = moments.data_independent(gamma, moment)
+    outside = moments.data_dependent(np.array([guard + 1e-9, -np.log(4)]), gamma, moment)
+    np.testing.assert_array_equal(outside, [independent, independent])
+    assert np.all(moments.data_dependent(np.array([guard - 1.0]), gamma, moment) < independent)
+
+
+def test_data_independent_values_of_the_notes():
+    orders = moments.PUBLISHED + 1
+    curve = 100 * moments.data_independent(0.05, moments.PUBLISHED) / moments.PUBLISHED
+    assert classic(orders, curve, 1e-5).min() == pytest.approx(5.3026, abs=5e-5)
+
+
+def test_the_bound_is_increasing_in_q_as_the_proof_needs():
+    gamma = 0.3
+    log_q = np.linspace(-300, -np.log(2), 2000)
+    curves = moments.data_dependent(log_q, gamma, np.array([1.0, 8.0, 50.0]))
+    assert np.all(np.diff(curves, axis=0) >= 0)
+
+
+@st.composite
+def histograms(draw):
+    classes = draw(st.integers(2, 12))
+    return draw(st.lists(st.integers(0, 300), min_size=classes, max_size=classes))
+
+
+@given(histograms(), st.randoms(), st.floats(1e-3, 10))
+def test_order_of_classes_does_not_matter(counts, random, gamma):
+    shuffled = list(counts)
+    random.shuffle(shuffled)
+    log_q = plurality.laplace_log_q(np.array([counts, shuffled]), gamma)
+    assert log_q[0] == log_q[1]
+
+
+@given(histograms(), st.floats(1e-3, 10), st.floats(0.5, 60))
+def test_a_wider_gap_never_costs_more(counts, gamma, moment):
+    counts = sorted(counts)
+    wider = [*counts[:-1], counts[-1] + 1]
+    log_q = plurality.laplace_log_q(np.array([counts, wider]), gamma)
+    narrow_cost, wide_cost = moments.data_dependent(log_q, gamma, np.array([moment]))[:, 0]
+    assert log_q[1] <= log_q[0]
+    assert wide_cost <= narrow_cost
+
+
+@given(st.floats(-200, -0.5), st.floats(1e-4, 5), st.floats(1.0001, 2), st.integers(1, 60))
+def test_at_equal_q_the_cost_grows_with_gamma(log_q, gamma, factor, moment):
+    less = moments.data_dependent(np.array([log_q]), gamma, np.array([float(moment)]))
+    more = moments.data_dependent(np.array([log_q]), gamma * factor, np.array([float(moment)]))
+    assert less <= more
+    assert moments.data_independent(gamma, moment) < moments.data_independent(gamma * factor, moment)

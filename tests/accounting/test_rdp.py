@@ -1,0 +1,133 @@
+"""Scalable PATE's Rényi curves: official values, mpmath, and the conditions of Theorem 6."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting.rdp import rdp_privacy_accountant
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patebench.accounting import moments, plurality, rdp
+
+ORDERS = np.array([1.01, 1.5, 2.0, 8.0, 20.0, 50.0, 120.0])
+
+
+def exact_log_q(counts, sigma):
+    top, rest = max(counts), list(counts)
+    rest.remove(top)
+    q = mp.fsum(mp.erfc(mp.mpf(top - c) / (2 * mp.mpf(sigma))) / 2 for c in rest)
+    return mp.log(min(q, 1 - mp.mpf(1) / len(counts)))
+
+
+def exact_theorem_6(log_q, sigma, order):
+    log_q, sigma, order = mp.mpf(log_q), mp.mpf(sigma), mp.mpf(order)
+    independent = order / sigma**2
+    mu2 = sigma * mp.sqrt(-log_q)
+    mu1 = mu2 + 1
+    if mu2 <= 1 or order > mu1:
+        return independent
+    epsilon1, epsilon2, q = mu1 / sigma**2, mu2 / sigma**2, mp.exp(log_q)
+    largest = mp.exp((mu2 - 1) * epsilon2) / (mu1 / (mu1 - 1) * mu2 / (mu2 - 1)) ** mu2
+    if q > largest or q * mp.exp(epsilon2) >= 1:
+        return independent
+    A = (1 - q) / (1 - (q * mp.exp(epsilon2)) ** ((mu2 - 1) / mu2))
+    B = mp.exp(epsilon1) / q ** (1 / (mu1 - 1))
+    return min(independent, mp.log((1 - q) * A ** (order - 1) + q * B ** (order - 1)) / (order - 1))
+
+
+@pytest.mark.parametrize(
+    ("counts", "log_q", "values"),
+    [
+        (
+            [200, 30, 20, 0, 0, 0, 0, 0, 0, 0],
+            -5.6599459785,
+            {2: 8.7965783e-4, 8: 1.0856417e-3, 20: 1.9955508e-3, 50: 1.6448154e-2},
+        ),
+        ([250] + [0] * 9, -10.0192282943, {20: 5.3213178e-5}),
+        ([130, 120] + [0] * 8, None, {2: 2 / 1600, 20: 20 / 1600, 50: 50 / 1600}),
+    ],
+)
+def test_official_values(counts, log_q, values):
+    got = plurality.gaussian_log_q(np.array([counts]), 40.0)
+    if log_q is not None:
+        assert got[0] == pytest.approx(log_q, abs=1e-10)
+    curve = rdp.gaussian_data_dependent(got, 40.0, np.array([float(order) for order in values]))[0]
+    np.testing.assert_allclose(curve, list(values.values()), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 5.0, 40.0, 200.0])
+@pytest.mark.parametrize("counts", [[250] + [0] * 9, [150, 90, 10], [90, 150, 10], [125, 125], [6, 0, 1], [5000, 0]])
+def test_theorem_6_against_mpmath(counts, sigma):
+    got = plurality.gaussian_log_q(np.array([counts]), sigma)
+    with mp.workdps(60):
+        assert got[0] == pytest.approx(float(exact_log_q(counts, sigma)), rel=1e-12)
+    curve = rdp.gaussian_data_dependent(got, sigma, ORDERS)[0]
+    digits = 60 + int(-got[0] / 2)
+    with mp.workdps(min(digits, 1200)):
+        expected = [float(exact_theorem_6(got[0], sigma, order)) for order in ORDERS]
+    np.testing.assert_allclose(curve, expected, rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 40.0])
+def test_theorem_6_falls_back_where_a_condition_fails(sigma):
+    log_q = np.linspace(-30, -0.1, 400)
+    curve = rdp.gaussian_data_dependent(log_q, sigma, ORDERS)
+    independent = rdp.gaussian(sigma, ORDERS)
+    assert np.all(curve <= independent)
+    mu = sigma * np.sqrt(-log_q)
+    fails = (mu[:, None] <= 1) | (mu[:, None] + 1 < ORDERS)
+    assert fails.any()
+    assert (~fails).any()
+    assert np.all(curve[fails] == np.broadcast_to(independent, curve.shape)[fails])
+    assert np.all(np.diff(curve, axis=0)[:, :3] >= -1e-15), "the bound must grow with q"
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3, 0.1, 1.0, 10.0, 400.0])
+def test_pure_dp_curve_is_the_divergence_of_randomised_response(epsilon):
+    got = rdp.pure(epsilon, ORDERS)
+    with mp.workdps(400):
+        p = 1 / (1 + mp.exp(-mp.mpf(epsilon)))
+        moment = [p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a) for a in map(mp.mpf, ORDERS)]
+        expected = [float(mp.log(m) / (a - 1)) for m, a in zip(moment, ORDERS, strict=True)]
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+@given(st.floats(1e-3, 5), st.floats(1.01, 1000))
+def test_pure_dp_curve_is_below_both_textbook_bounds(epsilon, order):
+    got = float(rdp.pure(epsilon, np.array([order]))[0])
+    assert 0 < got <= min(epsilon, order * epsilon**2 / 2) * (1 + 1e-12)
+
+
+def test_laplace_curve_is_theorem_1_at_moment_order_minus_one():
+    log_q = np.array([-12.0, -3.0])
+    orders = np.array([2.0, 9.0, 33.0])
+    expected = moments.data_dependent(log_q, 0.05, orders - 1) / (orders - 1)
+    got = rdp.laplace_data_dependent(log_q, 0.05, orders)
+    np.testing.assert_array_equal(got, np.minimum(expected, rdp.laplace(0.05, orders)))
+    assert np.all(got[0] < rdp.laplace(0.05, orders))
+
+
+def test_gaussian_curve_is_that_of_dp_accounting():
+    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+
+    accountant = rdp_privacy_accountant.RdpAccountant(ORDERS)
+    accountant.compose(SelfComposedDpEvent(GaussianDpEvent(40 / np.sqrt(2)), 286))
+    np.testing.assert_allclose(286 * rdp.gaussian(40.0, ORDERS), accountant._rdp, rtol=1e-12)
+
+
+@given(st.lists(st.integers(0, 300), min_size=2, max_size=10), st.randoms(), st.floats(0.3, 300))
+def test_order_of_classes_does_not_matter(counts, random, sigma):
+    shuffled = list(counts)
+    random.shuffle(shuffled)
+    log_q = plurality.gaussian_log_q(np.array([counts, shuffled]), sigma)
+    assert log_q[0] == log_q[1]
+    curves = rdp.gaussian_data_dependent(log_q, sigma, ORDERS)
+    np.testing.assert_array_equal(curves[0], curves[1])
+
+
+@given(st.lists(st.integers(0, 300), min_size=2, max_size=10), st.floats(0.3, 300), st.floats(1.01, 200))
+def test_a_wider_gap_never_costs_more(counts, sigma, order):
+    counts = sorted(counts)
+    log_q = plurality.gaussian_log_q(np.array([counts, [*counts[:-1], counts[-1] + 1]]), sigma)
+    narrow, wide = rdp.gaussian_data_dependent(log_q, sigma, np.array([order]))[:, 0]
+    assert wide <= narrow * (1 + 1e-12)

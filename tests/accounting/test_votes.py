@@ -1,0 +1,55 @@
+"""Counts from votes, and what is refused."""
+
+import numpy as np
+import pytest
+
+from patebench.accounting.votes import Votes, counts
+from patebench.core.errors import PatebenchError
+
+
+def test_counts_equal_a_plain_count():
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(0, 5, size=(40, 300), dtype=np.uint8)
+    expected = np.array([[np.sum(column == label) for label in range(5)] for column in matrix.T])
+    np.testing.assert_array_equal(counts(matrix, 5), expected)
+
+
+def test_counts_do_not_depend_on_how_teachers_are_blocked():
+    matrix = np.random.default_rng(1).integers(0, 3, size=(1000, 5000), dtype=np.uint8)
+    expected = np.stack([(matrix == label).sum(axis=0) for label in range(3)], axis=1)
+    np.testing.assert_array_equal(counts(matrix, 3), expected)
+
+
+def test_votes_know_their_sizes_and_plurality():
+    votes = Votes.of(np.array([[0, 2], [0, 2], [1, 0]]), classes=4)
+    assert (votes.teachers, votes.queries, votes.classes) == (3, 2, 4)
+    np.testing.assert_array_equal(votes.plurality, [0, 2])
+
+
+def test_counts_of_absent_classes_are_zero():
+    assert counts(np.array([[1], [1]]), 3).tolist() == [[0, 2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "classes", "fault"),
+    [
+        (np.array([[0, 3]]), 3, "labels from 0 to 2"),
+        (np.array([[-1, 0]]), 3, "run from -1"),
+        (np.array([0, 1]), 3, "teachers × queries"),
+        (np.array([[0.0, 1.0]]), 3, "integers"),
+        (np.zeros((0, 3), dtype=int), 3, "teachers × queries"),
+        (np.array([[0, 0]]), 1, "at least two classes"),
+    ],
+)
+def test_bad_votes_are_refused_in_one_line(matrix, classes, fault):
+    with pytest.raises(PatebenchError, match=fault):
+        counts(matrix, classes)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [np.array([[3, 1], [2, 1]]), np.array([[3, -1]]), np.array([[4]]), np.array([1, 2]), np.array([[0.5, 0.5]])],
+)
+def test_bad_counts_are_refused(table):
+    with pytest.raises(PatebenchError):
+        Votes.from_counts(table)

@@ -1,0 +1,83 @@
+"""Parameters, names and ranges of mechanisms."""
+
+import math
+
+import numpy as np
+import pytest
+
+from patebench.accounting.votes import Votes
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import NO_ANSWER, Mechanism, make
+from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.lnmax import LNMax
+
+PARAMETERS = {"lnmax": {"gamma": 0.05}, "gnmax": {"sigma": 40.0}}
+
+
+@pytest.fixture(params=MECHANISMS)
+def mechanism(request):
+    return make(request.param, PARAMETERS[request.param])
+
+
+@pytest.fixture
+def votes():
+    return Votes.of(np.random.default_rng(0).integers(0, 4, size=(30, 50)), classes=4)
+
+
+def test_make_gives_the_registered_classes():
+    assert make("lnmax", {"gamma": 0.05}) == LNMax(0.05)
+    assert make("gnmax", {"sigma": 40}) == GNMax(40.0)
+
+
+def test_slugs_are_path_components():
+    assert LNMax(0.05).slug == "gamma-0.05"
+    assert GNMax(40).slug == "sigma-40"
+    assert GNMax(1 / 3).slug == "sigma-0.333333333333"
+    assert GNMax(40).parameters() == {"sigma": 40.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "fault"),
+    [
+        ("lnmaxx", {"gamma": 1}, "did you mean 'lnmax'"),
+        ("lnmax", {"gama": 1}, "no parameter 'gama'.*did you mean 'gamma'"),
+        ("lnmax", {}, "lacks its parameter 'gamma'"),
+        ("gnmax", {"sigma": 40, "gamma": 1}, "no parameter 'gamma'"),
+        ("lnmax", {"gamma": 0}, "gamma = 0 is out of range; it must be above 0"),
+        ("lnmax", {"gamma": -0.1}, "must be above 0"),
+        ("lnmax", {"gamma": math.nan}, "out of range"),
+        ("gnmax", {"sigma": -1}, "must be at least 0"),
+        ("gnmax", {"sigma": "40"}, "not a number"),
+        ("gnmax", {"sigma": True}, "not a number"),
+    ],
+)
+def test_wrong_parameters_get_one_line(name, parameters, fault):
+    with pytest.raises(PatebenchError, match=fault) as caught:
+        make(name, parameters)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_mechanism_keeps_the_interface(mechanism, votes):
+    assert isinstance(mechanism, Mechanism)
+    labels = mechanism.release(votes, np.random.default_rng(0))
+    assert labels.shape == (50,)
+    assert labels.dtype == np.int32
+    assert labels.min() >= NO_ANSWER
+    assert labels.max() < 4
+    log_p = mechanism.log_outcome_probabilities(votes)
+    assert log_p.shape == (50, 5)
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
+    assert np.all(np.isfinite(log_p[np.arange(50), labels])), "whatever is released was possible"
+
+
+def test_release_repeats_with_the_seed_and_only_with_it(mechanism, votes):
+    first, again, other = (mechanism.release(votes, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+
+
+def test_the_fields_are_frozen(mechanism):
+    name = mechanism.parameter_names()[0]
+    with pytest.raises(AttributeError):
+        setattr(mechanism, name, 1.0)

@@ -1,0 +1,115 @@
+"""All bounds of a mechanism on real-looking votes: the numbers of our notes, and what every record must satisfy."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.lnmax import LNMax
+
+DELTA = 1e-5
+
+
+@pytest.fixture(scope="module")
+def votes():
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet([60, 1, 1, 0.5, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2], size=1000)
+    return Votes.from_counts(np.stack([rng.multinomial(250, share) for share in shares]))
+
+
+def find(bounds, accountant, kind, conversion=Conversion.NONE, queries=None):
+    matching = [
+        bound
+        for bound in bounds
+        if (bound.accountant, bound.kind, bound.conversion) == (accountant, kind, conversion)
+        and queries in (None, bound.queries)
+    ]
+    assert len(matching) == 1
+    return matching[0]
+
+
+def test_lnmax_in_the_notes(votes):
+    bounds = LNMax(0.05).bounds(votes, [100, 1000], DELTA)
+    worst = Kind.WORST_CASE
+    assert find(bounds, "strong-composition", worst, queries=100).epsilon == pytest.approx(5.7985, abs=5e-5)
+    assert find(bounds, "moments", worst, Conversion.CLASSIC, 100).epsilon == pytest.approx(5.3026, abs=5e-5)
+    assert find(bounds, "pld", worst, queries=100).epsilon == pytest.approx(4.31, abs=5e-3)
+    assert find(bounds, "pld", worst, queries=1000).epsilon == pytest.approx(17.79, abs=5e-3)
+    later = LNMax(0.05).bounds(votes, [1000], 1e-6)
+    assert find(later, "pld", worst).epsilon == pytest.approx(19.34, abs=5e-3)
+    assert int(find(later, "strong-composition", worst).epsilon) == 26
+
+
+def test_gnmax_in_the_notes(votes):
+    bounds = GNMax(40.0).bounds(votes, [286, 1000], DELTA)
+    assert find(bounds, "gdp", Kind.WORST_CASE, queries=286).epsilon == pytest.approx(2.435, abs=5e-4)
+    assert find(bounds, "gdp", Kind.WORST_CASE, queries=1000).epsilon == pytest.approx(4.983, abs=5e-4)
+
+
+def test_unanimous_moments_by_hand():
+    votes = Votes.from_counts(np.tile([250] + [0] * 9, (100, 1)))
+    found = find(LNMax(0.05).bounds(votes, [100], DELTA), "moments", Kind.DATA_DEPENDENT, Conversion.CLASSIC)
+    q = 9 * (2 + 0.05 * 250) / (4 * math.exp(0.05 * 250))
+    moment = np.arange(1, 9)
+    alpha = np.log((1 - q) * ((1 - q) / (1 - math.exp(0.1) * q)) ** moment + q * np.exp(0.1 * moment))
+    assert found.epsilon == pytest.approx(np.min((100 * alpha + math.log(1 / DELTA)) / moment), rel=1e-12)
+    assert found.order == 9
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
+def test_every_record_is_consistent(mechanism, votes):
+    bounds = mechanism.bounds(votes, [286, 100, 286], DELTA)
+    assert {bound.queries for bound in bounds} == {100, 286}
+    assert {bound.kind for bound in bounds} == {Kind.WORST_CASE, Kind.DATA_DEPENDENT}
+    keys = [(bound.queries, bound.accountant, bound.kind, bound.conversion) for bound in bounds]
+    assert len(keys) == len(set(keys))
+    for bound in bounds:
+        assert bound.publishable is (bound.kind is Kind.WORST_CASE)
+        assert bound.delta == DELTA
+        assert bound.source
+        assert Bound.from_json(bound.to_json()) == bound
+        more = find(bounds, bound.accountant, bound.kind, bound.conversion, 286)
+        assert bound.epsilon <= more.epsilon
+        if bound.kind is Kind.DATA_DEPENDENT:
+            worst = find(bounds, bound.accountant, Kind.WORST_CASE, bound.conversion, bound.queries)
+            assert bound.epsilon <= worst.epsilon
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
+def test_the_tightest_data_independent_bound_is_below_the_others(mechanism, votes):
+    bounds = [bound for bound in mechanism.bounds(votes, [286], DELTA) if bound.kind is Kind.WORST_CASE]
+    assert min(bounds, key=lambda bound: bound.epsilon).accountant in ("pld", "gdp")
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from([LNMax(0.05), LNMax(1.0), GNMax(5.0), GNMax(40.0)]))
+def test_order_of_classes_changes_no_bound(random, mechanism):
+    rows = [[150, 90, 10], [90, 150, 10], [250, 0, 0], [84, 83, 83]]
+    shuffled = [random.sample(row, 3) for row in rows]
+    plain, other = (mechanism.bounds(Votes.from_counts(np.array(table)), [2, 4], DELTA) for table in (rows, shuffled))
+    assert plain == other
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(0.005, 0.5), st.floats(1.01, 4))
+def test_less_noise_never_lowers_a_worst_case_bound(gamma, factor):
+    votes = Votes.from_counts(np.tile([20, 5], (100, 1)))
+    for quiet, loud in (
+        (LNMax(gamma), LNMax(gamma * factor)),
+        (GNMax(1 / gamma), GNMax(1 / (gamma * factor))),
+    ):
+        for less, more in zip(quiet.bounds(votes, [100], DELTA), loud.bounds(votes, [100], DELTA), strict=True):
+            if less.kind is Kind.WORST_CASE:
+                assert less.epsilon <= more.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("queries", "delta"), [([1001], DELTA), ([0], DELTA), ([], DELTA), ([5], 0.0), ([5], 1.0)])
+def test_impossible_requests_are_refused(votes, queries, delta):
+    with pytest.raises(PatebenchError):
+        GNMax(40.0).bounds(votes, queries, delta)

@@ -1,0 +1,82 @@
+"""Brute force over all neighbours: the exact divergences stay below every theorem that bounds them."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from patebench.accounting import plurality, rdp
+from patebench.accounting.logspace import logsumexp
+from patebench.accounting.votes import Votes
+from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.lnmax import LNMax
+
+ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
+
+
+def ensembles(teachers, classes):
+    """All histograms of that many votes, up to the order of the classes."""
+    if classes == 1:
+        return [[teachers]]
+    found = []
+    for first in range(teachers, -1, -1):
+        found += [[first, *rest] for rest in ensembles(teachers - first, classes - 1) if not rest or rest[0] <= first]
+    return found
+
+
+def neighbours(counts):
+    """Every histogram after one teacher changed the vote."""
+    changed = []
+    for down, up in permutations(range(len(counts)), 2):
+        if counts[down] > 0:
+            other = list(counts)
+            other[down], other[up] = other[down] - 1, other[up] + 1
+            changed.append(other)
+    return np.array(changed)
+
+
+def worst_divergence(mechanism, counts):
+    """max over neighbours D′ of D_α(M(D) ‖ M(D′)), per order."""
+    here = mechanism.log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
+    there = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
+    divergences = [
+        np.log(np.sum(np.exp(order * here - (order - 1) * there), axis=1)).max() / (order - 1) for order in ORDERS
+    ]
+    return np.array(divergences)
+
+
+def theorem(mechanism, counts):
+    table = np.array([counts])
+    if isinstance(mechanism, LNMax):
+        log_q = plurality.laplace_log_q(table, mechanism.gamma)
+        curve = rdp.laplace_data_dependent(log_q, mechanism.gamma, ORDERS)[0]
+        return log_q[0], curve, rdp.laplace(mechanism.gamma, ORDERS)
+    log_q = plurality.gaussian_log_q(table, mechanism.sigma)
+    curve = rdp.gaussian_data_dependent(log_q, mechanism.sigma, ORDERS)[0]
+    return log_q[0], curve, rdp.gaussian(mechanism.sigma, ORDERS)
+
+
+@pytest.mark.parametrize(("teachers", "classes"), [(1, 2), (7, 2), (30, 2), (5, 3), (12, 3), (6, 5)])
+@pytest.mark.parametrize("mechanism", [LNMax(0.2), LNMax(1.0), GNMax(1.5), GNMax(3.0), GNMax(8.0)], ids=str)
+def test_theorems_hold_for_every_small_ensemble(mechanism, teachers, classes):
+    for counts in ensembles(teachers, classes):
+        log_q, curve, independent = theorem(mechanism, counts)
+        exact = worst_divergence(mechanism, counts)
+        wrong = logsumexp(mechanism.log_outcome_probabilities(Votes.from_counts(np.array([counts])))[0, 1:])
+        assert wrong <= log_q + 1e-11
+        assert np.all(exact <= curve * (1 + 1e-9) + 1e-12)
+        assert np.all(exact <= independent * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.2), LNMax(1.0), GNMax(3.0), GNMax(8.0)], ids=str)
+def test_the_data_dependent_theorems_were_put_to_use(mechanism):
+    _, curve, independent = theorem(mechanism, [60, 0, 0])
+    assert curve[1] < independent[1] / 2
+
+
+@pytest.mark.parametrize("gamma", [0.05, 0.7])
+def test_lnmax_is_2_gamma_dp(gamma):
+    for counts in ensembles(9, 3):
+        here = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
+        there = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
+        assert np.abs(here - there).max() <= 2 * gamma + 1e-12

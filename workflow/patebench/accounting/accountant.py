@@ -1,0 +1,130 @@
+"""Accountants: a theorem put to work on the queries of one release, giving bound records.
+
+A mechanism lists its accountants; nobody else needs to know which theorems bound it. What a theorem computes is a
+function handed in here, so that this page only composes, converts and labels.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import conversion
+from patebench.accounting.logspace import Array
+from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.errors import PatebenchError
+
+#: Rényi divergence of the first T queries for each T (rows) at each order (columns).
+Totals = Callable[[Sequence[int], Array], Array]
+_CELLS = 1 << 15  # of one block of queries × orders: what fits a processor's cache is fastest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accountant(ABC):
+    """What every bound of this accountant says of itself: its name, the kind of statement, the paper and theorem."""
+
+    name: str
+    kind: Kind
+    source: str
+
+    @abstractmethod
+    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
+        """Bounds at δ on the first T queries, for each T in `queries`."""
+
+    def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
+        return Bound(
+            epsilon=float(epsilon),
+            delta=delta,
+            queries=queries,
+            accountant=self.name,
+            kind=self.kind,
+            publishable=self.kind in (Kind.WORST_CASE, Kind.SANITISED),
+            source=self.source,
+            **how,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectAccountant(Accountant):
+    """An accountant that gives ε for T queries at δ without a curve."""
+
+    epsilon: Callable[[int, float], float]
+
+    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
+        return [self.bound(self.epsilon(T, delta), delta, T) for T in queries]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenyiAccountant(Accountant):
+    """An accountant that adds up Rényi curves and converts the sum at the best order.
+
+    With `refine` the search goes on between the orders around the best one; without it only `orders` are tried, as a
+    published analysis did.
+    """
+
+    totals: Totals
+    orders: NDArray[np.float64]
+    conversions: tuple[Conversion, ...] = (Conversion.CLASSIC, Conversion.TIGHT)
+    refine: bool = True
+
+    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
+        curves = self.totals(queries, self.orders)
+        return [
+            self._best(T, curve, how, delta)
+            for T, curve in zip(queries, curves, strict=True)
+            for how in self.conversions
+        ]
+
+    def _best(self, queries: int, curve: Array, how: Conversion, delta: float) -> Bound:
+        orders = self.orders
+        epsilons = conversion.convert(how, orders, curve, delta)
+        best = int(np.argmin(epsilons))
+        epsilon, order = epsilons[best], orders[best]
+        for _ in range(3 if self.refine and 0 < epsilon < np.inf else 0):
+            orders = conversion.between(orders, best)
+            epsilons = conversion.convert(how, orders, self.totals([queries], orders)[0], delta)
+            best = int(np.argmin(epsilons))
+            if epsilons[best] < epsilon:
+                epsilon, order = epsilons[best], orders[best]
+        found = float(order) if np.isfinite(epsilon) else None
+        return self.bound(epsilon, delta, queries, conversion=how, order=found)
+
+
+def repeated(curve: Callable[[Array], Array]) -> Totals:
+    """Totals of a curve that is the same for every query."""
+
+    def totals(queries: Sequence[int], orders: Array) -> Array:
+        result: Array = np.multiply.outer(np.asarray(queries, dtype=np.float64), curve(orders))
+        return result
+
+    return totals
+
+
+def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
+    """Totals of `curve(rows, orders)` (queries × orders), where `rows` holds what the curve needs of each query."""
+
+    def totals(queries: Sequence[int], orders: Array) -> Array:
+        block = max(1, _CELLS // len(orders))
+        running, done, found = np.zeros(len(orders)), 0, {}
+        for T in sorted(set(queries)):
+            for start in range(done, T, block):
+                running = running + curve(rows[start : min(start + block, T)], orders).sum(axis=0)
+            done, found[T] = T, running
+        return np.stack([found[T] for T in queries])
+
+    return totals
+
+
+def check_queries(queries: Sequence[int], available: int) -> list[int]:
+    """The numbers of queries to account for, sorted, or one line that says which of them cannot be."""
+    if not queries:
+        raise PatebenchError("no number of queries was given to account for; name at least one")
+    for T in queries:
+        if not 1 <= T <= available:
+            raise PatebenchError(
+                f"{T} queries cannot be accounted for: the votes hold {available}; name 1 to {available}"
+            )
+    return sorted(set(queries))

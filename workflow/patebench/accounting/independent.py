@@ -1,0 +1,108 @@
+"""Bounds on T queries that hold whatever the votes are, given as (ε, δ) without a Rényi curve.
+
+They need no private data, so they may be published.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import erfcx, gammaln, log_ndtr
+
+from patebench.accounting.logspace import log1mexp
+
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+#: The least δ at which dp-accounting's composition is used.
+_LIBRARY_DELTA = 1e-9
+
+
+def strong_composition(gamma: float, queries: int, delta: float) -> float:
+    """ε of T queries to LNMax(γ) as PATE 2017 states it (appendix B): 4Tγ² + 2γ√(2T ln 1/δ)."""
+    return 4 * queries * gamma * gamma + 2 * gamma * math.sqrt(2 * queries * math.log(1 / delta))
+
+
+def gnmax_mu(sigma: float, queries: int) -> float:
+    """T queries to GNMax(σ) are √(2T)/σ-GDP: one vote changes two counts by one each, an L2 distance of √2."""
+    return math.sqrt(2 * queries) / sigma if sigma > 0 else math.inf
+
+
+def gaussian_log_delta(mu: float, epsilon: float) -> float:
+    """ln δ(ε) of μ-GDP, exactly: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8).
+
+    With t = ε/μ − μ/2 it is φ(t)·(R(t) − R(t + μ)), R the Mills ratio, which loses nothing in the tail.
+    """
+    t = epsilon / mu - mu / 2
+    log_density = -t * t / 2 - _LOG_SQRT_2PI
+    first = float(log_ndtr(-t)) if t <= 0 else log_density + _log_mills(t)
+    ratio = log_density + _log_mills(t + mu) - first if t <= 0 else _log_mills(t + mu) - _log_mills(t)
+    return first + math.log(-math.expm1(ratio)) if ratio < 0 else -math.inf
+
+
+def gaussian_dp(mu: float, delta: float) -> float:
+    """The least ε for which a μ-GDP release is (ε, δ)-DP, by bisection that ends on the safe side."""
+    if mu == 0:
+        return 0.0
+    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
+    if math.isinf(high):
+        return math.inf
+    target = math.log(delta)
+    if gaussian_log_delta(mu, 0.0) <= target:
+        return 0.0
+    low = 0.0
+    while high - low > 1e-13 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if gaussian_log_delta(mu, middle) > target else (low, middle)
+    return high
+
+
+def pure_composition(epsilon: float, queries: int, delta: float) -> float:
+    """ε of T steps that are each `epsilon`-DP, from privacy loss distributions composed by dp-accounting.
+
+    The worst step loses ±epsilon, so a grid of that spacing holds its distribution without rounding. dp-accounting's
+    convolution rounds, however: below δ ≈ 1e-9 its ε is too small (1% at T = 1000, 2γ = 0.02, δ = 1e-14), and large
+    losses overflow. The exact sum is therefore the floor, and stands alone where the library can not be relied on.
+    """
+    exact = pure_composition_exact(epsilon, queries, delta)
+    if exact == 0 or math.isinf(exact) or delta < _LIBRARY_DELTA:
+        return exact
+    library = _pure_composition_library(epsilon, queries, delta)
+    return min(queries * epsilon, max(exact, library)) if math.isfinite(library) else exact
+
+
+def _pure_composition_library(epsilon: float, queries: int, delta: float) -> float:
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    step = common.DifferentialPrivacyParameters(epsilon, 0.0)
+    try:
+        with np.errstate(all="ignore"):
+            losses = privacy_loss_distribution.from_privacy_parameters(step, value_discretization_interval=epsilon)
+            return float(losses.self_compose(queries).get_epsilon_for_delta(delta))
+    except OverflowError:
+        return math.inf
+
+
+def pure_composition_exact(epsilon: float, queries: int, delta: float) -> float:
+    """The least ε of T steps that are each `epsilon`-DP, as a sum over the losses of the worst such steps.
+
+    Randomised response dominates (Kairouz, Oh, Viswanath 2015, Theorem 3.3): the loss is (T − 2i)·epsilon with the
+    binomial probability p_i, and q_i on the neighbour. δ(ε) = Σ_i (p_i − e^ε q_i)⁺ = max_k Σ_{i≤k} (p_i − e^ε q_i), so
+    the least ε is the largest over k of ln((Σ_{i≤k} p_i − δ) / Σ_{i≤k} q_i): no grid, no truncation.
+    """
+    plain = queries * epsilon
+    if plain == 0 or math.isinf(plain):
+        return plain
+    i = np.arange(queries + 1)
+    log_p = gammaln(queries + 1) - gammaln(i + 1) - gammaln(queries - i + 1)
+    log_p = log_p - i * epsilon - queries * math.log1p(math.exp(-epsilon))
+    likely = np.logaddexp.accumulate(log_p)
+    rare = np.logaddexp.accumulate(log_p - (queries - 2 * i) * epsilon)
+    exceeds = likely > math.log(delta)
+    candidates = likely[exceeds] + log1mexp(math.log(delta) - likely[exceeds]) - rare[exceeds]
+    return min(plain, max(0.0, float(np.max(candidates, initial=0.0))))
+
+
+def _log_mills(x: float) -> float:
+    """ln of the Mills ratio (1 − Φ(x))/φ(x), for x ≥ 0."""
+    return math.log(math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))

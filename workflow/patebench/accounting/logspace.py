@@ -1,0 +1,65 @@
+"""Arithmetic on logarithms that keeps full relative accuracy and never overflows.
+
+A probability p is held as ln p; ln 0 = −∞ is a value like any other.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+_CELLS = 1 << 21
+
+
+def log1mexp(x: ArrayLike) -> Array:
+    """ln(1 − eˣ) for x ≤ 0; −∞ at x = 0."""
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        result: Array = np.where(x > -0.693, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+    return result
+
+
+def log_expm1(x: ArrayLike) -> Array:
+    """ln(eˣ − 1) for x ≥ 0; −∞ at x = 0."""
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        result: Array = x + np.log(-np.expm1(-x))
+    return result
+
+
+def softplus(x: ArrayLike) -> Array:
+    """ln(1 + eˣ)."""
+    result: Array = np.logaddexp(0.0, x)
+    return result
+
+
+def logsumexp(x: ArrayLike, axis: int = -1) -> Array:
+    """ln Σ eˣ along `axis`; −∞ where every term is."""
+    x = np.asarray(x, dtype=np.float64)
+    top = np.max(x, axis=axis, keepdims=True)
+    finite = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        result: Array = np.squeeze(finite, axis) + np.log(np.sum(np.exp(x - finite), axis=axis))
+    return result
+
+
+def rowwise(function: Callable[[NDArray[np.integer]], Array], table: NDArray[np.integer]) -> Array:
+    """`function(table)`, one number per row, worked out in blocks of rows so that memory stays bounded."""
+    block = max(1, _CELLS // table.shape[1])
+    return np.concatenate([function(table[start : start + block]) for start in range(0, len(table), block)])
+
+
+def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
+    """ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form that both data-dependent theorems of PATE share.
+
+    Needs q ≤ r ≤ 1, B ≥ 1 and an exponent e > 0. It is computed as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are
+    all positive, so that nothing cancels however small q is.
+    """
+    log_q, log_r = np.asarray(log_q, dtype=np.float64), np.asarray(log_r, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        log_a = np.log1p(np.exp(log_q + log_expm1(log_r - log_q) - log1mexp(log_r)))
+    likely = log1mexp(log_q) + log_expm1(np.multiply(exponent, log_a))
+    rest = log_q + log_expm1(np.multiply(exponent, log_b))
+    return softplus(np.logaddexp(likely, rest))

@@ -1,0 +1,74 @@
+"""Rényi accounting of Scalable PATE (Papernot et al. 2018), for GNMax, and its Laplace counterpart, for LNMax.
+
+Curves are Rényi divergences per query at the given orders α > 1; they add up over queries. The data-dependent ones
+bound D_α(M(D) ‖ M(D′)) with D the data at hand.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from patebench.accounting import moments
+from patebench.accounting.logspace import Array, log1mexp, log_expm1, log_two_outcomes, softplus
+
+
+def gaussian(sigma: float, orders: ArrayLike) -> Array:
+    """Data-independent curve of GNMax(σ): α/σ² (Scalable PATE, Proposition 8)."""
+    orders = np.asarray(orders, dtype=np.float64)
+    with np.errstate(divide="ignore", over="ignore"):
+        result: Array = orders / sigma / sigma
+    return result
+
+
+def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Array:
+    """Curve of GNMax(σ) per query (queries × orders): Scalable PATE, Theorem 6, or α/σ² where that is smaller.
+
+    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `plurality.gaussian_log_q`). The theorem is used with
+    μ₂ = σ√(ln 1/q) and μ₁ = μ₂ + 1 (Proposition 10). It needs μ₂ > 1, α ≤ μ₁, q e^{ε₂} < 1 and
+    q ≤ e^{(μ₂−1)ε₂} / (μ₁/(μ₁−1) · μ₂/(μ₂−1))^{μ₂}; where one of these fails, the data-independent bound holds.
+    """
+    orders = np.asarray(orders, dtype=np.float64)
+    result = np.tile(gaussian(sigma, orders), (len(log_q), 1))
+    if sigma == 0:
+        return result
+    mu = sigma * np.sqrt(-log_q)
+    applies = mu > 1
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        epsilon = mu / sigma / sigma
+        largest = (mu - 1) * epsilon - mu * (np.log1p(1 / mu) + np.log1p(1 / (mu - 1)))
+        applies &= (log_q <= largest) & (log_q < -epsilon)
+    if not np.any(applies):
+        return result
+    q, mu, epsilon = log_q[applies, None], mu[applies, None], epsilon[applies, None]
+    log_r = (q + epsilon) * (1 - 1 / mu)
+    log_b = (mu + 1) / sigma / sigma - q / mu
+    theorem = log_two_outcomes(q, log_r, log_b, orders - 1) / (orders - 1)
+    result[applies] = np.minimum(result[applies], np.where(orders <= mu + 1, theorem, np.inf))
+    return result
+
+
+def pure(epsilon: float, orders: ArrayLike) -> Array:
+    """The largest Rényi divergence that ε-DP allows, that of randomised response.
+
+    ln((sinh(αε) − sinh((α−1)ε)) / sinh ε) / (α−1): Bun & Steinke 2016, Proposition 3.3 (in its proof); Mironov 2017,
+    Proposition 10. Written as ln(1 + x) with x > 0, so that small ε lose nothing.
+    """
+    orders = np.asarray(orders, dtype=np.float64)
+    if np.isinf(epsilon):
+        return np.full_like(orders, np.inf)
+    with np.errstate(over="ignore"):
+        log_x = log_expm1((orders - 1) * epsilon) + log1mexp(-orders * epsilon) - softplus(-epsilon)
+        result: Array = np.minimum(softplus(log_x) / (orders - 1), epsilon)
+    return result
+
+
+def laplace(gamma: float, orders: ArrayLike) -> Array:
+    """Data-independent curve of LNMax(γ), which is 2γ-DP."""
+    return pure(2 * gamma, orders)
+
+
+def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
+    """Curve of LNMax(γ) per query (queries × orders): PATE 2017, Theorem 1, at moment l = α − 1, or that of 2γ-DP."""
+    orders = np.asarray(orders, dtype=np.float64)
+    theorem = moments.data_dependent(log_q, gamma, orders - 1) / (orders - 1)
+    result: Array = np.minimum(theorem, laplace(gamma, orders))
+    return result

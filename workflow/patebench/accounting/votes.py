@@ -1,0 +1,83 @@
+"""The votes of an ensemble, and the counts that every mechanism and most accountants need."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """What the teachers said about each query: counts (queries × classes), and who said it where that is known.
+
+    `matrix` (teachers × queries) is None when only counts are at hand; local mechanisms and accountants per teacher
+    need it. Make one with `Votes.of` or `Votes.from_counts`, which check their input.
+    """
+
+    counts: Counts
+    matrix: NDArray[np.integer] | None = None
+
+    @classmethod
+    def of(cls, matrix: NDArray[np.integer], classes: int) -> "Votes":
+        """From a vote matrix, teachers × queries, of labels 0 … classes − 1."""
+        return cls(counts(matrix, classes), matrix)
+
+    @classmethod
+    def from_counts(cls, counts: NDArray[np.integer]) -> "Votes":
+        """From counts, queries × classes, every row summing to the same number of teachers."""
+        counts = np.asarray(counts)
+        if counts.ndim != 2 or counts.dtype.kind not in "iu":
+            raise PatebenchError(
+                f"counts have shape {counts.shape} and dtype {counts.dtype}; integers, queries × classes, are needed"
+            )
+        if counts.shape[0] < 1 or counts.shape[1] < 2:
+            raise PatebenchError(f"counts have shape {counts.shape}; at least one query and two classes are needed")
+        totals = counts.sum(axis=1)
+        if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
+            raise PatebenchError("counts must be non-negative and sum to the same number of teachers in every query")
+        return cls(np.asarray(counts, dtype=np.int64))
+
+    @property
+    def queries(self) -> int:
+        return len(self.counts)
+
+    @property
+    def classes(self) -> int:
+        return int(self.counts.shape[1])
+
+    @cached_property
+    def teachers(self) -> int:
+        return int(self.counts[0].sum())
+
+    @cached_property
+    def plurality(self) -> NDArray[np.int32]:
+        """The class with most votes per query, the lowest of tied ones."""
+        return np.asarray(np.argmax(self.counts, axis=1), dtype=np.int32)
+
+
+def counts(votes: NDArray[np.integer], classes: int) -> Counts:
+    """Counts (queries × classes) of a vote matrix (teachers × queries) of labels 0 … classes − 1."""
+    votes = np.asarray(votes)
+    if votes.ndim != 2 or votes.dtype.kind not in "iu" or votes.size == 0:
+        raise PatebenchError(
+            f"votes have shape {votes.shape} and dtype {votes.dtype}; integers, teachers × queries, are needed"
+        )
+    if classes < 2:
+        raise PatebenchError(f"votes among {classes} classes decide nothing; at least two classes are needed")
+    if votes.min() < 0 or votes.max() >= classes:
+        raise PatebenchError(
+            f"votes run from {votes.min()} to {votes.max()}, and labels from 0 to {classes - 1} are allowed"
+        )
+    queries = votes.shape[1]
+    result = np.zeros(queries * classes, dtype=np.int64)
+    offsets = np.arange(queries, dtype=np.int64) * classes
+    block = max(1, (1 << 22) // queries)
+    for start in range(0, len(votes), block):
+        cells = (votes[start : start + block].astype(np.int64) + offsets).ravel()
+        result += np.bincount(cells, minlength=queries * classes)
+    return result.reshape(queries, classes)

@@ -1,0 +1,10 @@
+"""Mechanisms: how votes become labels, what each outcome's probability is, and which theorems bound the cost.
+
+One mechanism is one file and one line here. A class registered here implements `base.Mechanism`.
+"""
+
+from patebench.core.registry import Registry
+
+MECHANISMS = Registry("mechanism")
+MECHANISMS.add("lnmax", "patebench.mechanisms.lnmax:LNMax")
+MECHANISMS.add("gnmax", "patebench.mechanisms.gnmax:GNMax")

@@ -1,0 +1,106 @@
+"""What a mechanism is: a frozen dataclass of its parameters that releases labels and knows its privacy.
+
+Callers need nothing but this interface, whether a mechanism adds noise to counts, perturbs each vote, abstains, or has
+only a claimed bound.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.accountant import Accountant, check_queries
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Bound
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+from patebench.mechanisms import MECHANISMS
+
+#: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.
+NO_ANSWER = -1
+
+Labels = NDArray[np.int32]
+
+
+def parameter(*, low: float, above: bool = False, high: float = math.inf) -> Any:
+    """A dataclass field for a real parameter from `low` to `high`; with `above`, `low` itself is not allowed."""
+    return field(metadata={"low": low, "above": above, "high": high})
+
+
+@dataclass(frozen=True)
+class Mechanism(ABC):
+    """Turns votes into labels, privately.
+
+    Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`.
+    """
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            _check(type(self).__name__, item.name, getattr(self, item.name), **item.metadata)
+
+    @abstractmethod
+    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+        """One label per query, drawn with `rng`; NO_ANSWER where the mechanism keeps silent."""
+
+    @abstractmethod
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        """ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".
+
+        So `log_p[query, label]` is right for every label, NO_ANSWER = −1 included.
+        """
+
+    @abstractmethod
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        """The theorems that bound this mechanism on these votes."""
+
+    def bounds(self, votes: Votes, queries: Sequence[int], delta: float) -> list[Bound]:
+        """Every bound of this mechanism at δ, on the first T queries for each T in `queries`."""
+        if not 0 < delta < 1:
+            raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+        wanted = check_queries(queries, votes.queries)
+        return [bound for accountant in self.accountants(votes) for bound in accountant.bounds(wanted, delta)]
+
+    @classmethod
+    def parameter_names(cls) -> tuple[str, ...]:
+        return tuple(item.name for item in fields(cls))
+
+    def parameters(self) -> dict[str, float]:
+        """The parameters by name, in the order of the fields."""
+        return {name: float(getattr(self, name)) for name in self.parameter_names()}
+
+    @property
+    def slug(self) -> str:
+        """The parameters as one path component, such as "gamma-0.05"."""
+        return "_".join(f"{name}-{value:.12g}" for name, value in self.parameters().items())
+
+
+def make(name: str, parameters: Mapping[str, float]) -> Mechanism:
+    """The mechanism of that name with these parameters; one line for an unknown, missing or impossible one."""
+    kind: type[Mechanism] = MECHANISMS.load(name)
+    allowed = kind.parameter_names()
+    for given in parameters:
+        if given not in allowed:
+            raise PatebenchError(
+                f"the mechanism '{name}' has no parameter '{given}'{nearest(given, allowed)}; "
+                f"its parameters: {', '.join(allowed)}"
+            )
+    for needed in allowed:
+        if needed not in parameters:
+            raise PatebenchError(
+                f"the mechanism '{name}' lacks its parameter '{needed}'; its parameters: {', '.join(allowed)}"
+            )
+    return kind(**parameters)
+
+
+def _check(owner: str, name: str, value: object, low: float, above: bool, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise PatebenchError(f"{owner}: {name} = {value!r} is not a number")
+    fits = low < value <= high if above else low <= value <= high
+    if not fits:
+        least = f"above {low:g}" if above else f"at least {low:g}"
+        most = "" if math.isinf(high) else f" and at most {high:g}"
+        raise PatebenchError(f"{owner}: {name} = {value:g} is out of range; it must be {least}{most}")

@@ -1,0 +1,47 @@
+"""GNMax, the Gaussian noisy plurality of Scalable PATE (Papernot et al. 2018, section 4.1)."""
+
+from dataclasses import dataclass
+
+from patebench.accounting import conversion, independent, plurality, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Kind
+from patebench.mechanisms.base import parameter
+from patebench.mechanisms.noise import Gaussian
+from patebench.mechanisms.noisy_argmax import NoisyArgmax
+
+
+@dataclass(frozen=True)
+class GNMax(NoisyArgmax):
+    """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² (Scalable PATE, Proposition 8)."""
+
+    sigma: float = parameter(low=0)
+
+    @property
+    def noise(self) -> Gaussian:
+        return Gaussian(self.sigma)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        log_q = plurality.gaussian_log_q(votes.counts, self.sigma)
+        return [
+            DirectAccountant(
+                name="gdp",
+                kind=Kind.WORST_CASE,
+                source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
+                epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(self.sigma, T), delta),
+            ),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.WORST_CASE,
+                source="Scalable PATE, Proposition 8",
+                totals=repeated(lambda orders: rdp.gaussian(self.sigma, orders)),
+                orders=conversion.ORDERS,
+            ),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.DATA_DEPENDENT,
+                source="Scalable PATE, Theorem 6 with Propositions 7, 8 and 10",
+                totals=summed(lambda rows, orders: rdp.gaussian_data_dependent(rows, self.sigma, orders), log_q),
+                orders=conversion.ORDERS,
+            ),
+        ]

@@ -1,0 +1,86 @@
+"""LNMax, the noisy plurality of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*, section 2.1)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from patebench.accounting import conversion, independent, moments, plurality, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Conversion, Kind
+from patebench.mechanisms.base import parameter
+from patebench.mechanisms.noise import Laplace
+from patebench.mechanisms.noisy_argmax import NoisyArgmax
+
+#: All moments tried by the unrestricted analysis, as Rényi orders l + 1; the published one stops at l = 8.
+_MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
+
+
+@dataclass(frozen=True)
+class LNMax(NoisyArgmax):
+    """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3)."""
+
+    gamma: float = parameter(low=0, above=True)
+
+    @property
+    def noise(self) -> Laplace:
+        return Laplace(1 / self.gamma)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        log_q = plurality.laplace_log_q(votes.counts, self.gamma)
+        return [
+            DirectAccountant(
+                name="strong-composition",
+                kind=Kind.WORST_CASE,
+                source="PATE 2017, appendix B, after Theorem 3",
+                epsilon=lambda T, delta: independent.strong_composition(self.gamma, T, delta),
+            ),
+            DirectAccountant(
+                name="pld",
+                kind=Kind.WORST_CASE,
+                source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                epsilon=lambda T, delta: independent.pure_composition(2 * self.gamma, T, delta),
+            ),
+            *self._moments("moments", moments.PUBLISHED, log_q),
+            *self._moments("moments-unrestricted", _MOMENTS, log_q),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.WORST_CASE,
+                source="PATE 2017, Theorem 3 (2γ-DP); Mironov 2017, Proposition 10",
+                totals=repeated(lambda orders: rdp.laplace(self.gamma, orders)),
+                orders=conversion.ORDERS,
+            ),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.DATA_DEPENDENT,
+                source="PATE 2017, Theorem 1 and Lemma 4, at moment α − 1; Mironov 2017, Proposition 10",
+                totals=summed(lambda rows, orders: rdp.laplace_data_dependent(rows, self.gamma, orders), log_q),
+                orders=conversion.ORDERS,
+            ),
+        ]
+
+    def _moments(self, name: str, tried: Array, log_q: Array) -> list[Accountant]:
+        """The moments accountant, α(l) seen as the Rényi curve α(l)/l of order l + 1, converted as published."""
+
+        def worst_case(orders: Array) -> Array:
+            return moments.data_independent(self.gamma, orders - 1) / (orders - 1)
+
+        def data_dependent(rows: Array, orders: Array) -> Array:
+            return moments.data_dependent(rows, self.gamma, orders - 1) / (orders - 1)
+
+        return [
+            RenyiAccountant(
+                name=name,
+                kind=kind,
+                source=source,
+                totals=totals,
+                orders=tried + 1,
+                conversions=(Conversion.CLASSIC,),
+                refine=False,
+            )
+            for kind, source, totals in (
+                (Kind.WORST_CASE, "PATE 2017, Theorem 3", repeated(worst_case)),
+                (Kind.DATA_DEPENDENT, "PATE 2017, Theorem 1 and Lemma 4", summed(data_dependent, log_q)),
+            )
+        ]

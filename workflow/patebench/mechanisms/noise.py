@@ -1,0 +1,64 @@
+"""The noise that mechanisms add to counts: how to draw it, and its density and distribution in log space."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Noise(ABC):
+    """Symmetric noise of the given scale; scale 0 means none, scale ∞ drowns everything.
+
+    Density and distribution are those of the unit scale: mechanisms divide by the scale first.
+    """
+
+    scale: float
+
+    @abstractmethod
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        """Independent draws."""
+
+    @abstractmethod
+    def log_density(self, x: Array) -> Array:
+        """ln of the density at x, for scale 1."""
+
+    @abstractmethod
+    def log_distribution(self, x: Array) -> Array:
+        """ln Pr[noise ≤ x], for scale 1."""
+
+
+@dataclass(frozen=True)
+class Laplace(Noise):
+    """Density exp(−|x|)/2 at scale 1."""
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        return rng.laplace(scale=self.scale, size=shape)
+
+    def log_density(self, x: Array) -> Array:
+        return -np.abs(x) - math.log(2)
+
+    def log_distribution(self, x: Array) -> Array:
+        tail = -np.abs(x) - math.log(2)
+        return np.where(x < 0, tail, np.log1p(-np.exp(tail)))
+
+
+@dataclass(frozen=True)
+class Gaussian(Noise):
+    """Density exp(−x²/2)/√(2π) at scale 1."""
+
+    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+        return rng.normal(scale=self.scale, size=shape)
+
+    def log_density(self, x: Array) -> Array:
+        return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+
+    def log_distribution(self, x: Array) -> Array:
+        from scipy.special import log_ndtr
+
+        result: Array = log_ndtr(x)
+        return result

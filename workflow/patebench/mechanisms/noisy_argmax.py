@@ -1,0 +1,37 @@
+"""The noisy argmax, which several mechanisms are: argmax(counts + independent noise per count)."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.votes import Votes
+from patebench.mechanisms.base import Labels, Mechanism
+from patebench.mechanisms.noise import Noise
+
+_CELLS = 1 << 22
+
+
+@dataclass(frozen=True)
+class NoisyArgmax(Mechanism):
+    """argmax(counts + noise): always answers; of exactly tied scores, the lowest class."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """The noise that each count gets."""
+
+    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+        labels = np.empty(votes.queries, dtype=np.int32)
+        block = max(1, _CELLS // votes.classes)
+        for start in range(0, votes.queries, block):
+            counts = votes.counts[start : start + block]
+            labels[start : start + block] = np.argmax(counts + self.noise.draw(counts.shape, rng), axis=1)
+        return labels
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        from patebench.mechanisms.quadrature import log_argmax_probabilities
+
+        answers = log_argmax_probabilities(votes.counts, self.noise)
+        return np.column_stack([answers, np.full(votes.queries, -np.inf)])

@@ -1,0 +1,202 @@
+"""Exact outcome probabilities of a noisy argmax, by quadrature in log space.
+
+Class j wins with probability P(j) = ∫ f(x − c_j) Π_{k≠j} F(x − c_k) dx. Every integrand is log-concave, so its mass
+lies where it can be foretold: Gauss–Legendre panels are laid there, for all classes of a query at once, and sums of
+positive terms lose nothing, however far in the tail P(j) is. Distances are in units of the noise scale.
+"""
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx
+
+from patebench.accounting.logspace import log1mexp, logsumexp
+from patebench.mechanisms.noise import Gaussian, Laplace, Noise
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_NODES, _LOG_WEIGHTS = (_NODES + 1) / 2, np.log(_WEIGHTS / 2)
+_CELLS = 1 << 21
+
+#: What lies this far below a peak of ln(integrand), e⁻⁴⁰, is left out.
+_DROP = 40.0
+
+#: A count further behind than this, in noise scales, counts as just as far: its chances are below exp(−10¹²) anyway.
+_FAR = 1e12
+
+#: How far above a count its Laplace distribution function still bends; up to thousands of tied counts.
+_BENDS = (3.0, 6.0, 10.0, 25.0, 50.0)
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Queries with equally many distinct counts: the counts, greatest (0) first, and how many classes have each.
+
+    Both arrays are queries × distinct counts.
+    """
+
+    values: Array
+    multiplicity: Integers
+
+    def __getitem__(self, rows: slice) -> "Histograms":
+        return Histograms(self.values[rows], self.multiplicity[rows])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Intervals of integration: `row` (ascending) is the query that each belongs to; every query has at least one."""
+
+    row: Integers
+    low: Array
+    high: Array
+
+
+def log_argmax_probabilities(counts: NDArray[np.number], noise: Noise) -> Array:
+    """ln P(j) per query and class (queries × classes) of argmax(counts + noise)."""
+    scores = np.asarray(counts, dtype=np.float64)
+    result = np.empty(scores.shape)
+    block = max(1, _CELLS // scores.shape[1])
+    for start in range(0, len(scores), block):
+        result[start : start + block] = _block(scores[start : start + block], noise)
+    return result
+
+
+def _block(counts: Array, noise: Noise) -> Array:
+    if noise.scale == 0:
+        certain = np.full(counts.shape, -np.inf)
+        np.put_along_axis(certain, np.argmax(counts, axis=1)[:, None], 0.0, axis=1)
+        return certain
+    order = np.argsort(-counts, axis=1, kind="stable")
+    ordered, inverse = np.unique(np.take_along_axis(counts, order, axis=1), axis=0, return_inverse=True)
+    solved = _sorted_probabilities(ordered, noise)[inverse.reshape(-1)]
+    result = np.empty(counts.shape)
+    np.put_along_axis(result, order, solved, axis=1)
+    return result
+
+
+def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
+    """ln P(j) for rows of counts in descending order; classes with equal counts are integrated once.
+
+    Where the plurality is near certain, ln P is that of the complement: it is as small as the others' probability.
+    """
+    rank = np.zeros(counts.shape, dtype=np.int64)
+    rank[:, 1:] = np.cumsum(counts[:, 1:] != counts[:, :-1], axis=1)
+    result = np.empty(counts.shape)
+    for last in np.unique(rank[:, -1]):
+        alike = np.flatnonzero(rank[:, -1] == last)
+        solved = _integrate(_histograms(counts[alike], rank[alike], noise.scale), noise)
+        result[alike] = np.take_along_axis(solved, rank[alike], axis=1)
+    rest = logsumexp(result[:, 1:])
+    near_certain = rest < -1
+    result[near_certain, 0] = log1mexp(rest[near_certain])
+    return result
+
+
+def _histograms(counts: Array, rank: Integers, scale: float) -> Histograms:
+    rows, distinct = len(counts), int(rank[0, -1]) + 1
+    values = np.empty((rows, distinct))
+    with np.errstate(over="ignore"):
+        behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)
+    np.put_along_axis(values, rank, behind, axis=1)
+    cells = (np.arange(rows)[:, None] * distinct + rank).ravel()
+    return Histograms(values, np.bincount(cells, minlength=rows * distinct).reshape(rows, distinct))
+
+
+def _integrate(histograms: Histograms, noise: Noise) -> Array:
+    """ln P(j) for one class j of each distinct count."""
+    result = np.empty(histograms.values.shape)
+    block = max(1, _CELLS // (32 * len(_NODES) * histograms.values.shape[1]))
+    for start in range(0, len(histograms), block):
+        part = histograms[start : start + block]
+        result[start : start + block] = _sum_panels(part, panels(noise, part), noise)
+    return result
+
+
+def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
+    width = (where.high - where.low)[:, None]
+    x = where.low[:, None] + width * _NODES
+    distance = x[:, :, None] - histograms.values[where.row, None, :]
+    below = noise.log_distribution(distance)
+    everyone = np.sum(below * histograms.multiplicity[where.row, None, :], axis=2)
+    log_weights = np.log(width) + _LOG_WEIGHTS
+    terms = noise.log_density(distance) - below + (everyone + log_weights)[:, :, None]
+    starts = np.searchsorted(where.row, np.arange(len(histograms)))
+    result: Array = np.logaddexp.reduceat(logsumexp(terms, axis=1), starts, axis=0)
+    return result
+
+
+@singledispatch
+def panels(noise: Noise, histograms: Histograms) -> Panels:
+    """Intervals that hold all but a vanishing part of every class's integral, each short enough for its integrand."""
+    raise NotImplementedError(f"no quadrature is known for {type(noise).__name__} noise")
+
+
+@panels.register
+def _(noise: Gaussian, histograms: Histograms) -> Panels:
+    """A lattice of equal panels, those kept that are near the mode of some class.
+
+    ln(integrand) curves by at least 1 everywhere, so it has dropped by r²/2 at a distance r from its mode, and by at
+    most the number of classes, which sets the width.
+    """
+    classes = int(histograms.multiplicity[0].sum())
+    width, reach = 2 * min(1.0, np.sqrt(10 / classes)), np.sqrt(2 * _DROP)
+    first = np.floor((_gaussian_modes(histograms) - reach) / width).astype(np.int64)
+    index = first[:, :, None] + np.arange(int(np.ceil(2 * reach / width)) + 1)
+    lowest = index.min()
+    span = int(index.max() - lowest) + 1
+    row, cell = np.divmod(np.unique(np.arange(len(index))[:, None, None] * span + index - lowest), span)
+    low = (cell + lowest) * width
+    return Panels(row, low, low + width)
+
+
+def _gaussian_modes(histograms: Histograms) -> Array:
+    """Where each class's integrand peaks: Newton's method on its slope, convex and falling, climbing from c_j."""
+    values = histograms.values
+    others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
+    x = values
+    for _ in range(8):
+        distance = x[:, :, None] - values[:, None, :]
+        hazard = np.sqrt(2 / np.pi) / erfcx(-distance / np.sqrt(2))
+        bend = np.where(distance < -1e3, 1.0, hazard * (distance + hazard))  # its limit, before it cancels
+        x = x + (values - x + np.sum(others * hazard, axis=2)) / (1 + np.sum(others * bend, axis=2))
+    return x
+
+
+@panels.register
+def _(noise: Laplace, histograms: Histograms) -> Panels:
+    """Between two neighbouring counts the integrand is smooth and never falls; above all counts it falls like e⁻ˣ.
+
+    So each stretch between counts is cut where its slope has brought ln(integrand) low enough, and split where the
+    distribution functions of the counts below still bend.
+    """
+    values, classes = histograms.values, int(histograms.multiplicity[0].sum())
+    top = np.full((len(values), 1), _DROP + np.log(classes))
+    low = np.hstack([values, values[:, -1:] - _DROP])
+    length = np.hstack([top, values]) - low
+    with np.errstate(divide="ignore", over="ignore"):
+        steep = _DROP / _laplace_slope(histograms)
+    start = np.where(steep < length, length - steep, 0.0)
+    bends = [np.full_like(length, at) for at in _BENDS]
+    falls = [length - at for at in (np.minimum(steep, length) / 4, _DROP, _DROP / 4, 0.0)]
+    edges = np.clip(np.stack([start, *bends, *falls], axis=2), start[:, :, None], length[:, :, None])
+    edges = low[:, :, None] + np.sort(edges, axis=2)
+    begin, end = edges[:, :, :-1], edges[:, :, 1:]
+    row, stretch, piece = np.nonzero(end > begin)
+    return Panels(row, begin[row, stretch, piece], end[row, stretch, piece])
+
+
+def _laplace_slope(histograms: Histograms) -> Array:
+    """Least slope of ln(integrand) of any class: above all counts (0: it falls there), then just below each count."""
+    values, multiplicity = histograms.values, histograms.multiplicity
+    above = np.cumsum(multiplicity, axis=1)
+    tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))
+    hazard = np.triu(tail / (2 - tail), 1)
+    slope = above - 1 + np.sum(hazard * multiplicity[:, None, :], axis=2)
+    return np.hstack([np.zeros((len(values), 1)), slope])

@@ -1,0 +1,72 @@
+"""The stages `patebench aggregate` and `patebench account`: votes in, released labels or bound records out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from patebench.accounting.votes import Votes
+from patebench.core import files, formats, seeds
+from patebench.core.files import Artefact
+from patebench.mechanisms.base import Mechanism, make
+
+BOUNDS = "bounds"
+
+
+def aggregate(
+    votes_path: Path | str,
+    mechanism_name: str,
+    parameters: Mapping[str, float],
+    seed: int,
+    stream: str,
+    out: Path | str,
+) -> None:
+    """Release one label per query of the pool and write them as LABELS.
+
+    Randomness is derived from the seed and the stream, so the labels can be reproduced: they are for experiments.
+    """
+    mechanism = make(mechanism_name, parameters)
+    source, votes = read_votes(votes_path)
+    labels = mechanism.release(votes, seeds.generator(seed, stream))
+    meta = {
+        "votes": source.digest,
+        "pool": source.meta["pool"],
+        "classes": votes.classes,
+        "mechanism": mechanism_name,
+        "parameters": _plain(mechanism),
+        "mode": "seeded",
+    }
+    files.write_arrays(out, formats.LABELS, {"labels": labels}, meta)
+
+
+def account(
+    votes_path: Path | str,
+    mechanism_name: str,
+    parameters: Mapping[str, float],
+    queries: Sequence[int],
+    delta: float,
+    out: Path | str,
+) -> None:
+    """Bound the cost of the first T queries, for each T in `queries`, by every theorem of the mechanism."""
+    mechanism = make(mechanism_name, parameters)
+    source, votes = read_votes(votes_path)
+    bounds = mechanism.bounds(votes, queries, delta)
+    payload = {
+        "votes": source.digest,
+        "mechanism": mechanism_name,
+        "parameters": _plain(mechanism),
+        "delta": delta,
+        "queries": sorted(set(queries)),
+        "bounds": [bound.to_json() for bound in bounds],
+    }
+    files.write_json(out, BOUNDS, payload)
+
+
+def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
+    """The votes artefact and its votes on the pool."""
+    source = files.read_arrays(path, formats.VOTES)
+    return source, Votes.of(source["votes"], int(source.meta["classes"]))
+
+
+def _plain(mechanism: Mechanism) -> dict[str, float | str]:
+    """Parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
+    return {name: "inf" if math.isinf(value) else value for name, value in mechanism.parameters().items()}
