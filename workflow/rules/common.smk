@@ -17,7 +17,7 @@ envvars:
 
 
 # The commands of this environment come first, also where it was not activated.
-os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]))
 
 # After a SIGKILL or a power cut the next run just continues.
 clear_stale_locks(Path(".snakemake"))
