@@ -19,6 +19,9 @@ envvars:
 # The commands of this environment come first, also where it was not activated.
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]))
 
+# Where envs/patebench.yaml finds the package and its pins.
+os.environ.update(PATEBENCH_HOME=str(workflow.basedir))
+
 # After a SIGKILL or a power cut the next run just continues.
 clear_stale_locks(Path(".snakemake"))
 
