@@ -53,7 +53,7 @@ def _write(folder, collected, baselines, figures=FIGURES, tables=TABLES, config=
         paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
         write_table(name, collected, baselines, made.PUBLISHED, *paths)
     manifest = folder / "manifest.json"
-    write_manifest(config or {"name": "", "seeds": [0, 1]}, folder / "none", manifest)
+    write_manifest(config or {"name": ""}, [0, 1], folder / "none", [], manifest)
     write_report(
         figures=[folder / "figures" / f"{name}.png" for name in figures],
         tables=[folder / "tables" / f"{name}.csv" for name in tables],
