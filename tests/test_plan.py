@@ -209,6 +209,13 @@ def test_weights_lie_in_the_ensemble_and_only_on_request() -> None:
     assert [made.weights_options(each)["weights"] for each in parsed(made, "teach")] == [None, folder]
 
 
+@pytest.mark.parametrize("needed", [True, False])
+def test_shards_that_lack_a_class_are_refused_only_on_request(needed: bool) -> None:
+    made = plan(demo(ensembles=[{"teachers": 10, "model": "mlp", "every_class": needed}]), seeds=0)
+    (ensemble,) = made.ensembles.values()
+    assert ("--need-every-class" in shell(ensemble.partition_options())) == needed
+
+
 def test_experiments_share_what_they_have_in_common() -> None:
     """The second adds one γ, one number of queries and one student to the first's ensembles."""
     more = demo(

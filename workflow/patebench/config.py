@@ -210,8 +210,9 @@ def _ensembles(where: str, written: Sequence[Settings], split: Split, agreement:
         partition = _partition(f"{here}.partition", each["partition"])
         learner = _learner(here, each)
         for teachers in _listed(each["teachers"]):
-            ensemble = Ensemble(split, teachers, partition, learner, each["chunk"], each["keep_weights"])
-            for key in ("chunk", "keep_weights"):
+            work = {key: each[key] for key in ("chunk", "keep_weights", "every_class")}
+            ensemble = Ensemble(split, teachers, partition, learner, **work)
+            for key in work:
                 agreement.settle(ensemble.folder, f"{here}.{key}", each[key])
             agreement.settle(ensemble.folder, f"{here}.partition.column", partition.column)
             yield ensemble

@@ -149,6 +149,7 @@ class Ensemble:
     learner: Learner
     chunk: int = 25
     keep_weights: bool = False
+    every_class: bool = False
 
     @property
     def slug(self) -> str:
@@ -164,7 +165,8 @@ class Ensemble:
         return [Chunk(self, first, min(first + self.chunk, self.teachers) - 1) for first in starts]
 
     def partition_options(self) -> Options:
-        return {"teachers": self.teachers, **self.partition.options(), **self.split.randomness(self.folder)}
+        strict = {"need-every-class": True} if self.every_class else {}
+        return {"teachers": self.teachers, **self.partition.options(), **strict, **self.split.randomness(self.folder)}
 
 
 @dataclass(frozen=True)

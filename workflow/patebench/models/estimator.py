@@ -14,8 +14,6 @@ from patebench.models.learner import Progress
 class Estimator:
     """A learner made of a scikit-learn classifier on flattened samples, bytes scaled to [0, 1]."""
 
-    needs_every_class = False
-
     def __init__(self, build: Callable[[int], Any]) -> None:
         self.build = build
 

@@ -19,9 +19,6 @@ Progress = Callable[[int, int], None]
 class Learner(Protocol):
     """A model that can be fitted once and then asked for labels."""
 
-    #: Whether fitting fails when the training labels lack a class.
-    needs_every_class: bool
-
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
         """Fit samples `x` (samples, …), of bytes for images or floats for tables, to labels `y` (samples,)."""
 

@@ -43,8 +43,6 @@ class Standardise(nn.Module):
 class Network:
     """A learner made of an architecture and a recipe."""
 
-    needs_every_class = False
-
     def __init__(self, build: Build, recipe: Recipe, classes: int) -> None:
         self.build, self.recipe, self.classes = build, recipe, classes
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
