@@ -1,0 +1,145 @@
+"""Accountants that release a data-dependent bound privately, or say what that would give with hindsight."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from patebench.accounting import sanitised, smooth
+from patebench.accounting.accountant import Accountant, check_queries, summed
+from patebench.accounting.logspace import Array
+from patebench.accounting.sanitised import ORDERS, Design
+from patebench.accounting.smooth import PerQuery, Steps
+from patebench.accounting.votes import Counts, Votes
+from patebench.core import seeds
+from patebench.core.bound import Bound, Conversion, Kind
+
+#: For a number of queries T, the generator of the noise in the bound on the first T queries.
+Noise = Callable[[int], np.random.Generator]
+
+
+def fresh(queries: int) -> np.random.Generator:
+    """Noise from the operating system's entropy: what a real release needs."""
+    return np.random.default_rng()
+
+
+def seeded(seed: int, *names: str | int) -> Noise:
+    """Noise that can be reproduced, for experiments: who knows the seed can take it off again."""
+    return lambda queries: seeds.generator(seed, *names, "sanitised", queries)
+
+
+def accountants(
+    votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: Noise = fresh
+) -> list[Accountant]:
+    """Both sanitised accountants of a mechanism.
+
+    `worst` is the data-independent curve of one query, which `per_query` never exceeds; `theorem` cites the latter.
+    """
+    source = f"{theorem}; Nissim, Raskhodnikova, Smith 2007 (smooth sensitivity); Scalable PATE, appendix B (release)"
+    return [
+        SanitisedAccountant(
+            name="rdp-sanitised",
+            kind=Kind.SANITISED,
+            source=source,
+            counts=votes.counts,
+            per_query=per_query,
+            worst=worst,
+            noise=noise,
+        ),
+        OptimisedAccountant(
+            name="rdp-sanitised-optimised",
+            kind=Kind.DATA_DEPENDENT,
+            source=source,
+            counts=votes.counts,
+            per_query=per_query,
+            worst=worst,
+        ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Releasing(Accountant):
+    counts: Counts
+    per_query: PerQuery
+    worst: Callable[[Array], Array]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Teachers and classes: public, like the number of queries."""
+        return int(self.counts[0].sum()), self.counts.shape[1]
+
+    @abstractmethod
+    def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
+        """The design and f̂ for each T in `queries`, which is sorted."""
+
+    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
+        wanted = check_queries(queries, len(self.counts))
+        found = dict(zip(wanted, self._released(wanted, delta), strict=True))
+        return [
+            self._bound(T, *found[T], how, delta) for T in queries for how in (Conversion.CLASSIC, Conversion.TIGHT)
+        ]
+
+    def _bound(self, queries: int, design: Design, released: float, how: Conversion, delta: float) -> Bound:
+        epsilon = design.epsilon(how, released, delta)
+        order = design.order if np.isfinite(epsilon) else None
+        found = self.bound(epsilon, delta, queries, conversion=how, order=order)
+        return replace(found, source=f"{self.source}; {self._terms(design)}")
+
+    def _terms(self, design: Design) -> str:
+        return (
+            f"β = {design.beta:.3g}, σ = {design.noise:.3g}; {design.failure:.3g} of δ pays for noise that makes the "
+            f"bound too small; {design.cost:.3g} of the Rényi divergence pays for releasing this one number"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SanitisedAccountant(_Releasing):
+    """Designs the release for a made-up profile of votes, from public facts alone, and draws it. See `sanitised.py`.
+
+    The classic and the tight record of one T come from the same draw, so both may be published together.
+    """
+
+    noise: Noise = fresh
+
+    def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
+        typical = sanitised.profile(*self.shape)
+        local = smooth.local(Steps.of(self.per_query, *self.shape, ORDERS), typical) / len(typical)
+        curve, worst = self.per_query(typical, ORDERS).mean(axis=0), self.worst(ORDERS)
+        designs = [sanitised.design(T * curve, T * local, T * worst, ORDERS, delta) for T in queries]
+        return [(design, self._draw(T, design)) for T, design in zip(queries, designs, strict=True)]
+
+    def _draw(self, queries: int, design: Design) -> float:
+        order, counts = np.array([design.order]), self.counts[:queries]
+        local = smooth.local(Steps.of(self.per_query, *self.shape, order), counts)
+        value = _totals(self.per_query, counts, [queries], order)[0, 0]
+        sensitivity = float(smooth.smooth(local, design.beta)[0])
+        return design.release(float(value), sensitivity, queries * float(self.worst(order)[0]), self.noise(queries))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimisedAccountant(_Releasing):
+    """The median of the release whose design is best for these very votes, as Scalable PATE reports it.
+
+    Design and median are functions of the votes without noise: the number is private, and tells what hindsight gains.
+    """
+
+    def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
+        steps = Steps.of(self.per_query, *self.shape, ORDERS)
+        curves, worst = _totals(self.per_query, self.counts, queries, ORDERS), self.worst(ORDERS)
+        local, done, result = np.zeros(1), 0, []
+        for T, curve in zip(queries, curves, strict=True):
+            local, done = local + smooth.local(steps, self.counts[done:T]), T
+            best = sanitised.design(curve, local, T * worst, ORDERS, delta)
+            result.append((best, _median(best, curve, local, T * worst)))
+        return result
+
+
+def _totals(per_query: PerQuery, counts: Counts, queries: Sequence[int], orders: Array) -> Array:
+    return summed(per_query.curve, per_query.log_q(counts))(queries, orders)
+
+
+def _median(design: Design, curve: Array, local: Array, ceiling: Array) -> float:
+    at = int(np.flatnonzero(design.order == ORDERS)[0])
+    sensitivity = float(smooth.smooth(local[:, [at]], design.beta)[0])
+    return design.at(float(curve[at]), sensitivity, float(ceiling[at]))

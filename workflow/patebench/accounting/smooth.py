@@ -1,0 +1,183 @@
+"""Smooth sensitivity of the data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, appendix B).
+
+f(D) = Σ_i h(q_i) adds a bound per query over the queries; q_i bounds Pr[M ≠ j*] from above and depends on the counts, h
+is the theorem at one order α. One teacher more or less changes every q_i a little. This page bounds by how much, at D
+and at whatever lies d teachers away from D. That is private: only `sanitised.py` turns it into something publishable.
+
+Needed of a theorem, and true of both that PATE has:
+
+(1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the gaps and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density
+    (the difference of two independent noises, Gaussian or Laplace).
+(2) h does not decrease in q.
+    LNMax: S(q) = (1−q)Aᵉ + qBᵉ with B = e^{2γ}, A = (1−q)/(1−Bq), e = α − 1 has S′ = Aᵉ(e(B−1)/(1−Bq) − 1) + Bᵉ
+    ≥ Bᵉ − Aᵉ, and A ≤ B is the guard q ≤ 1/(B+1).
+    GNMax: write q = e^{−x²}, u = 1/(σx) = 1/μ₂, r = e^{−x²(1−u)²}. Then A = (1−q)/(1−r) ≥ 1, B = e^{x²u(2+u)}, and the
+    guard on q reads r/q = e^{x²u(2−u)} ≥ (1+u)/(1−u), which holds up to one largest q. There, with e = α − 1 ≤ 1/u,
+    −(dS/dx)/(2xq) = (1−eu)Bᵉ + e(1−u)(r/q)A^{e+1} − (1+e)Aᵉ ≥ (1−eu)(Bᵉ − Aᵉ), and B ≥ A: A ≤ (1−u)⁻² as
+    1 − qˢ ≥ s(1−q) for s = (1−u)², and ln B = (2+u)/(2−u)·ln(r/q) ≥ (2+u)/(2−u)·ln((1+u)/(1−u)) ≥ −2 ln(1−u).
+    Beyond the guards, and wherever it is smaller, h is the data-independent bound.
+
+A step. One vote lessens no gap by more than 2; where it changes the plurality, the gaps to the old one, negative then,
+only overestimate q. So q ≤ Σ φ(Δ_j) becomes at most Σ φ(Δ_j − 2). As φ′ is log-concave, y ↦ φ(φ⁻¹(y) − 2) is concave
+and Jensen's inequality gives q″ ≤ G(q) with (m−1)φ(g) ↦ (m−1)φ(g−2). g is the gap of a query whose losers are all
+equally far behind: the *even gap*, at which everything here is tabulated. A pair of adjacent histograms, of which the
+one with the smaller q has even gap g, differs in h by at most W(g) = h(g−2) − h(g).
+
+The ball. Within d votes of counts c, q is largest when all d go from the plurality to the runner-up (φ is convex, gaps
+closest to 0 gain most), up to a tie, where q ≥ ½ and h is data-independent; it is smallest when d votes go to the
+plurality, always from the then largest other class. U_c(d), the largest W over all g between these two (at d, and at
+d+1 on the far side, for pairs of which one member lies in the ball), bounds the local sensitivity of h in the ball.
+
+Smoothness. The ball of radius d around c lies in that of radius d+1 around any neighbour c′, so U_c(d) ≤ U_c′(d+1), and
+S(D) = max_d e^{−βd} Σ_i U_i(d) has |f(D) − f(D′)| ≤ S(D) ≤ e^β S(D′) for adjacent D and D′, which change one vote in
+every query at once.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import Counts
+
+_PER_VOTE = 32  # nodes of the table between even gaps g and g − 2
+_NODES = 1 << 17  # at most, of the table
+_DISTANCES = 1 << 14  # that are told apart
+_CELLS = 1 << 20  # of one block of queries × distances × classes
+
+
+@dataclass(frozen=True)
+class PerQuery:
+    """A data-dependent theorem as a function of counts that satisfies (1) and (2) above."""
+
+    log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), whole or not → ln q per query
+    curve: Callable[[Array, Array], Array]  #: ln q, orders → Rényi bound, queries × orders
+
+    def __call__(self, counts: NDArray[Any], orders: Array) -> Array:
+        """The bound of every query, queries × orders."""
+        return self.curve(self.log_q(counts), orders)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """By how much one vote can change a theorem, as a function of the even gap: the same for all votes.
+
+    `change` (orders × nodes) majorises W: it is continuous (linear between the nodes), rises up to the node `peak` and
+    falls after it, so its maximum over an interval is its value at the point nearest to the peak. At orders where the
+    data-independent bound is ∞ it means nothing: there is no bound to release.
+    """
+
+    log_q: Array  #: at the nodes, decreasing
+    change: Array
+    peak: NDArray[np.intp]
+    teachers: int
+    per_query: PerQuery
+
+    @classmethod
+    def of(cls, per_query: PerQuery, teachers: int, classes: int, orders: Array) -> "Steps":
+        """The table at `orders`; its resolution depends on the number of teachers alone."""
+        even = np.zeros((min(teachers * _PER_VOTE // 2 + 1, _NODES), classes))
+        even[:, 0] = np.linspace(0, teachers, len(even))
+        vote = int(np.ceil(2 * (len(even) - 1) / teachers))  # nodes that a step of 2 passes, rounded up
+        log_q = np.minimum.accumulate(per_query.log_q(even))
+        bound = np.maximum.accumulate(per_query.curve(log_q, orders)[::-1])[::-1].T
+        before = bound[:, np.maximum(np.arange(len(even) - 1) - vote, 0)]
+        with np.errstate(invalid="ignore"):
+            between = np.nan_to_num(before - bound[:, 1:], nan=0.0, posinf=0.0)
+        nodes = np.maximum(np.pad(between, ((0, 0), (1, 0))), np.pad(between, ((0, 0), (0, 1))))
+        peak = np.argmax(nodes, axis=1)
+        rising = np.maximum.accumulate(nodes, axis=1)
+        falling = np.maximum.accumulate(nodes[:, ::-1], axis=1)[:, ::-1]
+        return cls(log_q, np.minimum(rising, falling), peak, teachers, per_query)
+
+    def largest(self) -> Array:
+        """What one vote can change the bound of one query by at most, whatever the votes, per order."""
+        return np.take_along_axis(self.change, self.peak[:, None], axis=1)[:, 0]
+
+    def node(self, log_q: Array) -> Array:
+        """Where ln q lies among the nodes, as a real number."""
+        result: Array = np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
+        return result
+
+
+def local(steps: Steps, counts: Counts) -> Array:
+    """Σ over queries of U(d) at the distances d = 0, 1, … teachers: distances × orders.
+
+    The last row is the most that any votes allow. Where that row comes before d = teachers it stands for all further
+    ones, which it bounds, and smoothness holds as before.
+    """
+    distances = np.arange(min(steps.teachers, _DISTANCES))
+    total = np.zeros((len(distances) + 1, len(steps.peak)))
+    total[-1] = len(counts) * steps.largest()
+    ordered, times = np.unique(-np.sort(-counts, axis=1), axis=0, return_counts=True)
+    for rows, span in _blocks(len(ordered), ordered.shape[1], len(distances)):
+        near, far = _ball(steps, ordered[rows], distances[span])
+        for order, (change, peak) in enumerate(zip(steps.change, steps.peak, strict=True)):
+            total[span, order] += times[rows] @ _read(change, np.clip(float(peak), near, far))
+    return total
+
+
+def smooth(local: Array, beta: Array | float) -> Array:
+    """The β-smooth sensitivity max_d e^{−βd} Σ U(d), per order; `beta` is one number or one per order.
+
+    At least 10⁻¹² of what it can be at most, so that it is never 0 for some votes and not for others.
+    """
+    distances = np.arange(len(local), dtype=np.float64)
+    discounted = np.exp(-np.multiply.outer(distances, beta)).reshape(len(local), -1) * local
+    result: Array = np.maximum(discounted.max(axis=0), 1e-12 * local[-1])
+    return result
+
+
+def _ball(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Nodes between which the smaller q of every adjacent pair that touches the ball lies: queries × distances each."""
+    tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
+    near = np.where(tied, 0.0, steps.node(_log_q(steps, _towards_a_tie(ordered, distances))))
+    far = steps.node(_log_q(steps, _towards_unanimity(ordered, distances + 1)))
+    return near, np.maximum(near, far)
+
+
+def _log_q(steps: Steps, histograms: Array) -> Array:
+    queries, distances, classes = histograms.shape
+    return steps.per_query.log_q(histograms.reshape(-1, classes)).reshape(queries, distances)
+
+
+def _towards_a_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
+    """d votes from the plurality to the runner-up, at most half the gap between them."""
+    moved = np.minimum(distances, (ordered[:, :1] - ordered[:, 1:2]) // 2)
+    result = np.repeat(ordered[:, None].astype(np.float64), len(distances), axis=1)
+    result[..., 0] -= moved
+    result[..., 1] += moved
+    return result
+
+
+def _towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
+    """d votes to the plurality, the others levelled from above (down to fractions, which lessens q a little more).
+
+    Over the others, sorted, Σ_j (c_j − λ)⁺ = max_k (c_1 + … + c_k − kλ), which is d at λ = max_k (c_1 + … + c_k − d)/k.
+    """
+    others = ordered[:, None, 1:].astype(np.float64)
+    sums = np.cumsum(others, axis=-1) - distances[:, None]
+    level = np.maximum(np.max(sums / np.arange(1, others.shape[-1] + 1), axis=-1, keepdims=True), 0.0)
+    levelled = np.minimum(others, level)
+    plurality = ordered.sum(axis=1)[:, None, None] - levelled.sum(axis=-1, keepdims=True)
+    return np.concatenate([plurality, levelled], axis=-1)
+
+
+def _read(table: Array, position: Array) -> Array:
+    """`table` at real positions, linear in between."""
+    node = np.minimum(position.astype(np.intp), len(table) - 2)
+    rest = position - node
+    result: Array = table[node] * (1 - rest) + table[node + 1] * rest
+    return result
+
+
+def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
+    """Blocks of queries and distances that bound memory."""
+    span = max(1, min(distances, _CELLS // classes))
+    rows = max(1, _CELLS // (classes * span))
+    for first in range(0, queries, rows):
+        for start in range(0, distances, span):
+            yield slice(first, first + rows), slice(start, start + span)
