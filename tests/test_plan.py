@@ -286,16 +286,8 @@ def test_options_of_each_stage() -> None:
         (
             account.options(),
             [
-                "--mechanism",
-                "gnmax",
-                "--parameter",
-                "sigma=20",
-                "--queries",
-                "100",
-                "--queries",
-                "400",
-                "--delta",
-                "1e-05",
+                *("--mechanism", "gnmax", "--parameter", "sigma=20", "--queries", "100", "--queries", "400"),
+                *("--delta", "1e-05", *randomness, account.folder),
             ],
         ),
         (student.options(), ["--method", "supervised", "--queries", "100", *learner, *randomness, student.folder]),

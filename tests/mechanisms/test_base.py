@@ -12,7 +12,11 @@ from patebench.mechanisms.base import NO_ANSWER, Mechanism, make
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
 
-PARAMETERS = {"lnmax": {"gamma": 0.05}, "gnmax": {"sigma": 40.0}}
+PARAMETERS = {
+    "lnmax": {"gamma": 0.05},
+    "gnmax": {"sigma": 40.0},
+    "confident-gnmax": {"threshold": 10.0, "sigma1": 5.0, "sigma2": 40.0},
+}
 
 
 @pytest.fixture(params=MECHANISMS)

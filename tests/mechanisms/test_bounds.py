@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from patebench.accounting.sanitised_accountant import seeded
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
@@ -77,7 +78,8 @@ def test_every_record_is_consistent(mechanism, votes):
         more = find(bounds, bound.accountant, bound.kind, bound.conversion, 286)
         assert bound.epsilon <= more.epsilon
         if bound.kind is Kind.DATA_DEPENDENT:
-            worst = find(bounds, bound.accountant, Kind.WORST_CASE, bound.conversion, bound.queries)
+            theorem = "rdp" if bound.accountant.startswith("exact") else bound.accountant
+            worst = find(bounds, theorem, Kind.WORST_CASE, bound.conversion, bound.queries)
             assert bound.epsilon <= worst.epsilon
 
 
@@ -92,8 +94,22 @@ def test_the_tightest_data_independent_bound_is_below_the_others(mechanism, vote
 def test_order_of_classes_changes_no_bound(random, mechanism):
     rows = [[150, 90, 10], [90, 150, 10], [250, 0, 0], [84, 83, 83]]
     shuffled = [random.sample(row, 3) for row in rows]
-    plain, other = (mechanism.bounds(Votes.from_counts(np.array(table)), [2, 4], DELTA) for table in (rows, shuffled))
+    plain, other = (
+        mechanism.bounds(Votes.from_counts(np.array(table)), [2, 4], DELTA, noise=seeded(0, "same"))
+        for table in (rows, shuffled)
+    )
     assert plain == other
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
+def test_sanitised_bounds_are_drawn_only_on_request_and_are_publishable(mechanism, votes):
+    assert not any(bound.accountant.startswith("rdp-sanitised") for bound in mechanism.bounds(votes, [286], DELTA))
+    drawn = mechanism.bounds(votes, [286], DELTA, noise=seeded(0, "s"))
+    kinds = {bound.accountant: (bound.kind, bound.publishable) for bound in drawn}
+    assert kinds["rdp-sanitised"] == (Kind.SANITISED, True)
+    assert kinds["rdp-sanitised-optimised"] == (Kind.DATA_DEPENDENT, False)
+    worst = find(drawn, "rdp", Kind.WORST_CASE, Conversion.TIGHT, 286).epsilon
+    assert 0 < find(drawn, "rdp-sanitised", Kind.SANITISED, Conversion.TIGHT, 286).epsilon < 1.2 * worst
 
 
 @settings(max_examples=15, deadline=None)

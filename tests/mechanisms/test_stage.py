@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from patebench.accounting.sanitised_accountant import seeded
 from patebench.core import files, formats, seeds
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -52,11 +53,11 @@ def test_equal_inputs_give_equal_bytes_and_other_streams_other_labels(votes_path
 
 def test_account_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
     out = tmp_path / "bounds.json"
-    account(votes_path, "lnmax", {"gamma": 0.1}, [60, 20], 1e-5, out)
+    account(votes_path, "lnmax", {"gamma": 0.1}, [60, 20], 1e-5, 0, "s", out)
     written = files.read_json(out, "bounds")
     source, votes = read_votes(votes_path)
     assert [Bound.from_json(record) for record in written["bounds"]] == make("lnmax", {"gamma": 0.1}).bounds(
-        votes, [20, 60], 1e-5
+        votes, [20, 60], 1e-5, seeded(0, "s")
     )
     assert written["votes"] == source.digest
     assert (written["mechanism"], written["parameters"]) == ("lnmax", {"gamma": 0.1})
@@ -65,16 +66,16 @@ def test_account_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
 
 def test_an_infinite_epsilon_survives_strict_json(votes_path, tmp_path):
     out = tmp_path / "bounds.json"
-    account(votes_path, "gnmax", {"sigma": 0.0}, [1], 1e-5, out)
+    account(votes_path, "gnmax", {"sigma": 0.0}, [1], 1e-5, 0, "s", out)
     assert {record["epsilon"] for record in json.loads(out.read_text())["bounds"]} == {"inf"}
-    account(votes_path, "lnmax", {"gamma": np.inf}, [1], 1e-5, out)
+    account(votes_path, "lnmax", {"gamma": np.inf}, [1], 1e-5, 0, "s", out)
     assert files.read_json(out, "bounds")["parameters"] == {"gamma": "inf"}
 
 
 @pytest.mark.parametrize("stage", [aggregate, account])
 def test_faults_leave_no_file(stage, votes_path, tmp_path):
     out = tmp_path / "out"
-    rest = (0, STREAM) if stage is aggregate else ([10], 1e-5)
+    rest = (0, STREAM) if stage is aggregate else ([10], 1e-5, 0, STREAM)
     for path, mechanism, parameters, fault in (
         (votes_path, "gnmx", {"sigma": 1.0}, PatebenchError),
         (votes_path, "gnmax", {"sigma": -1.0}, PatebenchError),
@@ -87,14 +88,14 @@ def test_faults_leave_no_file(stage, votes_path, tmp_path):
 
 def test_more_queries_than_the_pool_holds_are_refused(votes_path, tmp_path):
     with pytest.raises(PatebenchError, match="61 queries"):
-        account(votes_path, "gnmax", {"sigma": 1.0}, [61], 1e-5, tmp_path / "out")
+        account(votes_path, "gnmax", {"sigma": 1.0}, [61], 1e-5, 0, "s", tmp_path / "out")
 
 
 def test_the_stages_stay_light(votes_path, tmp_path):
     script = (
         "import sys; from patebench.mechanisms.stage import account, aggregate;"
         f"aggregate({str(votes_path)!r}, 'gnmax', {{'sigma': 5.0}}, 0, 's', {str(tmp_path / 'l.npz')!r});"
-        f"account({str(votes_path)!r}, 'gnmax', {{'sigma': 5.0}}, [60], 1e-5, {str(tmp_path / 'b.json')!r});"
+        f"account({str(votes_path)!r}, 'gnmax', {{'sigma': 5.0}}, [60], 1e-5, 0, 's', {str(tmp_path / 'b.json')!r});"
         "heavy = {'torch', 'pandas', 'matplotlib', 'sklearn', 'scipy.stats', 'dp_accounting'} & set(sys.modules);"
         "sys.exit(', '.join(heavy) or None)"
     )

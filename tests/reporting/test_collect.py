@@ -52,7 +52,7 @@ def made(tmp_path):
     write_arrays(tmp_path / "truth.npz", TRUTH, {"y": ANSWERS}, {"pool": "pool", "classes": 2})
     release = tmp_path / "gamma-0.4"
     aggregate(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", release / "labels.npz")
-    account(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, [2, 4], 1e-5, release / "bounds.json")
+    account(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, [2, 4], 1e-5, 0, "s", release / "bounds.json")
     labels = read_arrays(release / "labels.npz", LABELS)
     learnt = {"labels": labels.digest, "pool": "pool", "test": "t", "method": "supervised", "queries": 2, "answered": 2}
     learner = {"model": "mlp", "recipe": "modern", "epochs": 5, "seed": 3, "accuracy": 0.625}
@@ -143,7 +143,7 @@ def _other_votes(made):
 
 def _bounds_of_other_votes(made):
     folder = _other_votes(made)
-    account(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, [2], 1e-5, folder / "bounds.json")
+    account(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, [2], 1e-5, 0, "s", folder / "bounds.json")
     return {"bounds": [folder / "bounds.json"]}
 
 

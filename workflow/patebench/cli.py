@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from patebench import __version__
+from patebench.budgets.options import MechanismCommand
 from patebench.core.errors import PatebenchError
 
 FILE = click.Path(path_type=Path)
@@ -223,6 +224,7 @@ def aggregate(votes: Path, mechanism: str, parameters: list[tuple[str, float]], 
 @MECHANISM[1]
 @click.option("--queries", type=click.IntRange(min=1), multiple=True, required=True, help="State ε for the first T.")
 @click.option("--delta", type=float, required=True)
+@seeded
 @out_file("--out", help="Where the bounds go.")
 @common
 def account(votes: Path, mechanism: str, parameters: list[tuple[str, float]], queries: list[int], **rest: Any) -> None:
@@ -353,6 +355,64 @@ def report(**arguments: Any) -> None:
     write_report(**arguments)
 
 
+def answering(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Commands that answer a question on the terminal, for one mechanism, in words or as JSON."""
+    options = (
+        click.option("--mechanism", required=True, help="lnmax, gnmax, …"),
+        click.option("--delta", type=float, required=True),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+        common,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@cli.command(cls=MechanismCommand)
+@click.argument("file", type=FILE)
+@click.option("--queries", type=click.IntRange(min=1), default=None, help="Account for the first N [default: all].")
+@click.option("--votes", is_flag=True, help="FILE holds votes (teachers × queries), not counts (queries × classes).")
+@click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, with --votes.")
+@click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds: each draw is a release of its own.")
+@answering
+def epsilon(file: Path, votes: bool, as_json: bool, **arguments: Any) -> None:
+    """State every bound on ε of releasing labels for the votes in FILE (.npy, or votes.npz).
+
+    FILE holds counts (queries × classes) or, with --votes, votes (teachers × queries).
+    """
+    from patebench.budgets import show
+    from patebench.budgets.epsilon import epsilon as run
+
+    result = run(file, labels=votes, **arguments)
+    _print(show.as_json(result) if as_json else show.account(result))
+
+
+@cli.command(cls=MechanismCommand)
+@click.option("--epsilon", type=float, required=True, help="The target, kept whatever the votes are.")
+@click.option("--queries", type=click.IntRange(min=1), default=None, help="Find the noise for this many queries.")
+@answering
+def calibrate(as_json: bool, **arguments: Any) -> None:
+    """Find the least noise for a number of queries, or the most queries at a given noise, for a target (ε, δ).
+
+    With --queries, leave out the parameter to find; without, give them all.
+    """
+    from patebench.budgets import show
+    from patebench.budgets.calibrate import solve
+
+    result = solve(**arguments)
+    _print(show.as_json(result) if as_json else show.calibration(result))
+
+
+def _print(words: Any) -> None:
+    """Words as they are, tables as wide as the terminal, or wide enough where there is none."""
+    if isinstance(words, str):
+        click.echo(words)
+        return
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False).print(words)
+
+
 @cli.group()
 def config() -> None:
     """Look at configurations."""
@@ -365,7 +425,8 @@ def check(file: Path) -> None:
     from patebench.config import load, validate
 
     artefacts = validate(load(file)).plan().artefacts()
-    click.echo(f"{file}: sound; it makes " + ", ".join(f"{len(files)} {stage}" for stage, files in artefacts.items()))
+    made = ", ".join(f"{stage} {len(files)}" for stage, files in artefacts.items())
+    click.echo(f"{file}: sound; files by stage: {made}")
 
 
 def main() -> None:

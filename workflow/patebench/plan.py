@@ -227,7 +227,8 @@ class Account:
         return self.release.folder
 
     def options(self) -> Options:
-        return {**self.release.mechanism_options(), "queries": self.queries, "delta": self.delta}
+        randomness = self.release.ensemble.split.randomness(self.folder)
+        return {**self.release.mechanism_options(), "queries": self.queries, "delta": self.delta, **randomness}
 
     def joined(self, other: "Account") -> "Account":
         """The account of the same release that answers for both."""

@@ -81,3 +81,10 @@ def counts(votes: NDArray[np.integer], classes: int) -> Counts:
         cells = (votes[start : start + block].astype(np.int64) + offsets).ravel()
         result += np.bincount(cells, minlength=queries * classes)
     return result.reshape(queries, classes)
+
+
+def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
+    """The rank of each class in rows of counts in descending order: equal counts share one, and none is left out."""
+    result = np.zeros(ordered.shape, dtype=np.int64)
+    result[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    return result

@@ -8,3 +8,4 @@ from patebench.core.registry import Registry
 MECHANISMS = Registry("mechanism")
 MECHANISMS.add("lnmax", "patebench.mechanisms.lnmax:LNMax")
 MECHANISMS.add("gnmax", "patebench.mechanisms.gnmax:GNMax")
+MECHANISMS.add("confident-gnmax", "patebench.mechanisms.confident_gnmax:ConfidentGNMax")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.accountant import Accountant, check_queries
+from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
 from patebench.core.errors import PatebenchError
@@ -57,12 +58,20 @@ class Mechanism(ABC):
     def accountants(self, votes: Votes) -> list[Accountant]:
         """The theorems that bound this mechanism on these votes."""
 
-    def bounds(self, votes: Votes, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Every bound of this mechanism at δ, on the first T queries for each T in `queries`."""
+    def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
+        """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""
+        return []
+
+    def bounds(self, votes: Votes, queries: Sequence[int], delta: float, noise: Noise | None = None) -> list[Bound]:
+        """Every bound of this mechanism at δ, on the first T queries for each T in `queries`.
+
+        Sanitised bounds are drawn only when their `noise` is given: looking at one is a release of its own.
+        """
         if not 0 < delta < 1:
             raise PatebenchError(f"δ = {delta} is not in (0, 1)")
         wanted = check_queries(queries, votes.queries)
-        return [bound for accountant in self.accountants(votes) for bound in accountant.bounds(wanted, delta)]
+        accountants = self.accountants(votes) + (self.sanitised(votes, noise) if noise else [])
+        return [bound for accountant in accountants for bound in accountant.bounds(wanted, delta)]
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from patebench.accounting import conversion, independent, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.sanitised_accountant import Noise
+from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
+from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import parameter
@@ -44,4 +47,13 @@ class GNMax(NoisyArgmax):
                 totals=summed(lambda rows, orders: rdp.gaussian_data_dependent(rows, self.sigma, orders), log_q),
                 orders=conversion.ORDERS,
             ),
+            *self.exact_accountants(votes),
         ]
+
+    def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
+        per_query = PerQuery(
+            lambda counts: plurality.gaussian_log_q(counts, self.sigma),
+            lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma, orders),
+        )
+        theorem = "Scalable PATE, Theorem 6 with Propositions 7, 8 and 10"
+        return sanitised_accountants(votes, per_query, lambda orders: rdp.gaussian(self.sigma, orders), theorem, noise)

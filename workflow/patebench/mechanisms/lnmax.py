@@ -7,6 +7,9 @@ import numpy as np
 from patebench.accounting import conversion, independent, moments, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.logspace import Array
+from patebench.accounting.sanitised_accountant import Noise
+from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
+from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
@@ -58,7 +61,16 @@ class LNMax(NoisyArgmax):
                 totals=summed(lambda rows, orders: rdp.laplace_data_dependent(rows, self.gamma, orders), log_q),
                 orders=conversion.ORDERS,
             ),
+            *self.exact_accountants(votes),
         ]
+
+    def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
+        per_query = PerQuery(
+            lambda counts: plurality.laplace_log_q(counts, self.gamma),
+            lambda log_q, orders: rdp.laplace_data_dependent(log_q, self.gamma, orders),
+        )
+        theorem = "PATE 2017, Theorem 1 and Lemma 4, at moment α − 1"
+        return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
     def _moments(self, name: str, tried: Array, log_q: Array) -> list[Accountant]:
         """The moments accountant, α(l) seen as the Rényi curve α(l)/l of order l + 1, converted as published."""

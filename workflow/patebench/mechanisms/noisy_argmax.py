@@ -1,12 +1,15 @@
 """The noisy argmax, which several mechanisms are: argmax(counts + independent noise per count)."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import Votes
+from patebench.accounting import exact
+from patebench.accounting.accountant import Accountant
+from patebench.accounting.votes import Counts, Votes
 from patebench.mechanisms.base import Labels, Mechanism
 from patebench.mechanisms.noise import Noise
 
@@ -35,3 +38,13 @@ class NoisyArgmax(Mechanism):
 
         answers = log_argmax_probabilities(votes.counts, self.noise)
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+
+    def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
+        """Outcome distributions of histograms (counts in descending order) and all their neighbours."""
+        from patebench.mechanisms.neighbours import of_noisy_argmax
+
+        return of_noisy_argmax(counts, self.noise)
+
+    def exact_accountants(self, votes: Votes) -> list[Accountant]:
+        """The exact accountants; without noise there is no finite bound."""
+        return exact.accountants(votes, self.neighbours if self.noise.scale > 0 else None)

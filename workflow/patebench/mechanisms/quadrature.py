@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 from scipy.special import erfcx
 
 from patebench.accounting.logspace import log1mexp, logsumexp
+from patebench.accounting.votes import ranks
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_NODES, _LOG_WEIGHTS = (_NODES + 1) / 2, np.log(_WEIGHTS / 2)
+#: Gauss–Legendre nodes and ln weights on [0, 1], for each panel.
+NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+NODES, LOG_WEIGHTS = (NODES + 1) / 2, np.log(_WEIGHTS / 2)
 _CELLS = 1 << 21
 
 #: What lies this far below a peak of ln(integrand), e⁻⁴⁰, is left out.
@@ -41,6 +43,17 @@ class Histograms:
 
     values: Array
     multiplicity: Integers
+
+    @classmethod
+    def of(cls, counts: Array, rank: Integers, scale: float) -> "Histograms":
+        """From rows of counts in descending order, with equally many ranks in each (see `votes.ranks`)."""
+        rows, distinct = len(counts), int(rank[0, -1]) + 1
+        values = np.empty((rows, distinct))
+        with np.errstate(over="ignore"):
+            behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)
+        np.put_along_axis(values, rank, behind, axis=1)
+        cells = (np.arange(rows)[:, None] * distinct + rank).ravel()
+        return cls(values, np.bincount(cells, minlength=rows * distinct).reshape(rows, distinct))
 
     def __getitem__(self, rows: slice) -> "Histograms":
         return Histograms(self.values[rows], self.multiplicity[rows])
@@ -86,12 +99,11 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
 
     Where the plurality is near certain, ln P is that of the complement: it is as small as the others' probability.
     """
-    rank = np.zeros(counts.shape, dtype=np.int64)
-    rank[:, 1:] = np.cumsum(counts[:, 1:] != counts[:, :-1], axis=1)
+    rank = ranks(counts)
     result = np.empty(counts.shape)
     for last in np.unique(rank[:, -1]):
         alike = np.flatnonzero(rank[:, -1] == last)
-        solved = _integrate(_histograms(counts[alike], rank[alike], noise.scale), noise)
+        solved = _integrate(Histograms.of(counts[alike], rank[alike], noise.scale), noise)
         result[alike] = np.take_along_axis(solved, rank[alike], axis=1)
     rest = logsumexp(result[:, 1:])
     near_certain = rest < -1
@@ -99,20 +111,10 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
     return result
 
 
-def _histograms(counts: Array, rank: Integers, scale: float) -> Histograms:
-    rows, distinct = len(counts), int(rank[0, -1]) + 1
-    values = np.empty((rows, distinct))
-    with np.errstate(over="ignore"):
-        behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)
-    np.put_along_axis(values, rank, behind, axis=1)
-    cells = (np.arange(rows)[:, None] * distinct + rank).ravel()
-    return Histograms(values, np.bincount(cells, minlength=rows * distinct).reshape(rows, distinct))
-
-
 def _integrate(histograms: Histograms, noise: Noise) -> Array:
     """ln P(j) for one class j of each distinct count."""
     result = np.empty(histograms.values.shape)
-    block = max(1, _CELLS // (32 * len(_NODES) * histograms.values.shape[1]))
+    block = max(1, _CELLS // (32 * len(NODES) * histograms.values.shape[1]))
     for start in range(0, len(histograms), block):
         part = histograms[start : start + block]
         result[start : start + block] = _sum_panels(part, panels(noise, part), noise)
@@ -121,11 +123,11 @@ def _integrate(histograms: Histograms, noise: Noise) -> Array:
 
 def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
     width = (where.high - where.low)[:, None]
-    x = where.low[:, None] + width * _NODES
+    x = where.low[:, None] + width * NODES
     distance = x[:, :, None] - histograms.values[where.row, None, :]
     below = noise.log_distribution(distance)
     everyone = np.sum(below * histograms.multiplicity[where.row, None, :], axis=2)
-    log_weights = np.log(width) + _LOG_WEIGHTS
+    log_weights = np.log(width) + LOG_WEIGHTS
     terms = noise.log_density(distance) - below + (everyone + log_weights)[:, :, None]
     starts = np.searchsorted(where.row, np.arange(len(histograms)))
     result: Array = np.logaddexp.reduceat(logsumexp(terms, axis=1), starts, axis=0)
@@ -133,20 +135,24 @@ def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
 
 
 @singledispatch
-def panels(noise: Noise, histograms: Histograms) -> Panels:
-    """Intervals that hold all but a vanishing part of every class's integral, each short enough for its integrand."""
+def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
+    """Intervals that hold all but a vanishing part of every class's integral, each short enough for its integrand.
+
+    With `shift` ≤ 1 they also serve all neighbours, whose counts are one up or down, which is `shift` in noise scales.
+    """
     raise NotImplementedError(f"no quadrature is known for {type(noise).__name__} noise")
 
 
 @panels.register
-def _(noise: Gaussian, histograms: Histograms) -> Panels:
+def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
     """A lattice of equal panels, those kept that are near the mode of some class.
 
     ln(integrand) curves by at least 1 everywhere, so it has dropped by r²/2 at a distance r from its mode, and by at
-    most the number of classes, which sets the width.
+    most the number of classes, which sets the width. A neighbour's slope differs by at most the shift, and so does its
+    mode.
     """
     classes = int(histograms.multiplicity[0].sum())
-    width, reach = 2 * min(1.0, np.sqrt(10 / classes)), np.sqrt(2 * _DROP)
+    width, reach = 2 * min(1.0, np.sqrt(10 / classes)), np.sqrt(2 * _DROP) + shift
     first = np.floor((_gaussian_modes(histograms) - reach) / width).astype(np.int64)
     index = first[:, :, None] + np.arange(int(np.ceil(2 * reach / width)) + 1)
     lowest = index.min()
@@ -170,11 +176,12 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 
 
 @panels.register
-def _(noise: Laplace, histograms: Histograms) -> Panels:
+def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
     """Between two neighbouring counts the integrand is smooth and never falls; above all counts it falls like e⁻ˣ.
 
     So each stretch between counts is cut where its slope has brought ln(integrand) low enough, and split where the
-    distribution functions of the counts below still bend.
+    distribution functions of the counts below still bend, and where a neighbour's counts lie. A neighbour's integrand
+    differs by a factor of at most e^{2·shift}, so it is as low where the stretch was cut.
     """
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
@@ -183,12 +190,13 @@ def _(noise: Laplace, histograms: Histograms) -> Panels:
     with np.errstate(divide="ignore", over="ignore"):
         steep = _DROP / _laplace_slope(histograms)
     start = np.where(steep < length, length - steep, 0.0)
-    bends = [np.full_like(length, at) for at in _BENDS]
-    falls = [length - at for at in (np.minimum(steep, length) / 4, _DROP, _DROP / 4, 0.0)]
+    bends = [np.full_like(length, at) for at in (shift, *_BENDS)]
+    bent = np.where(classes * length > 10, np.minimum(steep, length) / 4, 0.0)
+    falls = [length - at for at in (bent, _DROP, _DROP / 4, shift, 0.0)]
     edges = np.clip(np.stack([start, *bends, *falls], axis=2), start[:, :, None], length[:, :, None])
     edges = low[:, :, None] + np.sort(edges, axis=2)
     begin, end = edges[:, :, :-1], edges[:, :, 1:]
-    row, stretch, piece = np.nonzero(end > begin)
+    row, stretch, piece = np.nonzero(end - begin > 1e-15 * np.maximum(1.0, -begin))
     return Panels(row, begin[row, stretch, piece], end[row, stretch, piece])
 
 

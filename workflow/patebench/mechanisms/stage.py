@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from patebench.accounting.sanitised_accountant import seeded
 from patebench.accounting.votes import Votes
 from patebench.core import files, formats, seeds
 from patebench.core.files import Artefact
@@ -44,17 +45,23 @@ def account(
     parameters: Mapping[str, float],
     queries: Sequence[int],
     delta: float,
+    seed: int,
+    stream: str,
     out: Path | str,
 ) -> None:
-    """Bound the cost of the first T queries, for each T in `queries`, by every theorem of the mechanism."""
+    """Bound the cost of the first T queries, for each T in `queries`, by every theorem of the mechanism.
+
+    The noise of sanitised bounds is derived from the seed and the stream: reproducible, hence for experiments only.
+    """
     mechanism = make(mechanism_name, parameters)
     source, votes = read_votes(votes_path)
-    bounds = mechanism.bounds(votes, queries, delta)
+    bounds = mechanism.bounds(votes, queries, delta, seeded(seed, stream))
     payload = {
         "votes": source.digest,
         "mechanism": mechanism_name,
         "parameters": _plain(mechanism),
         "delta": delta,
+        "mode": "seeded",
         "queries": sorted(set(queries)),
         "bounds": [bound.to_json() for bound in bounds],
     }

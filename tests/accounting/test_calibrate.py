@@ -1,0 +1,45 @@
+"""Searches that end on the safe side."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patebench.accounting import calibrate
+from patebench.core.errors import PatebenchError
+
+
+@given(st.integers(0, 5000), st.integers(1, 4000))
+def test_most_is_the_last_that_fits(edge, limit):
+    assert calibrate.most(lambda number: float(number), edge + 0.5, limit) == min(edge, limit)
+
+
+def test_most_asks_for_no_more_than_the_limit():
+    asked = []
+    calibrate.most(lambda number: asked.append(number) or 0.0, 1.0, 1000)
+    assert max(asked) == 1000
+    assert len(asked) < 20
+
+
+@given(st.floats(1e-9, 1e9), st.booleans())
+def test_edge_keeps_the_budget_and_is_next_to_it(boundary, rising):
+    def cost(value):
+        return value / boundary if rising else boundary / value
+
+    found = calibrate.edge(cost, 1.0)
+    assert cost(found) <= 1.0
+    assert found == pytest.approx(boundary, rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"), [(lambda value: 2.0, "does not change"), (lambda value: 3 + 1 / value, "above the target")]
+)
+def test_what_can_not_be_reached_is_said(cost, message):
+    with pytest.raises(PatebenchError, match=message):
+        calibrate.edge(cost, 1.0)
+
+
+def test_a_budget_that_everything_keeps_needs_least_noise():
+    assert calibrate.edge(lambda sigma: 1 / (1 + sigma), 1.0) == calibrate.LEAST
+    assert calibrate.edge(lambda gamma: gamma, math.inf) == calibrate.GREATEST

@@ -1,0 +1,145 @@
+"""`patebench calibrate`: never over the target, next to it, and the costs of our notes."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patebench.accounting import independent, rdp
+from patebench.accounting.filter import RenyiFilter, queries_within
+from patebench.budgets.calibrate import MOST_QUERIES, solve, worst_case
+from patebench.budgets.show import as_json
+from patebench.cli import cli
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import make
+
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize(("queries", "sigma", "expected"), [(100, 50.0, 1.06), (200, 80.0, 0.93), (286, 80.0, 1.13)])
+def test_worst_case_costs_of_the_notes(queries, sigma, expected):
+    least = worst_case(make("gnmax", {"sigma": sigma}), queries, DELTA)[0]
+    assert least.accountant == "gdp"
+    assert least.publishable
+    assert round(least.epsilon, 2) == expected
+
+
+@pytest.mark.parametrize(("queries", "sigma"), [(100, 50.0), (200, 80.0), (286, 80.0), (1000, 40.0), (9000, 200.0)])
+def test_noise_and_queries_are_found_again(queries, sigma):
+    """By the exact cost of a Gaussian, with μ = √(2T)/σ, computed apart from mechanisms and accountants."""
+    epsilon = independent.gaussian_dp(math.sqrt(2 * queries) / sigma, DELTA)
+    assert solve("gnmax", {}, epsilon, DELTA, queries).parameters["sigma"] == pytest.approx(sigma, rel=1e-8)
+    more = independent.gaussian_dp(math.sqrt(2 * queries + 1) / sigma, DELTA)
+    assert solve("gnmax", {"sigma": sigma}, more, DELTA).queries == queries
+
+
+def test_laplace_by_hand():
+    """One query to LNMax(γ) is 2γ-DP; at a tiny δ that is all there is to know."""
+    found = solve("lnmax", {}, 0.5, 1e-12, 1)
+    assert found.parameters["gamma"] == pytest.approx(0.25, rel=1e-9)
+    assert found.bounds[0].accountant == "pld"
+    assert solve("lnmax", {"gamma": 0.05}, 4.308, DELTA).queries == 100  # the notes: 4.31
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from(["lnmax", "gnmax"]), st.floats(0.05, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 500))
+def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
+    found = solve(name, {}, epsilon, delta, queries)
+    assert found.bounds[0].epsilon <= epsilon
+    assert found.bounds[0].epsilon > 0.999 * epsilon
+    again = solve(name, found.parameters, found.bounds[0].epsilon, delta)
+    assert again.queries == queries
+    assert again.bounds[0].epsilon <= epsilon
+    assert worst_case(make(name, found.parameters), again.queries + 1, delta)[0].epsilon > found.bounds[0].epsilon
+
+
+def test_a_screened_mechanism_by_hand():
+    """Asked and answered, T queries are √(T/σ₁² + 2T/σ₂²)-GDP."""
+    epsilon = independent.gaussian_dp(math.sqrt(286 / 150**2 + 2 * 286 / 80**2), DELTA)
+    given_ = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 80.0}
+    for solved in ("sigma1", "sigma2"):
+        rest = {name: value for name, value in given_.items() if name != solved}
+        found = solve("confident-gnmax", rest, epsilon, DELTA, 286)
+        assert found.parameters[solved] == pytest.approx(given_[solved], rel=1e-6)
+        assert found.bounds[0].epsilon <= epsilon
+    assert solve("confident-gnmax", given_, epsilon * 1.0001, DELTA).queries == 286
+
+
+def test_what_is_printed_keeps_the_target_too():
+    for name, parameter in (("gnmax", "sigma"), ("lnmax", "gamma")):
+        said = run("--mechanism", name, "--epsilon", 1, "--queries", 286)
+        assert said.exit_code == 0
+        value = float(said.output.split(f"{name} {parameter} = ")[1].split()[0])
+        exact = solve(name, {}, 1.0, DELTA, 286).parameters[parameter]
+        assert value == pytest.approx(exact, rel=1e-5)
+        assert (value >= exact) is (name == "gnmax")
+        assert worst_case(make(name, {parameter: value}), 286, DELTA)[0].epsilon <= 1.0
+
+
+def test_a_filter_allows_as_many_as_rdp_alone_would():
+    """At a fixed order the filter is the Rényi accountant with the tight conversion, hence below Gaussian DP."""
+    found = solve("gnmax", {"sigma": 40.0}, 1.0, DELTA)
+
+    def cost(orders):
+        return rdp.gaussian(40.0, orders)
+
+    budget = RenyiFilter.for_steps(cost, epsilon=1.0, delta=DELTA)
+    put = queries_within(budget, [True] * 1000, answer=cost)
+    assert 0.7 * found.queries < put < found.queries
+    (tight,) = [b for b in worst_case(make("gnmax", {"sigma": 40.0}), put, DELTA) if b.conversion == "tight"]
+    assert tight.epsilon <= 1.0
+
+
+def run(*words):
+    return CliRunner().invoke(cli, ["calibrate", "--delta", str(DELTA), *map(str, words)])
+
+
+def test_one_json_object():
+    said = run("--mechanism", "gnmax", "--sigma", 50, "--epsilon", 1.07, "--json")
+    found = json.loads(said.stdout)
+    assert found["queries"] >= 100
+    assert found["epsilon"] <= found["target"] == 1.07
+    assert found["solved"] == "queries"
+    assert found["parameters"] == {"sigma": 50.0}
+    assert [bound["kind"] for bound in found["bounds"]] == ["worst_case"] * len(found["bounds"])
+    assert found == json.loads(as_json(solve("gnmax", {"sigma": 50.0}, 1.07, DELTA)))
+
+
+def test_more_queries_than_anybody_asks():
+    found = solve("gnmax", {"sigma": 1e9}, 1.0, DELTA)
+    assert found.queries == MOST_QUERIES
+    assert "at least 1000000 queries" in run("--mechanism", "gnmax", "--sigma", 1e9, "--epsilon", 1).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gnmax", {"sigma": 1.0}, 0.5, DELTA), "a single query costs ε = "),
+        (("gnmax", {"sigma": 1.0}, 0.5, DELTA, 10), "leave out exactly one parameter"),
+        (("gnmax", {}, 0.5, DELTA), "lacks its parameter 'sigma'"),
+        (("gnmax", {"sigm": 1.0}, 0.5, DELTA, 10), "did you mean 'sigma'"),
+        (("confident-gnmax", {"sigma1": 1.0, "sigma2": 1.0}, 0.5, DELTA, 10), "threshold .* does not change the cost"),
+        (("confident-gnmax", {"threshold": 1.0, "sigma1": 1.0}, 0.5, DELTA, 10), "sigma2 .* above the target"),
+        (("gnmax", {}, 0.0, DELTA, 10), "ε = 0.0"),
+        (("gnmax", {}, math.inf, DELTA, 10), "ε = inf"),
+        (("gnmax", {}, 1.0, 0.0, 10), "δ = 0.0"),
+        (("gnmax", {}, 1.0, 1.5, 10), "δ = 1.5"),
+    ],
+)
+def test_impossible_targets_are_one_line(arguments, message):
+    with pytest.raises(PatebenchError, match=message) as fault:
+        solve(*arguments)
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_can_be_calibrated_for_queries(name):
+    parameters = dict.fromkeys(MECHANISMS.load(name).parameter_names(), 20.0)
+    least = worst_case(make(name, parameters), 5, DELTA)[0].epsilon
+    assert np.isfinite(least)
+    assert solve(name, parameters, least, DELTA).queries >= 5

@@ -1,0 +1,206 @@
+"""`patebench epsilon`: the official analyses from a file, one JSON object, a table for people, one line for a fault."""
+
+import json
+import math
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from patebench.accounting import independent
+from patebench.cli import cli, main
+from patebench.mechanisms import MECHANISMS
+
+DELTA = 1e-5
+
+
+def run(*words):
+    return CliRunner().invoke(cli, ["epsilon", *map(str, words)])
+
+
+def answer(*words):
+    said = run(*words, "--json")
+    assert said.exit_code == 0, said.output or said.exception
+    return json.loads(said.stdout)
+
+
+def find(found, accountant, kind, conversion):
+    (bound,) = [
+        bound
+        for bound in found["bounds"]
+        if (bound["accountant"], bound["kind"], bound["conversion"]) == (accountant, kind, conversion)
+    ]
+    return bound
+
+
+@pytest.fixture(scope="module")
+def counts():
+    rng = np.random.default_rng(1)
+    shares = rng.dirichlet([40, 1, 1, 0.5, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2], size=60)
+    return np.stack([rng.multinomial(250, share) for share in shares])
+
+
+@pytest.fixture(scope="module")
+def file(counts, tmp_path_factory):
+    path = tmp_path_factory.mktemp("votes") / "counts.npy"
+    np.save(path, counts)
+    return path
+
+
+def official_2017(counts, gamma, delta):
+    """The analysis published with PATE 2017, query by query and moment by moment, with the theorem's own guard."""
+    alphas = [0.0] * 8
+    for row in counts:
+        top = max(row)
+        gaps = sorted(top - count for count in row)[1:]
+        q = min(sum((2 + gamma * gap) / (4 * math.exp(gamma * gap)) for gap in gaps), 1 - 1 / len(row))
+        for moment in range(1, 9):
+            alpha = min(2 * gamma**2 * moment * (moment + 1), 2 * gamma * moment)
+            if q <= 1 / (math.exp(2 * gamma) + 1):
+                ratio = (1 - q) / (1 - math.exp(2 * gamma) * q)
+                alpha = min(alpha, math.log((1 - q) * ratio**moment + q * math.exp(2 * gamma * moment)))
+            alphas[moment - 1] += alpha
+    return min((alphas[moment - 1] + math.log(1 / delta)) / moment for moment in range(1, 9))
+
+
+def official_2018(counts, sigma, delta, orders):
+    """The analysis published with Scalable PATE, query by query and order by order."""
+    totals = [0.0] * len(orders)
+    for row in counts:
+        top = max(row)
+        gaps = sorted(top - count for count in row)[1:]
+        q = min(sum(math.erfc(gap / (2 * sigma)) / 2 for gap in gaps), 1 - 1 / len(row))
+        for i, order in enumerate(orders):
+            totals[i] += _theorem_6(q, sigma, order)
+    return min(total + math.log(1 / delta) / (order - 1) for total, order in zip(totals, orders, strict=True))
+
+
+def _theorem_6(q, sigma, order):
+    plain = order / sigma**2
+    mu2 = sigma * math.sqrt(math.log(1 / q))
+    mu1 = mu2 + 1
+    if mu2 <= 1 or order > mu1:
+        return plain
+    eps1, eps2 = mu1 / sigma**2, mu2 / sigma**2
+    small = (mu2 - 1) * eps2 - mu2 * math.log(mu1 / (mu1 - 1) * mu2 / (mu2 - 1))
+    if math.log(q) > small or math.log(q) + eps2 >= 0:
+        return plain
+    a = (1 - q) / (1 - (q * math.exp(eps2)) ** ((mu2 - 1) / mu2))
+    b = math.exp(eps1) / q ** (1 / (mu1 - 1))
+    return min(plain, math.log((1 - q) * a ** (order - 1) + q * b ** (order - 1)) / (order - 1))
+
+
+@pytest.mark.parametrize("gamma", [0.02, 0.05, 0.2])
+def test_moments_are_the_official_analysis_of_2017(file, counts, gamma):
+    found = answer(file, "--mechanism", "lnmax", "--gamma", gamma, "--delta", DELTA)
+    bound = find(found, "moments", "data_dependent", "classic")
+    assert bound["epsilon"] == pytest.approx(official_2017(counts.tolist(), gamma, DELTA), rel=1e-10)
+    assert bound["order"] in range(2, 10)
+    assert bound["publishable"] is False
+
+
+@pytest.mark.parametrize("sigma", [20, 40])
+def test_rdp_is_the_official_analysis_of_2018(file, counts, sigma):
+    found = answer(file, "--mechanism", "gnmax", "--sigma", sigma, "--delta", DELTA)
+    bound = find(found, "rdp", "data_dependent", "classic")
+    assert bound["epsilon"] == pytest.approx(official_2018(counts.tolist(), sigma, DELTA, [bound["order"]]), rel=1e-10)
+    published_orders = [*np.arange(2, 100, 0.5), *np.geomspace(100, 500, 20)]
+    official = official_2018(counts.tolist(), sigma, DELTA, published_orders)
+    assert 0.999 * official < bound["epsilon"] <= official * (1 + 1e-12)
+
+
+def test_the_object_says_everything(file):
+    found = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
+    assert list(found) == ["mechanism", "parameters", "delta", "queries", "bounds"]
+    assert (found["mechanism"], found["parameters"], found["delta"]) == ("gnmax", {"sigma": 40.0}, DELTA)
+    assert found["queries"] == 50
+    for bound in found["bounds"]:
+        assert {"accountant", "kind", "conversion", "epsilon", "order", "publishable", "source"} <= set(bound)
+        assert (bound["queries"], bound["delta"]) == (50, DELTA)
+        assert bound["publishable"] is (bound["kind"] in ("worst_case", "sanitised"))
+
+
+def test_all_queries_by_default_and_the_first_when_asked(file, counts, tmp_path):
+    words = ("--mechanism", "lnmax", "--gamma", 0.05, "--delta", DELTA)
+    assert answer(file, *words)["queries"] == 60
+    np.save(tmp_path / "first.npy", counts[:20])
+    assert answer(file, *words, "--queries", 20)["bounds"] == answer(tmp_path / "first.npy", *words)["bounds"]
+
+
+def test_votes_cost_what_their_counts_cost(tmp_path):
+    matrix = np.random.default_rng(0).integers(0, 3, (30, 12))
+    np.save(tmp_path / "votes.npy", matrix)
+    np.save(tmp_path / "counts.npy", np.stack([np.bincount(column, minlength=3) for column in matrix.T]))
+    words = ("--mechanism", "gnmax", "--sigma", 5, "--delta", DELTA)
+    votes = answer(tmp_path / "votes.npy", *words, "--votes", "--classes", 3)
+    counts = answer(tmp_path / "counts.npy", *words)
+    assert [bound for bound in votes["bounds"] if bound in counts["bounds"]] == counts["bounds"]
+
+
+def test_a_screened_mechanism_has_three_parameters(file):
+    words = ("--mechanism", "confident-gnmax", "--sigma1", 150, "--sigma2", 40, "--delta", DELTA)
+    found = answer(file, *words, "--threshold", 200)
+    assert found["parameters"] == {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
+    assert find(found, "gdp", "worst_case", "none")["epsilon"] == pytest.approx(
+        independent.gaussian_dp(math.sqrt(60 / 150**2 + 2 * 60 / 40**2), DELTA)
+    )
+    assert "lacks its parameter 'threshold'" in str(run(file, *words).exception)
+
+
+def test_no_noise_is_infinity_in_strict_json(file):
+    found = answer(file, "--mechanism", "gnmax", "--sigma", 0, "--delta", DELTA)
+    assert {bound["epsilon"] for bound in found["bounds"] if bound["kind"] == "worst_case"} == {"inf"}
+    assert answer(file, "--mechanism", "gnmax", "--sigma", "inf", "--delta", DELTA)["parameters"] == {"sigma": "inf"}
+
+
+def test_people_get_a_table_with_the_number_to_tell(file):
+    said = run(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
+    assert said.exit_code == 0
+    assert "gnmax sigma = 40: 50 queries at δ = 1e-05" in said.output
+    (gdp,) = [line.split() for line in said.output.splitlines() if line.startswith(" gdp ")]
+    assert gdp[1:3] == ["worst", "case"]
+    assert f"To publish: ε = {gdp[4]} (gdp), which holds whatever the votes are." in said.output
+    assert "What is not publishable depends on the votes" in said.output
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_has_its_options(mechanism):
+    said = CliRunner().invoke(cli, ["epsilon", "--help"])
+    for item in fields(MECHANISMS.load(mechanism)):
+        assert f"--{item.name}" in said.output
+    assert f"{mechanism}: at least" in said.output or f"{mechanism}: above" in said.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--mechanism", "lnmx", "--gamma", "1"], "unknown mechanism 'lnmx' (did you mean 'lnmax'?)"),
+        (["--mechanism", "lnmax", "--gama", "1"], "--gamma"),
+        (["--mechanism", "lnmax", "--sigma", "1"], "has no parameter 'sigma' (did you mean 'gamma'?)"),
+        (["--mechanism", "lnmax"], "lacks its parameter 'gamma'"),
+        (["--mechanism", "lnmax", "--gamma", "0"], "must be above 0"),
+        (["--mechanism", "gnmax", "--sigma", "nan"], "out of range"),
+        (["--mechanism", "gnmax", "--sigma", "wide"], "'wide' is not a valid float"),
+        (["--sigma", "1"], "Missing option '--mechanism'"),
+        (["--mechanism", "gnmax", "--sigma", "4", "--queries", "61"], "61 queries cannot be accounted for"),
+        (["--mechanism", "gnmax", "--sigma", "4", "--queries", "0"], "--queries"),
+        (["--mechanism", "gnmax", "--sigma", "4", "--delta", "0"], "δ = 0.0 is not in (0, 1)"),
+        (["--mechanism", "gnmax", "--sigma", "4", "--delta", "1"], "δ = 1.0 is not in (0, 1)"),
+        (["--mechanism", "gnmax", "--sigma", "4", "--delta", "nan"], "δ = nan"),
+        (["--mechanism", "gnmax", "--sigma", "4", "--classes", "10"], "--votes"),
+        (["--mechanism", "gnmax", "--sigma", "4", "more.npy"], "more.npy"),
+    ],
+)
+def test_a_fault_is_one_line_with_status_2(file, words, message, monkeypatch, capsys):
+    words = words if "--delta" in words else [*words, "--delta", str(DELTA)]
+    monkeypatch.setattr(sys, "argv", ["patebench", "epsilon", str(file), *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == 2
+    assert said.out == ""
+    assert said.err.startswith("patebench: ")
+    assert message in said.err
+    assert said.err.count("\n") == 1

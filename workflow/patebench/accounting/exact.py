@@ -1,0 +1,307 @@
+"""Exact data-dependent Rényi divergence of mechanisms that see one query at a time through its counts.
+
+A release of T queries is a product of T independent outcomes, so its divergence is a sum over queries (Mironov 2017,
+Definition 3 and Proposition 1). What is left is the worst neighbour: one teacher changes the vote from a to b.
+
+- *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b). It needs the counts alone.
+- *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b). The neighbour is one teacher, in all queries;
+  nothing smaller holds for these votes and queries, so this is the divergence itself. It needs the vote matrix.
+
+Differential privacy asks for D(M(D) ‖ M(D′)) and for D(M(D′) ‖ M(D)): both are computed, each consistently over all
+queries, and the larger counts. Theorems of PATE bound the first.
+
+Where the probabilities come from is the mechanism's business (`Neighbours`). Results are rounded outward by what the
+probabilities may be wrong by, and are never below the truth.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.accountant import Accountant, RenyiAccountant
+from patebench.accounting.conversion import ORDERS, between, convert
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import Counts, Votes, ranks
+from patebench.core.bound import Bound, Conversion, Kind
+
+Integers = NDArray[np.integer]
+
+#: ln P of every outcome is known to this relative accuracy.
+ERROR = 2e-14
+
+#: Relative error of one exponential and its multiplication, with room to spare.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+#: Above this, the 1 in eˣ − 1 does not matter.
+_NEAR = 30.0
+
+#: Probabilities above e⁻¹⁰⁰ times exponentials below e⁶⁰⁰ need no log space.
+_LIKELY, _LARGE_EXPONENT = 100.0, 600.0
+
+_CELLS = 1 << 16  # of one block of pairs × outcomes × orders: what fits a processor's cache is fastest
+_TABLE = 1 << 24  # numbers held at once for a block of queries
+_LARGE = 1e280  # stands for ∞ in sums with weight 0
+
+#: Orders tried first; those between the best and its neighbours follow.
+COARSE = ORDERS[::2]
+
+_CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Outcome distributions of histograms beside those of their neighbours, one row per neighbour.
+
+    `histogram` (ascending) and `down` (ascending within a histogram) say whose neighbour it is: the histogram's number
+    and the rank of the class that loses a vote (0: most votes; equal counts, equal rank), `up` that of the class that
+    gains it. `here` and `there` hold ln P of the outcomes (columns) without and with the change; `multiplicity` says
+    how many outcomes a column stands for.
+    """
+
+    histogram: Integers
+    down: Integers
+    up: Integers
+    here: Array
+    there: Array
+    multiplicity: Integers
+
+
+#: All neighbours of histograms given as counts in descending order (histograms × classes), in portions.
+Neighbours = Callable[[Counts], Iterator[Pairs]]
+
+
+def divergence(here: Array, there: Array, multiplicity: Integers, orders: Array) -> Array:
+    """D_α(P ‖ P′) per row and order, from ln P and ln P′ (rows × outcomes), never below the truth.
+
+    With r = ln P − ln P′ and Σ P = Σ P′ = 1 it is ln(1 + Σ P·f(r))/(α−1), f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
+    f ≥ 0, so nothing cancels between outcomes however small the divergence, and f grows with |r|, so enlarging |r| and
+    P by their errors rounds outward.
+    """
+    log_p, ratio = _outward(here, there, multiplicity)
+    unbounded = np.any(np.isposinf(ratio), axis=1)
+    ratio[unbounded] = 0.0
+    little = np.exp(log_p) * np.expm1(np.minimum(-ratio, _NEAR))
+    rest = np.where(ratio < -_NEAR, multiplicity * np.exp(there * (1 - ERROR)), little)
+    linear = np.sum(rest + _ROUNDING * np.abs(rest), axis=1)
+    result = np.empty((len(here), len(orders)))
+    block = max(1, _CELLS // (len(orders) * here.shape[1]))
+    for start in range(0, len(here), block):
+        rows = slice(start, start + block)
+        result[rows] = _log_moments(log_p[rows], ratio[rows], linear[rows], orders - 1)
+    result[unbounded] = np.inf
+    return (result * (1 + _ROUNDING) + np.finfo(np.float64).tiny) / (orders - 1)
+
+
+def _outward(here: Array, there: Array, multiplicity: Integers) -> tuple[Array, Array]:
+    """ln P of each column and r = ln P − ln P′, both away from 0 by their error; −∞ and 0 where nothing can happen."""
+    possible = (multiplicity > 0) & ((here > -np.inf) | (there > -np.inf))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        log_p = np.where(possible, here * (1 - ERROR) + np.log(multiplicity), -np.inf)
+        ratio = np.where(possible, here - there, 0.0)
+    error = ERROR * np.maximum(np.abs(here), np.abs(there))
+    ratio += np.where(possible & np.isfinite(error), np.copysign(error, ratio), 0.0)
+    return log_p, np.maximum(ratio, -_LARGE)
+
+
+def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
+    """ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t."""
+    likely = np.min(log_p, initial=0.0, where=ratio > 0) > -_LIKELY
+    near = exponents * np.max(ratio, initial=0.0) <= (_LARGE_EXPONENT if likely else _NEAR)
+    result = np.empty((len(log_p), len(exponents)))
+    for chosen, solve in ((near, _near), (~near, _far)):
+        if np.any(chosen):
+            result[:, chosen] = solve(log_p, ratio, linear[:, None], exponents[chosen])
+    return np.maximum(result, 0.0)
+
+
+def _near(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
+    """Where no term overflows, and none vanishes that could matter."""
+    terms = ratio[:, :, None] * t
+    np.expm1(terms, out=terms)
+    total = linear * t + np.matmul(np.exp(log_p)[:, None, :], terms)[:, 0]
+    result: Array = np.log1p(np.maximum(total, 0.0))
+    return result
+
+
+def _far(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
+    """Anywhere: large terms in log space, all scaled by the largest once that is needed."""
+    x = ratio[:, :, None] * t
+    log_terms = log_p[:, :, None] + x
+    top = np.max(log_terms, axis=1, initial=0.0)
+    top[top < 300] = 0.0
+    unit = np.exp(-top)
+    large = np.exp(np.minimum(log_terms - top[:, None], 300.0))
+    small = np.expm1(np.minimum(x, _NEAR)) * (np.exp(log_p)[:, :, None] * unit[:, None])
+    total = np.maximum(linear * t * unit + np.sum(np.where(x > _NEAR, large, small), axis=1), 0.0)
+    with np.errstate(divide="ignore"):
+        scaled = top + np.log(total + unit)
+    result: Array = np.where(top > 0, scaled, np.log1p(total))
+    return result
+
+
+class Directions(NamedTuple):
+    """Divergences (numbers of queries × 2 × orders) from the worst neighbour of each query, and the worst teacher.
+
+    The middle axis tells D(M(D) ‖ M(D′)), which the theorems of PATE bound, from D(M(D′) ‖ M(D)). Without a vote matrix
+    nothing is known per teacher, and those numbers are ∞.
+    """
+
+    per_query: Array
+    per_teacher: Array
+
+
+@dataclass(eq=False)
+class ExactDivergence:
+    """Divergences of the first T queries of a release from its worst neighbour, per query and per teacher.
+
+    Without `neighbours` the mechanism is one without noise, whose divergence is ∞.
+    """
+
+    votes: Votes
+    neighbours: Neighbours | None
+    _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
+
+    def per_query(self, queries: Sequence[int], orders: Array) -> Array:
+        """The worst neighbour of each query by itself, which may be another teacher each time."""
+        result: Array = self.directions(queries, orders).per_query.max(axis=1)
+        return result
+
+    def per_teacher(self, queries: Sequence[int], orders: Array) -> Array:
+        """The worst teacher over all queries together."""
+        result: Array = self.directions(queries, orders).per_teacher.max(axis=1)
+        return result
+
+    def directions(self, queries: Sequence[int], orders: Array) -> Directions:
+        """Both sums in both directions; asking again for the same costs nothing."""
+        orders = np.asarray(orders, dtype=np.float64)
+        key = tuple(queries), orders.tobytes()
+        if self.neighbours is None:
+            boundless = np.full((len(queries), 2, len(orders)), np.inf)
+            return Directions(boundless, boundless)
+        if key not in self._solved:
+            self._solved[key] = self._solve(self.neighbours, queries, orders)
+        return self._solved[key]
+
+    def orders(self, queries: Sequence[int], delta: float) -> Array:
+        """Orders close to those that give the least ε for any T, in either form and conversion."""
+        coarse = self.directions(queries, COARSE)
+        curves = np.vstack([form.max(axis=1) for form in coarse])
+        best = {int(np.argmin(convert(how, COARSE, curve, delta))) for curve in curves for how in _CONVERSIONS}
+        return np.unique(np.concatenate([between(COARSE, index, 33) for index in best]))
+
+    def _solve(self, neighbours: Neighbours, queries: Sequence[int], orders: Array) -> Directions:
+        width, last = 2 * len(orders), max(queries)
+        known = self.votes.matrix is not None
+        each = np.zeros((self.votes.teachers if known else 1, width))
+        one, found = np.zeros(width), {}
+        step = max(1, _TABLE // (width * _most_ranks(self.votes)))
+        for start in range(0, last, step):
+            block = _Block.of(self.votes, start, min(start + step, last))
+            table = _table(block.histograms, neighbours, orders)
+            stops = {T - start for T in queries if start < T <= start + step}
+            short = max(1, _TABLE // (len(each) * table.shape[1]))
+            for low, high in pairwise(sorted({*range(0, len(block), short), len(block), *stops})):
+                one = one + table.max(axis=1)[block.number[low:high]].sum(axis=0)
+                each = each + block.ballots(low, high, table) if known else np.full_like(each, _LARGE)
+                found[start + high] = one, each.max(axis=0)
+        totals = np.array([found[T] for T in queries])
+        totals = np.where(totals < _LARGE, totals, np.inf).reshape(len(queries), 2, 2, len(orders))
+        return Directions(totals[:, 0], totals[:, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some queries: their distinct histograms, which one each has (`number`), and the rank of each class in it.
+
+    Histograms are in descending order, so that queries that differ in the names of classes alone are worked out once.
+    `matrix` holds the votes of these queries, if known.
+    """
+
+    histograms: Counts
+    number: Integers
+    rank: Integers
+    matrix: NDArray[np.integer] | None
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @classmethod
+    def of(cls, votes: Votes, start: int, stop: int) -> "_Block":
+        counts = votes.counts[start:stop]
+        order = np.argsort(-counts, axis=1, kind="stable")
+        ordered = np.take_along_axis(counts, order, axis=1)
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, ranks(ordered), axis=1)
+        histograms, number = np.unique(ordered, axis=0, return_inverse=True)
+        matrix = None if votes.matrix is None else votes.matrix[:, start:stop]
+        return cls(histograms, number.reshape(-1), rank, matrix)
+
+    def ballots(self, low: int, high: int, table: Array) -> Array:
+        """Sum of the table (histograms × ranks × …) over queries low … high − 1, for each teacher's own votes."""
+        assert self.matrix is not None
+        used, number = np.unique(self.number[low:high], return_inverse=True)
+        spread = table.shape[1]
+        voted = np.take_along_axis(self.rank[low:high].T, self.matrix[:, low:high].astype(np.intp), axis=0)
+        cells = len(used) * spread
+        flat = np.arange(len(voted))[:, None] * cells + number.reshape(-1) * spread + voted
+        times = np.bincount(flat.ravel(), minlength=len(voted) * cells).reshape(len(voted), cells)
+        result: Array = times.astype(np.float64) @ table[used].reshape(cells, -1)
+        return result
+
+
+def _most_ranks(votes: Votes) -> int:
+    """At most so many distinct counts has a histogram: they sum to the number of teachers."""
+    return min(votes.classes, int(np.sqrt(2 * votes.teachers)) + 2)
+
+
+def _table(histograms: Counts, neighbours: Neighbours, orders: Array) -> Array:
+    """The worst neighbour per histogram and rank of the class that loses a vote, in both directions.
+
+    Shape: histograms × ranks × (2 · orders); 0 for ranks that a histogram does not have.
+    """
+    spread = int(ranks(histograms)[:, -1].max()) + 1
+    table = np.zeros((len(histograms), spread, 2 * len(orders)))
+    for pairs in neighbours(histograms):
+        there = divergence(pairs.here, pairs.there, pairs.multiplicity, orders)
+        back = divergence(pairs.there, pairs.here, pairs.multiplicity, orders)
+        cell = pairs.histogram * spread + pairs.down
+        first = np.flatnonzero(np.diff(cell, prepend=-1))
+        worst = np.maximum.reduceat(np.minimum(np.hstack([there, back]), _LARGE), first, axis=0)
+        rows, down = pairs.histogram[first], pairs.down[first]
+        table[rows, down] = np.maximum(table[rows, down], worst)
+    return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactAccountant(RenyiAccountant):
+    """A Rényi accountant over orders that are found for all T and both forms at once, since the curves are dear."""
+
+    divergence: ExactDivergence
+
+    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
+        chosen = replace(self, orders=self.divergence.orders(queries, delta))
+        return super(ExactAccountant, chosen).bounds(queries, delta)
+
+
+def accountants(votes: Votes, neighbours: Neighbours | None) -> list[Accountant]:
+    """The exact accountants of a mechanism; that per teacher where the vote matrix is known."""
+    divergence = ExactDivergence(votes, neighbours)
+    forms = [("exact", divergence.per_query, "the worst neighbour of each query")]
+    if votes.matrix is not None:
+        forms.append(("exact-per-teacher", divergence.per_teacher, "the worst teacher over all queries"))
+    return [
+        ExactAccountant(
+            name=name,
+            kind=Kind.DATA_DEPENDENT,
+            source=f"Mironov 2017, Definition 4 and Proposition 1, computed: {which}, both directions",
+            totals=totals,
+            orders=COARSE,
+            refine=False,
+            divergence=divergence,
+        )
+        for name, totals, which in forms
+    ]

@@ -1,0 +1,125 @@
+"""The command `patebench calibrate`: the noise, or the number of queries, that a budget (ε, δ) allows.
+
+Only bounds that may be published count, so that neither the noise nor the number of queries tells anything of votes.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from patebench.accounting import calibrate
+from patebench.accounting.votes import Votes
+from patebench.budgets.epsilon import plain
+from patebench.core.bound import Bound, Kind
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import Mechanism, make
+
+#: More queries than this are not looked for.
+MOST_QUERIES = 1_000_000
+
+#: Worst-case bounds are the same for all votes, so any will do.
+_ANY_VOTES = Votes.from_counts(np.array([[2, 1]]))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A setting that keeps the target: all its parameters, the one `solved`, and every worst-case bound, least first.
+
+    `solved` is "queries" or the name of a noise parameter.
+    """
+
+    mechanism: str
+    parameters: Mapping[str, float]
+    delta: float
+    target: float
+    queries: int
+    solved: str
+    bounds: Sequence[Bound]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary that strict JSON can hold; its ε and accountant are those of the least bound."""
+        return {
+            "mechanism": self.mechanism,
+            "parameters": plain(self.parameters),
+            "delta": self.delta,
+            "target": self.target,
+            "queries": self.queries,
+            "solved": self.solved,
+            "epsilon": self.bounds[0].epsilon,
+            "accountant": self.bounds[0].accountant,
+            "bounds": [bound.to_json() for bound in self.bounds],
+        }
+
+
+def solve(
+    mechanism: str, parameters: Mapping[str, float], epsilon: float, delta: float, queries: int | None = None
+) -> Calibration:
+    """The least noise for that many queries, or, without `queries`, the most queries at the given noise.
+
+    For the noise, `parameters` lacks exactly the one to find. Raises PatebenchError where nothing keeps the target.
+    """
+    if not 0 < epsilon < math.inf:
+        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
+    if not 0 < delta < 1:
+        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+    if queries is not None:
+        return _noise_for(mechanism, dict(parameters), epsilon, delta, queries)
+    return _queries_for(make(mechanism, parameters), mechanism, epsilon, delta)
+
+
+def worst_case(mechanism: Mechanism, queries: int, delta: float) -> list[Bound]:
+    """Every publishable bound that holds whatever the votes are, least first."""
+    found = [
+        bound
+        for accountant in mechanism.accountants(_ANY_VOTES)
+        if accountant.kind is Kind.WORST_CASE
+        for bound in accountant.bounds([queries], delta)
+    ]
+    if not found:
+        raise PatebenchError(f"{type(mechanism).__name__} has no bound that holds for all votes, so no budget is kept")
+    return sorted(found, key=lambda bound: bound.epsilon)
+
+
+def _queries_for(mechanism: Mechanism, name: str, epsilon: float, delta: float) -> Calibration:
+    queries = calibrate.most(lambda T: worst_case(mechanism, T, delta)[0].epsilon, epsilon, MOST_QUERIES)
+    if queries == 0:
+        least = worst_case(mechanism, 1, delta)[0].epsilon
+        raise PatebenchError(f"a single query costs ε = {least:.4g}, above the target {epsilon:g}; add noise")
+    bounds = worst_case(mechanism, queries, delta)
+    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, "queries", bounds)
+
+
+def _noise_for(name: str, given: dict[str, float], epsilon: float, delta: float, queries: int) -> Calibration:
+    kind: type[Mechanism] = MECHANISMS.load(name)
+    missing = [each for each in kind.parameter_names() if each not in given]
+    if len(missing) != 1:
+        found = f"{', '.join(missing)} are missing" if missing else "none is missing"
+        raise PatebenchError(
+            f"to find noise for {queries} queries, leave out exactly one parameter of '{name}' "
+            f"({', '.join(kind.parameter_names())}), and {found}; or leave out the queries to find their number"
+        )
+    (solved,) = missing
+    with_noise = _maker(name, given, solved)
+    try:
+        value = calibrate.edge(
+            lambda noise: worst_case(with_noise(noise), queries, delta)[0].epsilon, epsilon, *_range(kind, solved)
+        )
+    except PatebenchError as fault:
+        raise PatebenchError(f"no {solved} of '{name}' can be found for {queries} queries: {fault}") from None
+    mechanism = with_noise(value)
+    bounds = worst_case(mechanism, queries, delta)
+    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, solved, bounds)
+
+
+def _maker(name: str, given: Mapping[str, float], solved: str) -> Callable[[float], Mechanism]:
+    return lambda value: make(name, {**given, solved: value})
+
+
+def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
+    """Where a parameter is looked for: its own range within that of any noise."""
+    (limits,) = (item.metadata for item in fields(kind) if item.name == parameter)
+    return max(calibrate.LEAST, limits["low"]), min(calibrate.GREATEST, limits["high"])

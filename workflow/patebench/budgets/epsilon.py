@@ -1,0 +1,62 @@
+"""The command `patebench epsilon`: every bound on ε that a release of these votes has."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patebench.accounting.accountant import check_queries
+from patebench.accounting.sanitised_accountant import fresh
+from patebench.budgets import votes_file
+from patebench.core.bound import Bound
+from patebench.mechanisms.base import make
+
+
+@dataclass(frozen=True)
+class Account:
+    """Every bound on the first `queries` queries to a mechanism, at one δ."""
+
+    mechanism: str
+    parameters: Mapping[str, float]
+    delta: float
+    queries: int
+    bounds: Sequence[Bound]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary; infinities become the string "inf", which strict JSON can hold."""
+        return {
+            "mechanism": self.mechanism,
+            "parameters": plain(self.parameters),
+            "delta": self.delta,
+            "queries": self.queries,
+            "bounds": [bound.to_json() for bound in self.bounds],
+        }
+
+
+def epsilon(
+    file: Path,
+    mechanism: str,
+    parameters: Mapping[str, float],
+    delta: float,
+    queries: int | None = None,
+    labels: bool = False,
+    classes: int | None = None,
+    sanitise: bool = False,
+) -> Account:
+    """Account for the first `queries` queries in `file` (all by default), which `votes_file.read` reads.
+
+    With `sanitise` the sanitised bounds are drawn too, with noise from the operating system's entropy.
+
+    Raises PatebenchError for a file, mechanism, parameter or number of queries that will not do.
+    """
+    wanted = make(mechanism, parameters)
+    votes = votes_file.read(file, labels, classes)
+    (count,) = check_queries([queries or votes.queries], votes.queries)
+    bounds = wanted.bounds(votes_file.first(votes, count), [count], delta, fresh if sanitise else None)
+    return Account(mechanism, wanted.parameters(), delta, count, bounds)
+
+
+def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
+    """Parameters that strict JSON can hold."""
+    return {name: "inf" if math.isinf(value) else value for name, value in parameters.items()}

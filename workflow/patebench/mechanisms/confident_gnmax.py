@@ -1,0 +1,103 @@
+"""Confident-GNMax of Scalable PATE (Papernot et al. 2018, Algorithm 1): it answers where the teachers agree."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import conversion, exact, independent, plurality
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.screening import Screening
+from patebench.accounting.votes import Counts, Votes
+from patebench.core.bound import Kind
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.gnmax import GNMax
+
+
+@dataclass(frozen=True)
+class ConfidentGNMax(Mechanism):
+    """If max count + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer.
+
+    Bounds on T queries count the queries asked, answered or not.
+    """
+
+    threshold: float = parameter(low=0)
+    sigma1: float = parameter(low=0)
+    sigma2: float = parameter(low=0)
+
+    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+        score = votes.counts.max(axis=1) + rng.normal(scale=self.sigma1, size=votes.queries)
+        answered = np.flatnonzero(score >= self.threshold)
+        labels = np.full(votes.queries, NO_ANSWER, dtype=np.int32)
+        labels[answered] = self._answer.release(Votes(votes.counts[answered]), rng)
+        return labels
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        answered, silent = self._screening.log_answered(votes.counts.max(axis=1))
+        labels = self._answer.log_outcome_probabilities(votes)[:, :-1]
+        return np.column_stack([labels + answered[:, None], silent])
+
+    def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
+        """The neighbours of the answer, each with the largest count that the change leaves, and "no answer"."""
+        for pairs in self._answer.neighbours(counts):
+            answered, silent = self._screening.log_answered(counts[pairs.histogram, 0])
+            answered_there, silent_there = self._screening.log_answered(_top_after(counts, pairs))
+            yield replace(
+                pairs,
+                here=np.column_stack([pairs.here + answered[:, None], silent]),
+                there=np.column_stack([pairs.there + answered_there[:, None], silent_there]),
+                multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
+            )
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        log_q = plurality.gaussian_log_q(votes.counts, self.sigma2)
+        rows, screening = np.column_stack([votes.counts.max(axis=1), log_q]), self._screening
+        return [
+            DirectAccountant(
+                name="gdp",
+                kind=Kind.WORST_CASE,
+                source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(T/σ₁² + 2T/σ₂²)",
+                epsilon=lambda T, delta: independent.gaussian_dp(screening.mu(T), delta),
+            ),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.WORST_CASE,
+                source="Mironov 2017, Corollary 3 (test); Scalable PATE, Proposition 8 (every query answered)",
+                totals=repeated(screening.data_independent),
+                orders=conversion.ORDERS,
+            ),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.DATA_DEPENDENT,
+                source="exact divergence of the test, composed with Scalable PATE, Theorem 6 for the answer",
+                totals=summed(screening.data_dependent, rows),
+                orders=conversion.ORDERS,
+            ),
+            RenyiAccountant(
+                name="rdp-expected",
+                kind=Kind.CLAIMED,
+                source="Scalable PATE, Theorem 6 for test and answer, weighted by Pr[answered]: expected, no bound",
+                totals=summed(screening.expected, rows),
+                orders=conversion.ORDERS,
+            ),
+            *exact.accountants(votes, self.neighbours if self.sigma1 > 0 and self.sigma2 > 0 else None),
+        ]
+
+    @property
+    def _answer(self) -> GNMax:
+        return GNMax(self.sigma2)
+
+    @property
+    def _screening(self) -> Screening:
+        return Screening(self.threshold, self.sigma1, self.sigma2)
+
+
+def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
+    """The largest count after each change, of histograms in descending order."""
+    top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
+    falls = (pairs.down == 0) & (top > second)
+    result: NDArray[np.int64] = np.where(
+        falls, np.maximum(top - 1, second + (pairs.up == 1)), np.where(pairs.up == 0, top + 1, top)
+    )
+    return result

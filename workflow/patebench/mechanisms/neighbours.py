@@ -1,0 +1,178 @@
+"""Outcome distributions of the neighbours of a histogram, which the exact accountant compares.
+
+A neighbour has one vote less in one class and one more in another. Classes with equal counts are alike, so one
+neighbour for each pair of ranks stands for all.
+
+Where one vote is small against the noise, a query's quadrature nodes serve all its neighbours: on them, a vote less or
+more multiplies a distribution function by a known factor, and the integrals of all pairs are products of matrices.
+Elsewhere each neighbour is worked out by itself.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.exact import Pairs
+from patebench.accounting.logspace import Array, log1mexp, logsumexp
+from patebench.accounting.votes import Counts, ranks
+from patebench.mechanisms.noise import Noise
+from patebench.mechanisms.quadrature import LOG_WEIGHTS, NODES, Histograms, Panels, log_argmax_probabilities, panels
+
+Integers = NDArray[np.int64]
+Triple = tuple[Integers, Integers, Integers]
+
+#: ln of the greatest factor that one vote makes on shared nodes; products of two stay far from overflow.
+_LARGEST_FACTOR = 300.0
+
+#: Sizes of portions: quadrature cells (with about so many nodes per query), and numbers of rows × outcomes.
+_CELLS, _USUAL_NODES = 1 << 19, 256
+_NUMBERS = 1 << 18
+
+
+def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
+    """Neighbours of histograms (histograms × classes, in descending order) under argmax(counts + noise).
+
+    The columns are a class of each rank that stays, the class that loses a vote and the one that gains it.
+    """
+    shift = 1 / noise.scale
+    rank = ranks(counts)
+    with np.errstate(over="ignore"):
+        factor = shift * (shift * (counts[:, 0] - counts[:, -1]) + 20)
+    small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
+    for most in np.unique(rank[:, -1]):
+        alike = np.flatnonzero(small & (rank[:, -1] == most))
+        block = max(1, _CELLS // (_USUAL_NODES * (int(most) + 1)))
+        for start in range(0, len(alike), block):
+            rows = alike[start : start + block]
+            yield _shared(rows, counts[rows], rank[rows], noise)
+    yield from one_by_one(counts, lambda table: log_argmax_probabilities(table, noise), np.flatnonzero(~small))
+
+
+def one_by_one(
+    counts: Counts, log_probabilities: Callable[[Counts], Array], rows: Integers | None = None
+) -> Iterator[Pairs]:
+    """Neighbours under any mechanism that looks at one query's counts, of all histograms or those in `rows`.
+
+    `log_probabilities` gives ln P of the outcomes (histograms × outcomes), which become the columns.
+    """
+    rank = ranks(counts)
+    block = max(1, _NUMBERS // counts.shape[1])
+    for row in range(len(counts)) if rows is None else rows:
+        histogram, down, up = _changes(np.bincount(rank[row])[None], counts[[row], -1])
+        here = log_probabilities(counts[[row]])
+        for start in range(0, len(down), block):
+            part = slice(start, start + block)
+            there = log_probabilities(_changed(counts[row], rank[row], down[part], up[part]))
+            shape = there.shape
+            yield Pairs(
+                histogram=histogram[part] + row,
+                down=down[part],
+                up=up[part],
+                here=np.broadcast_to(here, shape),
+                there=there,
+                multiplicity=np.ones(shape, dtype=np.int64),
+            )
+
+
+def _changes(multiplicity: Integers, least: Counts) -> Triple:
+    """Histogram, rank that loses a vote and rank that gains it, for every neighbour of histograms with as many ranks.
+
+    `multiplicity` (histograms × ranks) says how many classes have each rank, `least` is each lowest count.
+    """
+    exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
+    exists[least == 0, -1] = False
+    same = np.arange(multiplicity.shape[1])
+    exists[:, same, same] &= multiplicity >= 2
+    histogram, down, up = np.nonzero(exists)
+    return histogram, down, up
+
+
+def _changed(counts: Counts, rank: Integers, down: Integers, up: Integers) -> Counts:
+    """The neighbours of one histogram: the last class of rank `down` loses a vote, the first of rank `up` gains it."""
+    result = np.tile(counts, (len(down), 1))
+    rows = np.arange(len(down))
+    result[rows, np.searchsorted(rank, down, side="right") - 1] -= 1
+    result[rows, np.searchsorted(rank, up)] += 1
+    return result
+
+
+def _shared(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
+    """Neighbours of histograms with equally many ranks, on the nodes of the histograms themselves."""
+    histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
+    own, other = _integrals(histograms, noise)
+    row, down, up = _changes(histograms.multiplicity, counts[:, -1])
+    rows, same = np.arange(len(row)), np.ones((len(row), 2), dtype=np.int64)
+    left = histograms.multiplicity[row]
+    left[rows, down] -= 1
+    left[rows, up] -= 1
+    multiplicity = np.hstack([left, same])
+    here = np.hstack([own[row], own[row, down, None], own[row, up, None]])
+    there = other[row, :, down, up]
+    here, there = (_accurate(log_p, multiplicity) for log_p in (here, there))
+    return Pairs(number[row], down, up, here, there, multiplicity)
+
+
+def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
+    """ln P of a class of each rank (histograms × ranks), and of each outcome (see `of_noisy_argmax`) of each neighbour.
+
+    Neighbours are histograms × outcomes × rank that loses × rank that gains.
+    """
+    shift, number = 1 / noise.scale, histograms.values.shape[1]
+    x, log_weights = _nodes(panels(noise, histograms, shift), len(histograms))
+    distance = x[:, :, None] - histograms.values[:, None, :]
+    below = noise.log_distribution(distance)
+    everyone = np.sum(below * histograms.multiplicity[:, None, :], axis=2) + log_weights
+    others = everyone[:, :, None] - below
+    less = np.exp(noise.log_distribution(distance + shift) - below)
+    more = np.exp(noise.log_distribution(distance - shift) - below)
+    stays, top = _scaled(others + noise.log_density(distance))
+    loses, top_down = _scaled(others + noise.log_density(distance + shift))
+    gains, top_up = _scaled(others + noise.log_density(distance - shift))
+    result = np.empty((len(histograms), number + 2, number, number))
+    for down in range(number):
+        result[:, :-2, down] = _products(stays * less[:, :, down, None], more)
+    result[:, -2], result[:, -1] = _products(loses, more), _products(less, gains)
+    with np.errstate(divide="ignore"):
+        own, result = np.log(np.sum(stays, axis=1)) + top, np.log(result)
+    result[:, :-2] += top[:, :, None, None]
+    result[:, -2] += top_down[:, :, None]
+    result[:, -1] += top_up[:, None, :]
+    return own, result
+
+
+def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
+    """Nodes and ln weights (rows × nodes); rows with fewer panels than others are filled up with empty ones."""
+    held = np.bincount(where.row, minlength=rows)
+    place = np.arange(len(where.row)) - np.repeat(np.cumsum(held) - held, held)
+    low, width = np.zeros((2, rows, held.max()))
+    low[where.row, place], width[where.row, place] = where.low, where.high - where.low
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(width)[:, :, None] + LOG_WEIGHTS
+    x = low[:, :, None] + width[:, :, None] * NODES
+    return x.reshape(rows, -1), log_weights.reshape(rows, -1)
+
+
+def _scaled(log_terms: Array) -> tuple[Array, Array]:
+    """Terms (rows × nodes × ranks) divided by their largest, and its logarithm (rows × ranks)."""
+    top = np.max(log_terms, axis=1)
+    return np.exp(log_terms - top[:, None, :]), top
+
+
+def _products(left: Array, right: Array) -> Array:
+    """Σ over nodes of left × right, for every pair of columns."""
+    result: Array = np.matmul(np.swapaxes(left, 1, 2), right)
+    return result
+
+
+def _accurate(log_p: Array, multiplicity: Integers) -> Array:
+    """The same, with ln P of a near-certain outcome taken from the others: it is as small as their probability."""
+    rows = np.arange(len(log_p))
+    winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
+    times = multiplicity.copy()
+    times[rows, winner] -= 1
+    with np.errstate(divide="ignore"):
+        others = logsumexp(log_p + np.log(times))
+    result = log_p.copy()
+    result[rows, winner] = np.where(others < -1, log1mexp(np.minimum(others, 0.0)), log_p[rows, winner])
+    return result
