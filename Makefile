@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := run
-.PHONY: run setup test lint unit format clean clean-venv
+.PHONY: run setup test lint unit bench format clean clean-venv
 
 run: setup
 	$(RUN) snakemake --cores $(CORES)
@@ -34,6 +34,10 @@ lint: setup
 
 unit: setup
 	$(RUN) pytest
+
+# Measures the accounting and writes results/reference/benchmarks-accounting.md.
+bench: setup
+	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_accounting.py
 
 format: setup
 	$(RUN) ruff check --fix .

@@ -111,6 +111,26 @@ def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_pa
     assert _lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)
 
 
+def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
+    """At unanimity by hand: Theorem 1 of PATE 2017 for LNMax, α/σ² and something below it for GNMax."""
+    figure = _draw("epsilon-gap", *made.files(tmp_path, teachers=(250,)))
+    laplace, gaussian = (next(axis for axis in figure.axes if name in axis.get_title()) for name in ("lnmax", "gnmax"))
+    assert "order 20" in laplace.get_ylabel()
+    assert "order 5" in gaussian.get_ylabel(), "the order at which the release's own ε was found"
+    q = 9 * (2 + 0.05 * 250) / (4 * np.exp(0.05 * 250))
+    moment = 19
+    alpha = np.log((1 - q) * ((1 - q) / (1 - np.exp(0.1) * q)) ** moment + q * np.exp(0.1 * moment))
+    leaky, sound = (_lines(laplace)[f"rdp: {kind}"] for kind in ("data dependent", "worst case"))
+    assert (leaky.get_xdata()[-1], leaky.get_ydata()[-1]) == pytest.approx((250, alpha / moment))
+    assert sound.get_linestyle() == "-"
+    assert leaky.get_linestyle() == "--"
+    leaky, sound = (_lines(gaussian)[f"rdp: {kind}"].get_ydata() for kind in ("data dependent", "worst case"))
+    assert sound == pytest.approx(np.full(len(sound), 5 / 40**2))
+    assert leaky[0] == sound[0], "a tie costs the worst case"
+    assert np.all(np.diff(leaky[-10:]) < 0), "the more teachers agree, the less an answer costs"
+    assert "queries of the pool (their number)" in _legend(figure)
+
+
 def test_different_splits_and_epochs_are_told_apart(tmp_path):
     split = {**made.ensemble(teachers=10), "split": "seed-0_pool-100"}
     longer = {**made.ensemble(teachers=10), "epochs": 99, "ensemble": "teachers-10_iid_small-cnn_modern_epochs-99"}
@@ -129,6 +149,7 @@ SUBSETS = {
     "gap": "no ensembles",
     "epsilon": "no ε to draw",
     "frontier": "no students",
+    "epsilon-gap": "no cost of a query",
 }
 
 
@@ -137,7 +158,8 @@ SUBSETS = {
 def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     records = [record for record in made.records(teachers=50) if record["record"] in kinds]
     words = _words(_draw(name, [made.write_collected(tmp_path / "c.json", records)]))
-    needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release", "gap": "ensemble", "frontier": "student"}
+    needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release", "gap": "ensemble"}
+    needed |= {"frontier": "student", "epsilon-gap": "student"}
     shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
     assert (SUBSETS[name] not in words) == shown
 

@@ -56,6 +56,52 @@ def test_utility_and_privacy_by_hand(tmp_path):
     assert published == [2.04, 0.98, 0.9918]
 
 
+def test_accountants_side_by_side_by_hand(tmp_path):
+    frame = TABLES.load("accountants").build(load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    first, later = frame.to_dict("records")
+    assert (first["queries"], later["queries"]) == (100, 1000)
+    assert first["worst_case_strong_composition_mean"] == 5.8
+    assert first["worst_case_gaussian_dp_pld_mean"] == 4.31
+    assert first["data_dependent_moments_l_8_mean"] == pytest.approx(2.0)
+    assert first["data_dependent_moments_l_8_std"] == pytest.approx(1.0)
+    assert first["data_dependent_renyi_as_published_mean"] == 0.5
+    assert later["worst_case_gaussian_dp_pld_mean"] == pytest.approx(0.1)
+    assert math.isnan(later["worst_case_strong_composition_mean"])
+    titles = {column.title for column in TABLES.load("accountants").shown(frame)}
+    assert {"strong composition", "Gaussian DP, PLD"} < titles
+    assert "exact per teacher" not in titles, "a column without any value is left out"
+
+
+def test_disagreement_by_hand(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    other = made.release(made.ensemble(), "lnmax", 0.2)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        made.bound_record(facts, 100, 2.0, "moments", Kind.DATA_DEPENDENT),
+        made.bound_record(facts, 100, 0.5, "exact", Kind.DATA_DEPENDENT),
+        made.bound_record(facts, 100, 0.4, "exact-per-teacher", Kind.DATA_DEPENDENT),
+        made.bound_record(facts, 100, 5.0, "strong-composition", Kind.WORST_CASE),
+        made.bound_record(facts, 100, 4.0, "pld", Kind.WORST_CASE),
+        made.bound_record(facts, 1000, math.inf, "pld", Kind.WORST_CASE),
+        made.bound_record(other, 100, 9.0, "pld", Kind.WORST_CASE),
+    ]
+    path = made.write_collected(tmp_path / "c.json", records)
+    frame = TABLES.load("disagreement").build(load_records([path]), PUBLISHED)
+    assert set(frame["noise"]) == {"gamma-0.05"}, "releases that no student uses are left out"
+    rows = {(row["accountant"], row["queries"]): row for row in frame.to_dict("records")}
+    assert rows["moments", 100]["over_sound_mean"] == 0.5
+    assert rows["moments", 100]["over_exact_mean"] == pytest.approx(5.0)
+    assert rows["strong-composition", 100]["over_sound_mean"] == 1.25
+    assert rows["exact-per-teacher", 100]["over_exact_mean"] == 1.0
+    assert rows["pld", 100]["over_sound_mean"] == 1.0
+    assert math.isnan(rows["pld", 1000]["over_sound_mean"]), "∞ over ∞ says nothing"
+    assert [row["accountant"] for row in frame.to_dict("records")][:3] == ["exact-per-teacher", "exact", "moments"]
+    alone = TABLES.load("disagreement").build(
+        load_records([made.write_collected(tmp_path / "d.json", records[1:])]), PUBLISHED
+    )
+    assert set(alone["noise"]) == {"gamma-0.05", "gamma-0.2"}, "without students, all are shown"
+
+
 def test_a_single_seed_has_a_dash_for_its_deviation(tmp_path):
     text, markdown, latex = _write("utility-privacy", tmp_path / "out", *_students(tmp_path, (1,)))
     (row,) = csv.DictReader(io.StringIO(text.decode()))

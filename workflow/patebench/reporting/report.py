@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HEADLINE = "utility-privacy"
 #: Tables that are folded up at first.
-LONG = {"bounds", "noisy-accuracy"}
+LONG = {"bounds", "disagreement", "noisy-accuracy"}
 
 #: What each kind of ε says, and whether it may be published ("": that is not settled by the kind).
 MEANINGS = {

@@ -10,6 +10,7 @@ FIGURES.add("noisy-accuracy", "patebench.reporting.figures.noisy_accuracy:draw")
 FIGURES.add("gap", "patebench.reporting.figures.gap:draw")
 FIGURES.add("gaussian-accuracy", "patebench.reporting.figures.gaussian_accuracy:draw")
 FIGURES.add("epsilon", "patebench.reporting.figures.epsilon:draw")
+FIGURES.add("epsilon-gap", "patebench.reporting.figures.epsilon_gap:draw")
 FIGURES.add("frontier", "patebench.reporting.figures.frontier:draw")
 
 

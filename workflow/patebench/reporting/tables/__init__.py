@@ -12,6 +12,8 @@ TABLES = Registry("table")
 TABLES.add("utility-privacy", "patebench.reporting.tables.utility_privacy:TABLE")
 TABLES.add("ensembles", "patebench.reporting.tables.ensembles:TABLE")
 TABLES.add("noisy-accuracy", "patebench.reporting.tables.noisy_accuracy:TABLE")
+TABLES.add("accountants", "patebench.reporting.tables.accountants:TABLE")
+TABLES.add("disagreement", "patebench.reporting.tables.disagreement:TABLE")
 TABLES.add("bounds", "patebench.reporting.tables.bounds:TABLE")
 
 

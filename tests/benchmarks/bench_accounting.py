@@ -1,0 +1,250 @@
+"""How fast accounting is: ours beside plain loops of the same formulas, in one process, on one core.
+
+Run with `make bench`. Prints a table and writes it as Markdown. Not collected by pytest: times are for people to read,
+and exit status 1 says that a target was missed.
+"""
+
+import argparse
+import math
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+
+from patebench.accounting import moments, plurality, rdp
+from patebench.accounting.accountant import Accountant
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Kind
+from patebench.core.files import write_text
+from patebench.mechanisms.base import make
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-accounting.md"
+ORDERS = 1 + np.geomspace(0.01, 999, 100)
+DELTA = 1e-5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was done, how long it took, and what was promised."""
+
+    what: str
+    ours: str
+    other: str
+    ratio: str
+    target: str
+    met: bool
+
+    def cells(self) -> list[str]:
+        return [self.what, self.ours, self.other, self.ratio, self.target, "yes" if self.met else "**no**"]
+
+
+def made_up(teachers: int, queries: int, classes: int = 10, seed: int = 0) -> Votes:
+    """Votes of an ensemble that is mostly sure: the share of the plurality is Beta(8, 1), the rest is scattered."""
+    rng = np.random.default_rng(seed)
+    sure = rng.beta(8, 1, queries)
+    labels = rng.integers(0, classes, queries)
+    scattered = rng.integers(0, classes, (teachers, queries))
+    return Votes.of(np.where(rng.random((teachers, queries)) < sure, labels, scattered), classes)
+
+
+def seconds(work: Callable[[], Any], repeat: int = 3) -> float:
+    """The best of a few runs."""
+    best = math.inf
+    for _ in range(repeat):
+        started = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - started)
+    return best
+
+
+def accountant(name: str, mechanism: str, votes: Votes, kind: Kind = Kind.DATA_DEPENDENT, **parameters: float) -> Any:
+    """The accountant of that name, made anew so that it remembers nothing."""
+    found: list[Accountant] = make(mechanism, parameters).accountants(votes)
+    for each in found:
+        if each.name == name and each.kind is kind:
+            return each
+    raise LookupError(f"{mechanism} has no accountant '{name}' of kind '{kind}'")
+
+
+def plain_moments(counts: Any, gamma: float) -> list[float]:
+    """The formulas of PATE 2017 as its analysis was published: query by query, moment by moment, on small arrays."""
+    total = [0.0] * 8
+    for row in counts:
+        for moment in range(1, 9):
+            behind = np.delete(np.max(row) - row, np.argmax(row))
+            q = min(np.sum((2 + gamma * behind) / (4 * np.exp(gamma * behind))), 1 - 1 / len(row))
+            alpha = min(2 * gamma**2 * moment * (moment + 1), 2 * gamma * moment)
+            if q <= 1 / (math.exp(2 * gamma) + 1):
+                ratio = (1 - q) / (1 - math.exp(2 * gamma) * q)
+                alpha = min(alpha, math.log((1 - q) * ratio**moment + q * math.exp(2 * gamma * moment)))
+            total[moment - 1] += alpha
+    return total
+
+
+def scalar_moments(counts: list[list[int]], gamma: float) -> list[float]:
+    """The same without NumPy, q worked out once per query: the fastest plain loop that we could write."""
+    total, factor = [0.0] * 8, math.exp(2 * gamma)
+    for row in counts:
+        ordered = sorted(row)
+        top = ordered.pop()
+        q = min(
+            sum((2 + gamma * (top - count)) / (4 * math.exp(gamma * (top - count))) for count in ordered),
+            1 - 1 / len(row),
+        )
+        applies = q <= 1 / (factor + 1)
+        log_ratio = math.log((1 - q) / (1 - factor * q)) if applies else 0.0
+        for moment in range(1, 9):
+            alpha = min(2 * gamma**2 * moment * (moment + 1), 2 * gamma * moment)
+            if applies:
+                theorem = math.log((1 - q) * math.exp(moment * log_ratio) + q * math.exp(2 * gamma * moment))
+                alpha = min(alpha, theorem)
+            total[moment - 1] += alpha
+    return total
+
+
+def bench_moments() -> list[Row]:
+    votes, gamma = made_up(250, 9000), 0.05
+
+    def ours() -> Any:
+        return moments.data_dependent(plurality.laplace_log_q(votes.counts, gamma), gamma, moments.PUBLISHED).sum(0)
+
+    table = votes.counts.tolist()
+    rows = []
+    for name, plain, target in (
+        ("as published, NumPy per query", lambda: plain_moments(votes.counts, gamma), 100.0),
+        ("fastest plain loop, no NumPy", lambda: scalar_moments(table, gamma), 0.0),
+    ):
+        np.testing.assert_allclose(ours(), plain(), rtol=1e-8)
+        fast, slow = seconds(ours, 20), seconds(plain, 1)
+        what = f"data-dependent moments l ≤ 8, 9,000 queries ({name})"
+        promised = f"≥ {target:g}×" if target else "—"
+        rows.append(Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", promised, slow / fast >= target))
+    return rows
+
+
+def plain_theorem_6(log_q: Any, sigma: float, orders: Any) -> None:
+    """One query and order at a time."""
+    for q in log_q:
+        for order in orders:
+            rdp.gaussian_data_dependent(np.array([q]), sigma, np.array([order]))
+
+
+def bench_theorem_6() -> list[Row]:
+    counts = made_up(250, 10_000).counts
+    log_q = plurality.gaussian_log_q(counts, 40.0)
+    fast = seconds(lambda: accountant("rdp", "gnmax", Votes(counts), sigma=40.0).totals([10_000], ORDERS))
+    slow = 100 * seconds(lambda: plain_theorem_6(log_q[::100], 40.0, ORDERS), 1)
+    what = "Theorem 6, 10,000 queries × 100 orders (loop: extrapolated from 100 queries)"
+    return [Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", "≤ 0.5 s", fast <= 0.5)]
+
+
+def timed(what: str, limit: float, work: Callable[[], Any], repeat: int = 1) -> list[Row]:
+    """A line with a time alone; an accountant that this build lacks is left out."""
+    try:
+        fast = seconds(work, repeat)
+    except LookupError as fault:
+        print(f"left out: {what} ({fault})", file=sys.stderr)
+        return []
+    return [Row(what, _time(fast), "", "", f"≤ {limit:g} s", fast <= limit)]
+
+
+def bench_exact() -> list[Row]:
+    votes = made_up(250, 1000)
+    counted = Votes(votes.counts)
+    rows = []
+    for name, parameters in (("gnmax", {"sigma": 40.0}), ("lnmax", {"gamma": 0.05})):
+        rows += timed(
+            f"exact per query, {name}, 1,000 queries × 100 orders, 10 classes", 2.0,
+            lambda n=name, p=parameters: accountant("exact", n, counted, **p).totals([1000], ORDERS), 2,
+        )  # fmt: skip
+        rows += timed(
+            f"exact per teacher, {name}, 250 teachers × 1,000 queries × 100 orders", 10.0,
+            lambda n=name, p=parameters: accountant("exact-per-teacher", n, votes, **p).totals([1000], ORDERS), 2,
+        )  # fmt: skip
+    return rows
+
+
+def bench_sanitised() -> list[Row]:
+    rows = []
+    for teachers, limit in ((250, 10.0), (5000, 60.0)):
+        votes = made_up(teachers, 640)
+        rows += timed(
+            f"smooth sensitivity and sanitised ε, 640 queries, n = {teachers}, all orders", limit,
+            lambda v=votes: accountant("rdp-sanitised", "gnmax", v, Kind.SANITISED, sigma=40.0).bounds([640], DELTA),
+        )  # fmt: skip
+    return rows
+
+
+def bench_memory() -> list[Row]:
+    """In a process of its own: its greatest memory is that of this work alone."""
+    started = time.perf_counter()
+    done = subprocess.run([sys.executable, __file__, "--large"], capture_output=True, text=True, check=True)
+    gigabytes, spent = float(done.stdout), time.perf_counter() - started
+    what = f"data-dependent Rényi, 100,000 queries × 1,000 classes ({_time(spent)})"
+    return [Row(what, f"{gigabytes:.2f} GB", "", "", "< 2 GB", gigabytes < 2)]
+
+
+def large() -> float:
+    """Greatest memory, in GB, of accounting for votes that fill 0.8 GB."""
+    import resource
+
+    counts = np.ones((100_000, 1000), dtype=np.int64)
+    counts[:, 0] += 5000 - np.arange(100_000) % 2000
+    counts[:, 1] += np.arange(100_000) % 2000
+    votes = Votes.from_counts(counts)
+    for name, parameters in (("gnmax", {"sigma": 40.0}), ("lnmax", {"gamma": 0.05})):
+        accountant("rdp", name, votes, **parameters).bounds([100_000], DELTA)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+
+
+def _time(value: float) -> str:
+    return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def show(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "patebench", "plain loop", "ratio", "target", "met")
+    for row in rows:
+        table.add_row(*row.cells())
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
+
+
+def markdown(rows: list[Row]) -> str:
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, one thread"
+    head = ["what", "patebench", "plain loop", "ratio", "target", "met"]
+    lines = [head, ["---", "---:", "---:", "---:", "---:", "---"], *(row.cells() for row in rows)]
+    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    about = (
+        f"Times on {platform.machine()} with {os.cpu_count()} cores; {versions}. Votes are made up: an ensemble that "
+        "is mostly sure.\nBoth sides run in one process and are compared before they are timed."
+    )
+    return f"# Speed of the accounting\n\n{about}\n\n{body}\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
+    parser.add_argument("--large", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.large:
+        print(large())
+        return 0
+    rows = [*bench_moments(), *bench_theorem_6(), *bench_exact(), *bench_sanitised(), *bench_memory()]
+    show(rows)
+    write_text(arguments.out, markdown(rows))
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""What the documentation shows is what happens.
+
+In README.md and docs/, a block fenced as `python` is run, and of one fenced as `console` each line `$ patebench …` is,
+its output compared with what the block shows below it, whatever the width of the columns. All blocks of a page run in
+turn, in one empty folder. With PATEBENCH_WRITE_DOCS=1 in the environment the outputs are
+written into the pages instead.
+"""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from patebench.cli import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCED = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def said(command: str) -> str:
+    """What a command prints, without the spaces that fill lines."""
+    program, *words = shlex.split(command)
+    assert program == "patebench", f"only patebench is run here, not {program}"
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, f"{command}: {done.output or done.exception}"
+    return "\n".join(line.rstrip() for line in done.output.rstrip().splitlines())
+
+
+def replayed(block: str) -> str:
+    """A console block with the outputs that its commands give today."""
+    commands = [line for line in block.splitlines() if line.startswith("$ ")]
+    return "".join(f"{line}\n{said(line.removeprefix('$ '))}\n" for line in commands)
+
+
+def steady(text: str) -> list[str]:
+    """The words of each line, however wide the columns."""
+    return [re.sub("──+", "──", " ".join(line.split())) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_run_and_show_what_they_print(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+
+    def replay(match: re.Match[str]) -> str:
+        language, block = match.groups()
+        if language == "python":
+            exec(compile(block, page.name, "exec"), names)
+            return match[0]
+        return f"```console\n{replayed(block)}```"
+
+    text = page.read_text(encoding="utf-8")
+    today = FENCED.sub(replay, text)
+    if os.environ.get("PATEBENCH_WRITE_DOCS"):
+        page.write_text(today, encoding="utf-8")
+    else:
+        assert steady(today) == steady(text)
+
+
+def test_the_page_about_epsilon_has_snippets() -> None:
+    blocks = FENCED.findall((ROOT / "docs" / "epsilon.md").read_text(encoding="utf-8"))
+    assert {language for language, _ in blocks} == {"python", "console"}
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    for target in targets:
+        assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"

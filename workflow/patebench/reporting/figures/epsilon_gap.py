@@ -1,0 +1,130 @@
+"""Cost of one query against the gap between its two largest counts, by every Rényi accountant of each release.
+
+Computed from theorems for made-up votes, so that it shows what the accountants say, not what this run's votes are.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.accountant import RenyiAccountant
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Kind
+from patebench.mechanisms.base import Mechanism, make
+from patebench.reporting.figures.panels import FAMILY, members, titles
+from patebench.reporting.frames import Records, arrange
+from patebench.reporting.published import Published
+from patebench.reporting.style import GREY, KINDS, Look, empty, labelled, legend, logarithmic, looks, panels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: The order where none is known from the release's own ε.
+ORDER = 20.0
+CLASSES = 10
+
+_PANEL = (*FAMILY, "teachers", "mechanism", "noise")
+_POINTS = 40
+#: Costs below this share of the worst case are cut off.
+_LEAST = 1e-9
+
+#: Name and kind of an accountant, and its costs at each gap.
+Costs = dict[tuple[str, Kind], NDArray[np.float64]]
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """One panel per release that a student learns from; the line tells the kind, the colour the accountant."""
+    used = records.students.drop_duplicates(list(_PANEL))
+    if used.empty:
+        return empty("No student of this run learns from a release,\nso there is no cost of a query to draw.")
+    families = titles(used)
+    rows = arrange(used, _PANEL).to_dict("records")
+    orders = [_order(members(records.bounds, _key(row, _PANEL), _PANEL)) for row in rows]
+    costs = [_costs(row["teachers"], _mechanism(row), order) for row, order in zip(rows, orders, strict=True)]
+    style = looks({name for found in costs for name, _ in found})
+    figure, axes = panels([_title(row, families) for row in rows], sharey=False)
+    for axis, row, order, found in zip(axes, rows, orders, costs, strict=True):
+        _draw_costs(axis, gaps(row["teachers"]), found, style)
+        axis.set_ylabel(f"Rényi divergence of order {order:g}")
+        _draw_histogram(axis, members(records.ensembles, _key(row, (*FAMILY, "teachers")), (*FAMILY, "teachers")))
+    legend(figure, labelled(axes))
+    return figure
+
+
+def gaps(teachers: int) -> NDArray[np.int64]:
+    """Gaps that two classes can have when all teachers vote for one of them."""
+    possible = np.arange(teachers % 2, teachers + 1, 2)
+    chosen = np.unique(np.linspace(0, len(possible) - 1, _POINTS).round().astype(np.int64))
+    result: NDArray[np.int64] = possible[chosen]
+    return result
+
+
+def _order(bounds: "pd.DataFrame") -> float:
+    """The order at which the data-dependent ε of a release was found, in the middle of its numbers of queries."""
+    used = bounds[(bounds["accountant"] == "rdp") & (bounds["kind"] == Kind.DATA_DEPENDENT)]["order"].dropna()
+    return ORDER if used.empty else float(f"{used.median():.3g}")
+
+
+def _costs(teachers: int, mechanism: Mechanism, order: float) -> Costs:
+    """Rényi divergence at each gap, per accountant. Moments are left out: they are the same theorem."""
+    found: dict[tuple[str, Kind], list[float]] = {}
+    for gap in gaps(teachers):
+        counts = np.zeros((1, CLASSES), dtype=np.int64)
+        counts[0, :2] = (teachers + gap) // 2, (teachers - gap) // 2
+        for accountant in mechanism.accountants(Votes.from_counts(counts)):
+            if isinstance(accountant, RenyiAccountant) and _shown(accountant):
+                cost = float(accountant.totals([1], np.array([order]))[0, 0])
+                found.setdefault((accountant.name, accountant.kind), []).append(cost)
+    return {
+        name: np.array(curve)
+        for name, curve in found.items()
+        if len(curve) == len(gaps(teachers)) and np.isfinite(curve).all()
+    }
+
+
+def _shown(accountant: RenyiAccountant) -> bool:
+    return accountant.kind in (Kind.WORST_CASE, Kind.DATA_DEPENDENT) and not accountant.name.startswith("moments")
+
+
+def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, style: dict[str, Look]) -> None:
+    axis.set_yscale("log")
+    for (name, kind), curve in costs.items():
+        look = style[name]
+        drawn = curve > _LEAST * max(np.max(each) for each in costs.values())
+        label = f"{name}: {kind.replace('_', ' ')}"
+        axis.plot(gap[drawn], curve[drawn], color=look.color, linestyle=KINDS[kind].line, label=label)
+    axis.set_xlabel("gap between the two largest counts")
+    low, high = axis.get_ylim()
+    if high < 1e3 * low:
+        logarithmic(axis.yaxis)
+
+
+def _draw_histogram(axis: "Axes", ensembles: "pd.DataFrame") -> None:
+    """Where the queries of the pool lie, as a grey area of its own scale."""
+    if ensembles.empty:
+        return
+    queries = np.sum([np.asarray(row) for row in ensembles["gap_histogram"]], axis=0)
+    behind = axis.twinx()
+    width = max(1, len(queries) // 50)
+    edges = np.arange(0, len(queries) + width, width)
+    share, _ = np.histogram(np.arange(len(queries)), edges, weights=queries)
+    drawn: Any = {"step": "post", "color": GREY, "alpha": 0.18, "linewidth": 0, "label": "queries of the pool"}
+    behind.fill_between(edges[:-1], share / queries.sum(), **drawn)
+    behind.set_ylim(bottom=0)
+    behind.set_yticks([])
+    axis.fill_between([], [], [], color=GREY, alpha=0.18, linewidth=0, label="queries of the pool (their number)")
+
+
+def _title(row: dict[Any, Any], families: dict[tuple[str, ...], str]) -> str:
+    return f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {row['mechanism']} {row['noise']}"
+
+
+def _key(row: dict[Any, Any], columns: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(row[column] for column in columns)
+
+
+def _mechanism(row: dict[Any, Any]) -> Mechanism:
+    return make(row["mechanism"], {name: float(value) for name, value in row["parameters"].items()})

@@ -1,0 +1,39 @@
+"""Where the accountants disagree, and by how much: each ε beside the tightest sound one and the exact one."""
+
+from typing import TYPE_CHECKING
+
+from patebench.reporting.accountants import HOW, SUBJECT, ratios
+from patebench.reporting.frames import Records, arrange
+from patebench.reporting.published import Published
+from patebench.reporting.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per bound, from the least ε of each release and number of queries to the greatest."""
+    return arrange(ratios(records), [*SUBJECT, "epsilon_mean", *HOW])
+
+
+TABLE = Table(
+    title="Where the accountants disagree",
+    columns=(
+        Column("dataset", "Data set"),
+        Column("teachers", "n", "count"),
+        Column("model", "Teacher"),
+        Column("recipe", "Recipe"),
+        Column("mechanism", "Mechanism"),
+        Column("noise", "Noise"),
+        Column("queries", "Queries", "count"),
+        Column("delta", "δ", "number"),
+        Column("accountant", "Accountant"),
+        Column("conversion", "Conversion"),
+        Column("kind", "Kind"),
+        Column("epsilon", "ε", "epsilon", spread=True),
+        Column("over_sound", "tightest publishable", "epsilon", spread=True, group="ε, times the"),
+        Column("over_exact_mean", "exact", "epsilon", group="ε, times the", optional=True),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build,
+)
