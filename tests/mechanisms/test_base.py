@@ -9,6 +9,7 @@ from patebench.accounting.votes import Votes
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, make
+from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
 
@@ -32,12 +33,14 @@ def votes():
 def test_make_gives_the_registered_classes():
     assert make("lnmax", {"gamma": 0.05}) == LNMax(0.05)
     assert make("gnmax", {"sigma": 40}) == GNMax(40.0)
+    assert make("confident-gnmax", {"sigma2": 40, "sigma1": 150, "threshold": 200}) == ConfidentGNMax(200, 150, 40)
 
 
 def test_slugs_are_path_components():
     assert LNMax(0.05).slug == "gamma-0.05"
     assert GNMax(40).slug == "sigma-40"
     assert GNMax(1 / 3).slug == "sigma-0.333333333333"
+    assert ConfidentGNMax(200, 150, 40).slug == "threshold-200_sigma1-150_sigma2-40"
     assert GNMax(40).parameters() == {"sigma": 40.0}
 
 
@@ -52,6 +55,8 @@ def test_slugs_are_path_components():
         ("lnmax", {"gamma": -0.1}, "must be above 0"),
         ("lnmax", {"gamma": math.nan}, "out of range"),
         ("gnmax", {"sigma": -1}, "must be at least 0"),
+        ("confident-gnmax", {"threshold": 200, "sigma1": 150}, "lacks its parameter 'sigma2'"),
+        ("confident-gnmax", {"threshold": -1, "sigma1": 150, "sigma2": 40}, "must be at least 0"),
         ("gnmax", {"sigma": "40"}, "not a number"),
         ("gnmax", {"sigma": True}, "not a number"),
     ],

@@ -11,17 +11,21 @@ from patebench.accounting.sanitised_accountant import seeded
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
+from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
 
 DELTA = 1e-5
 
 
+MECHANISMS = [LNMax(0.05), GNMax(40.0), ConfidentGNMax(200, 150, 40)]
+
+
 @pytest.fixture(scope="module")
 def votes():
     rng = np.random.default_rng(0)
     shares = rng.dirichlet([60, 1, 1, 0.5, 0.5, 0.2, 0.2, 0.2, 0.2, 0.2], size=1000)
-    return Votes.from_counts(np.stack([rng.multinomial(250, share) for share in shares]))
+    return Votes.of(np.stack([rng.choice(10, size=250, p=share) for share in shares], axis=1), 10)
 
 
 def find(bounds, accountant, kind, conversion=Conversion.NONE, queries=None):
@@ -63,11 +67,12 @@ def test_unanimous_moments_by_hand():
     assert found.order == 9
 
 
-@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_every_record_is_consistent(mechanism, votes):
     bounds = mechanism.bounds(votes, [286, 100, 286], DELTA)
     assert {bound.queries for bound in bounds} == {100, 286}
-    assert {bound.kind for bound in bounds} == {Kind.WORST_CASE, Kind.DATA_DEPENDENT}
+    assert {bound.kind for bound in bounds} >= {Kind.WORST_CASE, Kind.DATA_DEPENDENT}
+    assert {bound.accountant for bound in bounds} >= {"rdp", "exact", "exact-per-teacher"}
     keys = [(bound.queries, bound.accountant, bound.kind, bound.conversion) for bound in bounds]
     assert len(keys) == len(set(keys))
     for bound in bounds:
@@ -83,14 +88,27 @@ def test_every_record_is_consistent(mechanism, votes):
             assert bound.epsilon <= worst.epsilon
 
 
-@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+@pytest.mark.parametrize("conversion", [Conversion.CLASSIC, Conversion.TIGHT])
+def test_the_exact_accountants_are_the_tightest_of_their_kind(mechanism, conversion, votes):
+    bounds = mechanism.bounds(votes, [10, 286], DELTA)
+    for queries in (10, 286):
+        theorem, exact, per_teacher = (
+            find(bounds, name, Kind.DATA_DEPENDENT, conversion, queries).epsilon
+            for name in ("rdp", "exact", "exact-per-teacher")
+        )
+        assert per_teacher <= exact < theorem
+        assert exact < 0.9 * theorem
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_the_tightest_data_independent_bound_is_below_the_others(mechanism, votes):
     bounds = [bound for bound in mechanism.bounds(votes, [286], DELTA) if bound.kind is Kind.WORST_CASE]
     assert min(bounds, key=lambda bound: bound.epsilon).accountant in ("pld", "gdp")
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.randoms(use_true_random=False), st.sampled_from([LNMax(0.05), LNMax(1.0), GNMax(5.0), GNMax(40.0)]))
+@given(st.randoms(use_true_random=False), st.sampled_from([LNMax(1.0), GNMax(5.0), *MECHANISMS]))
 def test_order_of_classes_changes_no_bound(random, mechanism):
     rows = [[150, 90, 10], [90, 150, 10], [250, 0, 0], [84, 83, 83]]
     shuffled = [random.sample(row, 3) for row in rows]
@@ -101,7 +119,7 @@ def test_order_of_classes_changes_no_bound(random, mechanism):
     assert plain == other
 
 
-@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
+@pytest.mark.parametrize("mechanism", MECHANISMS[:2], ids=str)
 def test_sanitised_bounds_are_drawn_only_on_request_and_are_publishable(mechanism, votes):
     assert not any(bound.accountant.startswith("rdp-sanitised") for bound in mechanism.bounds(votes, [286], DELTA))
     drawn = mechanism.bounds(votes, [286], DELTA, noise=seeded(0, "s"))
@@ -119,6 +137,7 @@ def test_less_noise_never_lowers_a_worst_case_bound(gamma, factor):
     for quiet, loud in (
         (LNMax(gamma), LNMax(gamma * factor)),
         (GNMax(1 / gamma), GNMax(1 / (gamma * factor))),
+        (ConfidentGNMax(15, 1 / gamma, 30), ConfidentGNMax(15, 1 / (gamma * factor), 30)),
     ):
         for less, more in zip(quiet.bounds(votes, [100], DELTA), loud.bounds(votes, [100], DELTA), strict=True):
             if less.kind is Kind.WORST_CASE:

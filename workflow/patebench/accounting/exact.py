@@ -44,6 +44,7 @@ _LIKELY, _LARGE_EXPONENT = 100.0, 600.0
 
 _CELLS = 1 << 16  # of one block of pairs × outcomes × orders: what fits a processor's cache is fastest
 _TABLE = 1 << 24  # numbers held at once for a block of queries
+_LEAST = 1e-300  # what is smaller is rounded up to it
 _LARGE = 1e280  # stands for ∞ in sums with weight 0
 
 #: Orders tried first; those between the best and its neighbours follow.
@@ -93,7 +94,7 @@ def divergence(here: Array, there: Array, multiplicity: Integers, orders: Array)
         rows = slice(start, start + block)
         result[rows] = _log_moments(log_p[rows], ratio[rows], linear[rows], orders - 1)
     result[unbounded] = np.inf
-    return (result * (1 + _ROUNDING) + np.finfo(np.float64).tiny) / (orders - 1)
+    return result * (1 + _ROUNDING) / (orders - 1) + _LEAST
 
 
 def _outward(here: Array, there: Array, multiplicity: Integers) -> tuple[Array, Array]:
@@ -202,10 +203,11 @@ class ExactDivergence:
         for start in range(0, last, step):
             block = _Block.of(self.votes, start, min(start + step, last))
             table = _table(block.histograms, neighbours, orders)
+            worst = table.max(axis=1)
             stops = {T - start for T in queries if start < T <= start + step}
             short = max(1, _TABLE // (len(each) * table.shape[1]))
             for low, high in pairwise(sorted({*range(0, len(block), short), len(block), *stops})):
-                one = one + table.max(axis=1)[block.number[low:high]].sum(axis=0)
+                one = one + worst[block.number[low:high]].sum(axis=0)
                 each = each + block.ballots(low, high, table) if known else np.full_like(each, _LARGE)
                 found[start + high] = one, each.max(axis=0)
         totals = np.array([found[T] for T in queries])

@@ -61,7 +61,7 @@ class Screening:
         for change in (-1, 0, 1):
             there = np.stack(self.log_answered(top + change), axis=1)
             test = log_expm1((orders - 1) * exact.divergence(here, there, once, orders))
-            given = here[:, :1] + (orders - 1) * (here[:, :1] - there[:, :1])
+            given = _weight(here[:, :1], there[:, :1], orders)
             worst = np.maximum(worst, softplus(np.logaddexp(test, given + answer)) / (orders - 1))
         return np.minimum(worst, self.data_independent(orders))
 
@@ -77,3 +77,10 @@ class Screening:
         given = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
         result: Array = asked + np.exp(answered)[:, None] * given
         return result
+
+
+def _weight(here: Array, there: Array, orders: Array) -> Array:
+    """ln(s^α s′^{1−α}) from ln s and ln s′; nothing comes of what can not happen here."""
+    with np.errstate(invalid="ignore"):
+        result: Array = np.where(here > -np.inf, here + (orders - 1) * (here - there), -np.inf)
+    return result

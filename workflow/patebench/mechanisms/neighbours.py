@@ -25,9 +25,12 @@ Triple = tuple[Integers, Integers, Integers]
 #: ln of the greatest factor that one vote makes on shared nodes; products of two stay far from overflow.
 _LARGEST_FACTOR = 300.0
 
-#: Sizes of portions: quadrature cells (with about so many nodes per query), and numbers of rows × outcomes.
+#: Nodes lie less than this below the lowest count, in noise scales, as far as a Gaussian reaches.
+_BEYOND = 20.0
+
+#: Sizes of portions: quadrature cells (with about so many nodes per query), and numbers of pairs × outcomes.
 _CELLS, _USUAL_NODES = 1 << 19, 256
-_NUMBERS = 1 << 18
+_NUMBERS = 1 << 20
 
 
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
@@ -38,11 +41,12 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     shift = 1 / noise.scale
     rank = ranks(counts)
     with np.errstate(over="ignore"):
-        factor = shift * (shift * (counts[:, 0] - counts[:, -1]) + 20)
+        factor = shift * noise.steepest(shift * (counts[:, 0] - counts[:, -1]) + _BEYOND)
     small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
     for most in np.unique(rank[:, -1]):
         alike = np.flatnonzero(small & (rank[:, -1] == most))
-        block = max(1, _CELLS // (_USUAL_NODES * (int(most) + 1)))
+        number = int(most) + 1
+        block = max(1, min(_CELLS // (_USUAL_NODES * number), _NUMBERS // number**3))
         for start in range(0, len(alike), block):
             rows = alike[start : start + block]
             yield _shared(rows, counts[rows], rank[rows], noise)

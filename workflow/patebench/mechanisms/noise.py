@@ -31,6 +31,10 @@ class Noise(ABC):
     def log_distribution(self, x: Array) -> Array:
         """ln Pr[noise ≤ x], for scale 1."""
 
+    @abstractmethod
+    def steepest(self, distance: Array) -> Array:
+        """The most that `log_distribution` can rise by per unit, down to −distance."""
+
 
 @dataclass(frozen=True)
 class Laplace(Noise):
@@ -45,6 +49,9 @@ class Laplace(Noise):
     def log_distribution(self, x: Array) -> Array:
         tail = -np.abs(x) - math.log(2)
         return np.where(x < 0, tail, np.log1p(-np.exp(tail)))
+
+    def steepest(self, distance: Array) -> Array:
+        return np.ones_like(distance)
 
 
 @dataclass(frozen=True)
@@ -62,3 +69,6 @@ class Gaussian(Noise):
 
         result: Array = log_ndtr(x)
         return result
+
+    def steepest(self, distance: Array) -> Array:
+        return distance + 1

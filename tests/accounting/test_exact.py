@@ -1,0 +1,350 @@
+"""Exact divergences against 40 digits of mpmath, against all adjacent vote matrices, and below every theorem."""
+
+import json
+from itertools import product
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.accounting import exact_reference
+
+from patebench.accounting import conversion, exact, plurality, rdp
+from patebench.accounting.exact import ExactDivergence, divergence
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Conversion, Kind
+from patebench.mechanisms import neighbours
+from patebench.mechanisms.confident_gnmax import ConfidentGNMax
+from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noise import Gaussian, Laplace
+from patebench.mechanisms.quadrature import log_argmax_probabilities
+
+ORDERS = np.array([1.05, 2.0, 8.0, 32.0, 1000.0])
+REFERENCE = json.loads(exact_reference.PATH.read_text())
+KINDS = {"gaussian": Gaussian, "laplace": Laplace}
+MECHANISMS = [LNMax(0.3), LNMax(2.0), GNMax(2.0), GNMax(0.7), ConfidentGNMax(2.0, 1.5, 2.0), ConfidentGNMax(3, 0.8, 5)]
+
+
+def shared(noise):
+    return lambda histograms: neighbours.of_noisy_argmax(histograms, noise)
+
+
+def one_by_one(noise):
+    return lambda histograms: neighbours.one_by_one(histograms, lambda table: log_argmax_probabilities(table, noise))
+
+
+def curves(counts, source, orders=ORDERS):
+    """Both directions (2 × orders) of one query's worst neighbour."""
+    return ExactDivergence(Votes.from_counts(np.array([counts])), source).directions([1], orders).per_query[0]
+
+
+def random_votes(seed=0, teachers=40, queries=60, classes=4):
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(classes, 0.4), size=queries)
+    return Votes.of(np.stack([rng.choice(classes, teachers, p=share) for share in shares], axis=1), classes)
+
+
+@pytest.mark.parametrize("case", REFERENCE, ids=lambda case: f"{case['noise']}-{case['scale']}-{case['counts'][:10]}")
+@pytest.mark.parametrize("way", [shared, one_by_one], ids=["shared", "one by one"])
+def test_against_mpmath(case, way):
+    got = curves(case["counts"], way(KINDS[case["noise"]](case["scale"])), np.array(exact_reference.ORDERS))
+    expected = np.array(case["worst"], dtype=float)
+    assert np.all(got >= expected), "never below the truth"
+    np.testing.assert_allclose(got[:, :-1], expected[:, :-1], rtol=1e-9, atol=1e-299)
+    np.testing.assert_allclose(got[:, -1], expected[:, -1], rtol=1e-8, atol=1e-299)
+
+
+def test_the_reference_covers_what_it_should():
+    counts = [case["counts"] for case in REFERENCE]
+    assert len(counts) >= 50
+    assert {2, 3, 10, 1000} <= {len(row) for row in counts}
+    assert {250, 5000} <= {sum(row) for row in counts}
+    assert [(case["noise"], case["scale"], case["counts"]) for case in REFERENCE] == exact_reference.CASES
+
+
+@pytest.mark.parametrize(("kind", "scale", "counts"), [("gaussian", 3.0, [3, 2, 2]), ("laplace", 1.0, [2, 1, 0])])
+def test_the_reference_is_what_its_script_computes(kind, scale, counts):
+    (case,) = [each for each in REFERENCE if (each["noise"], each["scale"], each["counts"]) == (kind, scale, counts)]
+    assert exact_reference.worst(kind, scale, counts) == case["worst"]
+
+
+def test_values_of_the_notes():
+    for counts, expected, theorem in (
+        ([250] + [0] * 9, 2.25e-6, 5.32e-5),
+        ([200, 20, 10, 5, 5, 2, 2, 2, 2, 2], 3.63e-4, 1.70e-3),
+    ):
+        forward, _ = curves(counts, GNMax(40.0).neighbours, np.array([20.0]))
+        assert forward[0] == pytest.approx(expected, rel=2e-3)
+        log_q = plurality.gaussian_log_q(np.array([counts]), 40.0)
+        assert rdp.gaussian_data_dependent(log_q, 40.0, np.array([20.0]))[0, 0] == pytest.approx(theorem, rel=2e-3)
+
+
+def joint(mechanism, matrix, classes):
+    """P of every tuple of outcomes of all queries."""
+    rows = np.exp(mechanism.log_outcome_probabilities(Votes.of(matrix, classes)))
+    return np.array([np.prod([row[k] for row, k in zip(rows, outcome, strict=True)]) for outcome in outcomes(rows)])
+
+
+def outcomes(rows):
+    return product(range(rows.shape[1]), repeat=len(rows))
+
+
+def plain_divergence(p, other, orders):
+    support = p > 0
+    p, other = p[support], other[support]
+    return np.array([np.log(np.sum(p**a * other ** (1 - a))) / (a - 1) for a in orders])
+
+
+def brute_force(mechanism, matrix, classes, orders):
+    """Per direction and order: the largest divergence over all vote matrices that differ in one row."""
+    here = joint(mechanism, matrix, classes)
+    found = []
+    for teacher, row in product(range(len(matrix)), product(range(classes), repeat=matrix.shape[1])):
+        other = matrix.copy()
+        other[teacher] = row
+        there = joint(mechanism, other, classes)
+        found.append([plain_divergence(here, there, orders), plain_divergence(there, here, orders)])
+    return np.max(found, axis=0)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+@pytest.mark.parametrize(
+    "matrix",
+    [[[0, 1], [0, 1], [1, 1]], [[0, 0], [1, 2], [2, 0], [0, 0]], [[0, 1, 1], [0, 1, 0], [0, 1, 0]], [[0, 2]]],
+    ids=str,
+)
+def test_per_teacher_is_the_worst_adjacent_vote_matrix(mechanism, matrix):
+    matrix, orders = np.array(matrix), np.array([1.5, 2.0, 6.0])
+    got = ExactDivergence(Votes.of(matrix, 3), mechanism.neighbours).directions([matrix.shape[1]], orders)
+    np.testing.assert_allclose(got.per_teacher[0], brute_force(mechanism, matrix, 3, orders), rtol=1e-8)
+    singles = [brute_force(mechanism, column[:, None], 3, orders) for column in matrix.T]
+    np.testing.assert_allclose(got.per_query[0], np.sum(singles, axis=0), rtol=1e-8)
+
+
+def without_gains_of_the_top(pairs):
+    keep = pairs.up != 0
+    return exact.Pairs(*(getattr(pairs, name)[keep] for name in pairs.__dataclass_fields__))
+
+
+def with_each_class_once(pairs):
+    names = {**pairs.__dict__, "multiplicity": np.minimum(pairs.multiplicity, 1)}
+    return exact.Pairs(**names)
+
+
+def with_a_silent_change(pairs):
+    return exact.Pairs(**{**pairs.__dict__, "there": np.hstack([pairs.there[:, :-1], pairs.here[:, -1:]])})
+
+
+@pytest.mark.parametrize("fault", [without_gains_of_the_top, with_each_class_once, with_a_silent_change])
+def test_planted_faults_differ_from_brute_force(fault):
+    matrix, orders = np.array([[0, 0], [1, 2], [2, 0], [0, 0]]), np.array([2.0])
+    mechanism = ConfidentGNMax(2.0, 1.5, 2.0)
+
+    def faulty(histograms):
+        return map(fault, mechanism.neighbours(histograms))
+
+    got = ExactDivergence(Votes.of(matrix, 4), faulty).directions([2], orders).per_teacher[0]
+    expected = brute_force(mechanism, matrix, 4, orders)
+    assert np.max(np.abs(got / expected - 1)) > 1e-3
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.05), LNMax(0.7), GNMax(40.0), GNMax(4.0)], ids=str)
+def test_never_above_the_theorems(mechanism):
+    rng = np.random.default_rng(2)
+    shares = np.vstack(
+        [rng.dirichlet(np.full(6, 0.3), 20), rng.dirichlet([40, 1, 1, 1, 1, 1], 20), [[1, 0, 0, 0, 0, 0]]]
+    )
+    counts = np.stack([[250, 0, 0, 0, 0, 0], *(rng.multinomial(250, share) for share in shares)])
+    if isinstance(mechanism, LNMax):
+        log_q, independent = plurality.laplace_log_q(counts, mechanism.gamma), rdp.laplace(mechanism.gamma, ORDERS)
+        theorem = rdp.laplace_data_dependent(log_q, mechanism.gamma, ORDERS)
+    else:
+        log_q, independent = plurality.gaussian_log_q(counts, mechanism.sigma), rdp.gaussian(mechanism.sigma, ORDERS)
+        theorem = rdp.gaussian_data_dependent(log_q, mechanism.sigma, ORDERS)
+    assert np.any(theorem < independent / 2), "the theorem must have been put to use"
+    for row, bound in zip(counts, theorem, strict=True):
+        forward, back = curves(row, mechanism.neighbours)
+        assert np.all(forward <= bound * (1 + 1e-9) + 1e-299)
+        assert np.all(np.maximum(forward, back) <= independent * (1 + 1e-9) + 1e-299)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_both_directions_are_needed(mechanism):
+    forward, back = curves([9, 2, 1], mechanism.neighbours)
+    assert np.max(np.abs(np.log(forward / back))) > 1e-3
+    votes = Votes.from_counts(np.array([[9, 2, 1]]))
+    larger = ExactDivergence(votes, mechanism.neighbours).per_query([1], ORDERS)[0]
+    np.testing.assert_array_equal(larger, np.maximum(forward, back))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 60), min_size=2, max_size=7).filter(any), st.randoms(), st.sampled_from(MECHANISMS))
+def test_order_of_classes_does_not_matter(counts, random, mechanism):
+    shuffled = list(counts)
+    random.shuffle(shuffled)
+    np.testing.assert_array_equal(curves(counts, mechanism.neighbours), curves(shuffled, mechanism.neighbours))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(0, 400), min_size=2, max_size=8).filter(any), st.floats(0.3, 3), st.sampled_from(sorted(KINDS))
+)
+def test_both_ways_to_the_probabilities_agree(counts, magnitude, kind):
+    counts, noise = [counts[0] + 1, *counts[1:]], KINDS[kind](10**magnitude)
+    np.testing.assert_allclose(curves(counts, shared(noise)), curves(counts, one_by_one(noise)), rtol=1e-8, atol=1e-299)
+
+
+@pytest.mark.parametrize("counts", [[5000, 3, 0], [900, 700, 0, 0], [300, 299, 150, 2]], ids=str)
+@pytest.mark.parametrize("noise", [Laplace(1.0), Laplace(1.7), Gaussian(1.0), Gaussian(9.0)], ids=str)
+def test_both_ways_agree_far_in_the_tails(counts, noise):
+    np.testing.assert_allclose(curves(counts, shared(noise)), curves(counts, one_by_one(noise)), rtol=1e-8, atol=1e-299)
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.2), GNMax(6.0), ConfidentGNMax(25, 8, 6)], ids=str)
+def test_sums_over_queries_and_teachers(mechanism, monkeypatch):
+    votes = random_votes()
+    single = [
+        ExactDivergence(Votes.of(column[:, None], 4), mechanism.neighbours).directions([1], ORDERS)
+        for column in votes.matrix.T
+    ]
+    per_query = np.cumsum([each.per_query[0] for each in single], axis=0)
+    whole = ExactDivergence(votes, mechanism.neighbours).directions([60, 7, 1], ORDERS)
+    np.testing.assert_allclose(whole.per_query, per_query[[59, 6, 0]], rtol=1e-12)
+    assert np.all(whole.per_teacher <= whole.per_query * (1 + 1e-12))
+    assert np.any(whole.per_teacher[0] < whole.per_query[0] * 0.95)
+    np.testing.assert_allclose(whole.per_teacher[2], whole.per_query[2], rtol=1e-12)
+    monkeypatch.setattr(exact, "_TABLE", 3000)
+    monkeypatch.setattr(exact, "_CELLS", 500)
+    monkeypatch.setattr(neighbours, "_CELLS", 5000)
+    blocked = ExactDivergence(votes, mechanism.neighbours).directions([60, 7, 1], ORDERS)
+    for one, other in zip(whole, blocked, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_without_a_matrix_nothing_is_known_per_teacher():
+    votes = Votes.from_counts(np.array([[5, 1], [3, 3]]))
+    found = ExactDivergence(votes, GNMax(2.0).neighbours).directions([1, 2], ORDERS)
+    assert np.all(np.isposinf(found.per_teacher))
+    assert np.all(np.isfinite(found.per_query))
+    assert [each.name for each in exact.accountants(votes, GNMax(2.0).neighbours)] == ["exact"]
+
+
+def log_distributions(draw_from, outcomes, spread):
+    raw = draw_from.normal(scale=spread, size=(2, outcomes))
+    return (
+        raw
+        - np.log(np.sum(np.exp(raw - raw.max(axis=1, keepdims=True)), axis=1, keepdims=True))
+        - raw.max(axis=1, keepdims=True)
+    )
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 30.0, 700.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_divergence_of_any_two_distributions(spread, seed):
+    here, there = log_distributions(np.random.default_rng(seed), 6, spread)
+    orders = np.array([1.001, 1.5, 3.0, 40.0, 1000.0, 1e6])
+    with mp.workdps(60 + int(2 * abs(min(here.min(), there.min())))):
+        p, other = ([mp.exp(mp.mpf(float(x))) for x in row] for row in (here, there))
+        p, other = ([x / mp.fsum(row) for x in row] for row in (p, other))
+        expected = [float(exact_reference.divergence(p, other, order)) for order in orders]
+    got = divergence(here[None], there[None], np.ones((1, 6), dtype=int), orders)[0]
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
+    twice = np.vstack([here, there])[:, [0, 0, *range(1, 6)]] - np.log([2, 2, 1, 1, 1, 1, 1])
+    merged = [np.delete(row, 0)[None] for row in twice]
+    got = divergence(*merged, np.array([[2, 1, 1, 1, 1, 1]]), orders)[0]
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("tiny", [1e-6, 1e-12, 1e-20, 1e-44, 1e-150])
+def test_near_certainty_loses_nothing(tiny):
+    """Two outcomes, one of probability `tiny` here and 3 · tiny there."""
+    here, there = (np.array([[np.log1p(-p), np.log(p)]]) for p in (tiny, 3 * tiny))
+    orders = np.array([2.0, 5.0, 30.0])
+    with mp.workdps(400):
+        p, other = ([1 - mp.mpf(x), mp.mpf(x)] for x in (tiny, 3 * tiny))
+        expected = [float(exact_reference.divergence(p, other, order)) for order in orders]
+        back = [float(exact_reference.divergence(other, p, order)) for order in orders]
+    once = np.ones((1, 2), dtype=int)
+    np.testing.assert_allclose(divergence(here, there, once, orders)[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(divergence(there, here, once, orders)[0], back, rtol=1e-9)
+
+
+def test_order_to_1_is_kullback_leibler():
+    here, there = log_distributions(np.random.default_rng(5), 5, 1.0)
+    expected = np.sum(np.exp(here) * (here - there))
+    got = divergence(here[None], there[None], np.ones((1, 5), dtype=int), np.array([1 + 1e-9]))[0, 0]
+    assert got == pytest.approx(expected, rel=1e-6)
+
+
+def test_outcomes_that_can_not_happen():
+    once = np.ones((1, 3), dtype=int)
+    never = np.log(np.array([[0.25, 0.75, 1e-300]]))
+    never[0, 2] = -np.inf
+    possible = np.log(np.array([[0.25, 0.5, 0.25]]))
+    assert np.all(np.isposinf(divergence(possible, never, once, ORDERS)))
+    expected = np.log(0.25 + 0.75 ** ORDERS[:3] * 0.5 ** (1 - ORDERS[:3])) / (ORDERS[:3] - 1)
+    np.testing.assert_allclose(divergence(never, possible, once, ORDERS[:3])[0], expected, rtol=1e-10)
+    assert np.all(divergence(never, never, once, ORDERS) < 1e-24)
+    np.testing.assert_array_equal(divergence(never, possible, np.array([[1, 1, 0]]), ORDERS) >= 0, True)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+@pytest.mark.parametrize("scale", [1e-300, 1e-3, 0.5, 1.0, 40.0, 1e4, 1e9, np.inf])
+@pytest.mark.parametrize("kind", [GNMax, lambda scale: LNMax(max(1 / scale, 1e-300))], ids=["gaussian", "laplace"])
+def test_extremes(kind, scale, classes):
+    mechanism = kind(scale)
+    worst = rdp.gaussian(scale, ORDERS) if isinstance(mechanism, GNMax) else rdp.laplace(mechanism.gamma, ORDERS)
+    for teachers in (2, 5000, 10**6):
+        unanimous, tied, narrow = np.zeros((3, classes), dtype=np.int64)
+        unanimous[-1] = teachers
+        tied[:2] = teachers // 2
+        narrow[:2] = teachers // 2 + 1, teachers - teachers // 2 - 1
+        for counts in (unanimous, tied, narrow):
+            found = curves(counts, mechanism.neighbours)
+            assert not np.isnan(found).any()
+            assert np.all(found > 0)
+            assert np.all(found <= worst * (1 + 1e-9) + 1e-20)
+            assert np.all(np.diff(found, axis=1) >= -1e-9 * found[:, 1:] - 1e-299), "it grows with the order"
+
+
+@pytest.mark.parametrize("ratio", [0, 1, 10, 37, 39, 100, 500])
+def test_gap_in_units_of_the_noise(ratio):
+    found = [curves([ratio * 40 + 10, 10], mechanism.neighbours) for mechanism in (GNMax(40.0), LNMax(1 / 40))]
+    for curve in found:
+        assert np.all((curve > 0) & np.isfinite(curve))
+    if ratio >= 10:
+        assert found[0].max(initial=0, where=(ORDERS == 2.0)) < np.exp(-(ratio**2) / 4 + ratio) + 1e-299
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(np.inf), GNMax(0.0), ConfidentGNMax(9, 0, 1), ConfidentGNMax(9, 1, 0)])
+def test_no_noise_is_no_privacy(mechanism):
+    votes = Votes.of(np.zeros((20, 3), dtype=int), 3)
+    exacts = [each for each in mechanism.accountants(votes) if each.name.startswith("exact")]
+    assert [each.name for each in exacts] == ["exact", "exact-per-teacher"]
+    assert all(np.isposinf(bound.epsilon) for each in exacts for bound in each.bounds([1, 3], 1e-5))
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.1), GNMax(10.0), ConfidentGNMax(25, 10, 8)], ids=str)
+def test_accountants_find_the_best_order(mechanism):
+    votes, delta = random_votes(1), 1e-5
+    dense = 1 + np.geomspace(1e-2, 1e5, 4000)
+    totals = ExactDivergence(votes, mechanism.neighbours).directions([10, 60], dense)
+    found = {each.name: each for each in mechanism.accountants(votes) if each.name.startswith("exact")}
+    for name, curve in zip(("exact", "exact-per-teacher"), totals, strict=True):
+        bounds = found[name].bounds([10, 60], delta)
+        assert [bound.queries for bound in bounds] == [10, 10, 60, 60]
+        for bound in bounds:
+            best = conversion.convert(bound.conversion, dense, curve[bound.queries // 60].max(axis=0), delta).min()
+            assert bound.epsilon == pytest.approx(best, rel=1e-4)
+            assert bound.kind is Kind.DATA_DEPENDENT
+            assert not bound.publishable
+            assert bound.conversion in (Conversion.CLASSIC, Conversion.TIGHT)
+
+
+def test_probabilities_are_worked_out_only_when_asked_for():
+    def never(histograms):
+        raise AssertionError
+
+    assert len(exact.accountants(random_votes(), never)) == 2
