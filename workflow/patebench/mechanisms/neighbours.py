@@ -40,8 +40,9 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     """
     shift = 1 / noise.scale
     rank = ranks(counts)
+    spread = (counts[:, 0] - counts[:, -1]).astype(np.float64)
     with np.errstate(over="ignore"):
-        factor = shift * noise.steepest(shift * (counts[:, 0] - counts[:, -1]) + _BEYOND)
+        factor = shift * noise.steepest(shift * spread + _BEYOND)
     small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
     for most in np.unique(rank[:, -1]):
         alike = np.flatnonzero(small & (rank[:, -1] == most))
