@@ -75,11 +75,11 @@ def test_epsilon_shows_what_may_be_published(tmp_path):
     axis = next(axis for axis in figure.axes if "lnmax" in axis.get_title())
     bars = {container.get_label(): container.lines[0] for container in axis.containers}
     assert set(bars) == {
-        "moments (classic): data dependent, not publishable",
+        "moments: data dependent, not publishable",
         "pld: worst case, publishable",
         "strong-composition: worst case, publishable",
     }
-    leaky = bars["moments (classic): data dependent, not publishable"]
+    leaky = bars["moments: data dependent, not publishable"]
     sound = bars["pld: worst case, publishable"]
     assert leaky.get_markerfacecolor() == "none"
     assert sound.get_markerfacecolor() == sound.get_color()
@@ -87,6 +87,19 @@ def test_epsilon_shows_what_may_be_published(tmp_path):
     assert (leaky.get_linestyle(), sound.get_linestyle()) == ("--", "-")
     assert sound.get_xdata().tolist() == [100, 1000]
     assert sound.get_ydata() == pytest.approx([4.0, 0.4 * np.sqrt(1000)])
+
+
+def test_epsilon_draws_the_tight_conversion_where_there_are_two(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        made.bound_record(facts, 100, 2.0, "rdp", Kind.WORST_CASE) | {"conversion": "classic"},
+        made.bound_record(facts, 100, 1.5, "rdp", Kind.WORST_CASE) | {"conversion": "tight"},
+        made.bound_record(facts, 100, 3.0, "moments-unrestricted", Kind.WORST_CASE) | {"conversion": "classic"},
+    ]
+    (axis,) = _draw("epsilon", [made.write_collected(tmp_path / "c.json", records)]).axes
+    (bars,) = axis.containers
+    assert bars.lines[0].get_ydata().tolist() == [1.5]
 
 
 def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):

@@ -48,6 +48,19 @@ TEACHERS: Mapping[int, Look] = {10: _LOOKS[0], 100: _LOOKS[1], 250: _LOOKS[2]}
 
 MECHANISMS: Mapping[str, Look] = {"lnmax": Look(ORANGE, "s"), "gnmax": Look(BLUE, "o")}
 
+#: Accountants that the figure of ε shows; others take what is free.
+ACCOUNTANTS: Mapping[str, Look] = {
+    "strong-composition": Look(GREY, "X"),
+    "moments": Look(PURPLE, "v"),
+    "rdp": Look(BLUE, "o"),
+    "pld": Look(GREEN, "^"),
+    "gdp": Look(BLACK, "P"),
+    "exact": Look(ORANGE, "s"),
+    "exact-per-teacher": Look(VERMILLION, "D"),
+    "rdp-sanitised": Look(SKY, "h"),
+    "rdp-expected": Look(GREY, "*"),
+}
+
 #: Solid: may be published. Broken: may not. Dotted: claimed.
 KINDS: Mapping[str, Look] = {
     Kind.WORST_CASE: Look(BLUE, "o", "-"),

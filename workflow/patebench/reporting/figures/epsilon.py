@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, arrange, spread
 from patebench.reporting.published import Published
-from patebench.reporting.style import GREY, KINDS, Look, empty, legend, logarithmic, looks, panels
+from patebench.reporting.style import ACCOUNTANTS, GREY, KINDS, Look, empty, legend, logarithmic, looks, panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,22 +14,35 @@ if TYPE_CHECKING:
 
 _RELEASE = ["dataset", "split", "ensemble", "mechanism", "noise"]
 _PANEL = ("dataset", "setting", "partition", "model", "recipe", "teachers", "mechanism", "noise", "delta")
+#: Close to another line, and of no use without the numbers.
+_VARIANTS = ("moments-unrestricted", "rdp-sanitised-optimised")
 _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per release and δ. Solid lines with full markers may be published; broken, hollow ones may not."""
     used = records.students[_RELEASE].drop_duplicates()
-    bounds = records.bounds.merge(used, on=_RELEASE)
+    bounds = _readable(records.bounds.merge(used, on=_RELEASE))
     if bounds.empty:
         return empty("No student of this run learns from a release with bounds,\nso there is no ε to draw.")
     names = _titles(bounds)
-    style = looks(map(_account, bounds[_LINE].to_dict("records")))
+    style = looks(bounds["accountant"], ACCOUNTANTS)
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
         _draw_panel(axis, members(bounds, panel, _PANEL), style)
     legend(figure, _entries(bounds, style))
     return figure
+
+
+def _readable(bounds: "pd.DataFrame") -> "pd.DataFrame":
+    """One line for each accountant and kind: the tight conversion where there are two, and no variants of another.
+
+    The tables show all of them.
+    """
+    tight = bounds["conversion"] == "tight"
+    same = [*_RELEASE, "delta", "accountant", "kind"]
+    two = bounds.assign(tight=tight).groupby(same)["tight"].transform("any") if len(bounds) else tight
+    return bounds[(tight | ~two) & ~bounds["accountant"].isin(_VARIANTS)]
 
 
 def _entries(bounds: "pd.DataFrame", style: dict[str, Look]) -> dict[str, Any]:
@@ -51,20 +64,16 @@ def _titles(bounds: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     found = arrange(bounds[list(_PANEL)].drop_duplicates(), _PANEL).itertuples(index=False, name=None)
     return {
         (*family, teachers, mechanism, noise, delta): f"{families[tuple(family)]}\n"
-        f"n = {teachers}, {mechanism} {noise}, δ = {delta:g}"
+        f"n = {teachers}, {mechanism}, δ = {delta:g}\n{noise.replace('_', ', ')}"
         for *family, teachers, mechanism, noise, delta in found
     }
-
-
-def _account(line: Any) -> str:
-    return line["accountant"] if line["conversion"] == "none" else f"{line['accountant']} ({line['conversion']})"
 
 
 def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", style: dict[str, Look]) -> None:
     points = spread(bounds, [*_LINE, "queries"], ["epsilon"])
     infinite = []
     for line in points[_LINE].drop_duplicates().to_dict("records"):
-        name = _account(line)
+        name = line["accountant"]
         curve = points[(points[_LINE] == list(line.values())).all(axis=1)]
         finite = curve[curve["epsilon_mean"] < float("inf")]
         if len(finite) < len(curve):
@@ -93,6 +102,10 @@ def _drawn(look: Look, kind: str, publishable: bool) -> dict[str, Any]:
 def _dress(axis: "Axes", queries: list[int]) -> None:
     axis.set_yscale("log")
     logarithmic(axis.yaxis)
-    axis.set_xlim(0, max(queries) * 1.06)
+    if max(queries) > 30 * min(queries):
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    else:
+        axis.set_xlim(0, max(queries) * 1.06)
     axis.set_xlabel("queries T")
     axis.set_ylabel("ε after T queries")

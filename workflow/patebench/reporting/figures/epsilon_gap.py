@@ -119,7 +119,9 @@ def _draw_histogram(axis: "Axes", ensembles: "pd.DataFrame") -> None:
 
 
 def _title(row: dict[Any, Any], families: dict[tuple[str, ...], str]) -> str:
-    return f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {row['mechanism']} {row['noise']}"
+    return (
+        f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {row['mechanism']}\n{row['noise'].replace('_', ', ')}"
+    )
 
 
 def _key(row: dict[Any, Any], columns: tuple[str, ...]) -> tuple[Any, ...]:

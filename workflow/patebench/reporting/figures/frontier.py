@@ -49,12 +49,12 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_students(axis, students, style)
         _draw_published(axis, published, panel[0])
         _dress(axis)
+        _name_students(axis, students)
     legend(figure, labelled(axes))
     return figure
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[str, Look]) -> None:
-    several = students["teachers"].nunique() > 1
     for row in students.to_dict("records"):
         pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
         axis.plot(pair, [row["accuracy_mean"]] * 2, color="#BBBBBB", linewidth=1, zorder=1)
@@ -63,8 +63,21 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[str, Look
             drawn |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"], "linestyle": "none"}
             label = f"{row['mechanism']}: {meaning}"
             axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **drawn, capsize=3, label=label)
+
+
+def _name_students(axis: "Axes", students: "pd.DataFrame") -> None:
+    """Say n and T above each student's line, but not over another's words."""
+    several = students["teachers"].nunique() > 1
+    taken: list[tuple[float, float]] = []
+    for row in students.to_dict("records"):
+        middle = math.sqrt(math.prod(row[f"{kind}_epsilon_mean"] for kind in _KINDS))
         words = f"n = {row['teachers']}, T = {row['queries']}" if several else f"T = {row['queries']}"
-        _annotate(axis, math.sqrt(math.prod(pair)), row["accuracy_mean"], words, above=True)
+        if not math.isfinite(middle):
+            continue
+        x, y = axis.transData.transform((middle, row["accuracy_mean"]))
+        if all(abs(x - there[0]) > 6 * len(words) or abs(y - there[1]) > 12 for there in taken):
+            _annotate(axis, middle, row["accuracy_mean"], words, above=True)
+            taken.append((x, y))
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
