@@ -46,7 +46,11 @@ _LOOKS = (
 #: Teachers of the papers; other numbers take what is free.
 TEACHERS: Mapping[int, Look] = {10: _LOOKS[0], 100: _LOOKS[1], 250: _LOOKS[2]}
 
-MECHANISMS: Mapping[str, Look] = {"lnmax": Look(ORANGE, "s"), "gnmax": Look(BLUE, "o")}
+MECHANISMS: Mapping[str, Look] = {
+    "lnmax": Look(ORANGE, "s"),
+    "gnmax": Look(BLUE, "o"),
+    "confident-gnmax": Look(GREEN, "^"),
+}
 
 #: Accountants that the figure of ε shows; others take what is free.
 ACCOUNTANTS: Mapping[str, Look] = {
