@@ -231,3 +231,10 @@ def test_a_real_figure_goes_in(tmp_path):
     out = tmp_path / "report.html"
     write_report(figures=[png], tables=[], manifest=tmp_path / "manifest.json", captions=made.CAPTIONS, out=out)
     assert "data:image/png;base64,iVBORw0KGgo" in out.read_text(encoding="utf-8")
+
+
+def test_a_table_of_thousands_of_rows_is_linked_not_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr("patebench.reporting.report.MOST_ROWS", 1)
+    page = _write(tmp_path, *made.files(tmp_path / "records"))
+    assert "rows: too many for this page" in page
+    assert "tables/bounds.csv" in page

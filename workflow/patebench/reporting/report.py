@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 HEADLINE = "utility-privacy"
 #: Tables that are folded up at first.
 LONG = {"bounds", "disagreement", "noisy-accuracy"}
+#: More rows than that are not for reading on a page: the files beside it hold them.
+MOST_ROWS = 600
 
 #: What each kind of ε says, and whether it may be published ("": that is not settled by the kind).
 MEANINGS = {
@@ -111,6 +113,7 @@ def _table(name: str, frame: "pd.DataFrame", path: Path, captions: Path, out: Pa
         "headings": _headings([columns[index] for index in varying]),
         "rows": [[row[index] for index in varying] for row in rows],
         "folded": name in LONG,
+        "shown": len(rows) <= MOST_ROWS,
         "links": [(title, _relative(path.with_suffix(suffix), out)) for title, suffix in suffixes.items()],
     }
 
