@@ -45,7 +45,8 @@ format: setup
 	$(RUN) snakefmt Snakefile workflow/rules
 
 clean:
-	rm -rf results .snakemake
+	rm -rf .snakemake
+	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} +
 
 clean-venv:
 	rm -rf $(VENV)
