@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from patebench.accounting.sanitised_accountant import seeded
+from patebench.accounting.smooth import Steps, local
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
@@ -119,7 +120,7 @@ def test_order_of_classes_changes_no_bound(random, mechanism):
     assert plain == other
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS[:2], ids=str)
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_sanitised_bounds_are_drawn_only_on_request_and_are_publishable(mechanism, votes):
     assert not any(bound.accountant.startswith("rdp-sanitised") for bound in mechanism.bounds(votes, [286], DELTA))
     drawn = mechanism.bounds(votes, [286], DELTA, noise=seeded(0, "s"))
@@ -148,3 +149,22 @@ def test_less_noise_never_lowers_a_worst_case_bound(gamma, factor):
 def test_impossible_requests_are_refused(votes, queries, delta):
     with pytest.raises(PatebenchError):
         GNMax(40.0).bounds(votes, queries, delta)
+
+
+@pytest.mark.parametrize("parameters", [(200, 0, 40), (200, 150, 0), (0, 0, 0)])
+def test_sanitised_bounds_of_a_screened_mechanism_without_noise_are_infinite(parameters, votes):
+    mechanism = ConfidentGNMax(*map(float, parameters))
+    drawn = [b for b in mechanism.bounds(votes, [100], DELTA, noise=seeded(0, "s")) if "sanitised" in b.accountant]
+    assert drawn
+    assert all(bound.epsilon == np.inf for bound in drawn)
+
+
+def test_screening_adds_its_worst_case_to_a_sanitised_bound_and_changes_no_sensitivity(votes):
+    """The test's cost is the same for all votes, so the smooth sensitivity is that of the answer alone."""
+    orders = np.array([2.0, 10.0, 30.0])
+    curves = [made.sanitised(votes, seeded(0, "s"))[0] for made in (GNMax(40.0), ConfidentGNMax(200.0, 150.0, 40.0))]
+    answer, screened = (curve.per_query for curve in curves)
+    difference = screened(votes.counts, orders) - answer(votes.counts, orders)
+    assert difference == pytest.approx(np.broadcast_to(orders / (2 * 150**2), difference.shape))
+    first, second = (local(Steps.of(each, 250, 10, orders), votes.counts[:50]) for each in (answer, screened))
+    assert second == pytest.approx(first, abs=1e-12)

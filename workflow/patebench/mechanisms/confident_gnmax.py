@@ -6,9 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, exact, independent, plurality
+from patebench.accounting import conversion, exact, independent, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.logspace import Array
+from patebench.accounting.sanitised_accountant import Noise
+from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
 from patebench.accounting.screening import Screening
+from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
@@ -83,6 +87,18 @@ class ConfidentGNMax(Mechanism):
             ),
             *exact.accountants(votes, self.neighbours if self.sigma1 > 0 and self.sigma2 > 0 else None),
         ]
+
+    def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
+        """The test at its worst case, composed with the answer as if it were always given: that hides no more."""
+        per_query = PerQuery(
+            lambda counts: plurality.gaussian_log_q(counts, self.sigma2),
+            lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self._test(orders),
+        )
+        theorem = "Mironov 2017, Corollary 3 (test, worst case); Scalable PATE, Theorem 6 (answer to every query)"
+        return sanitised_accountants(votes, per_query, self._screening.data_independent, theorem, noise)
+
+    def _test(self, orders: Array) -> Array:
+        return orders / (2 * self.sigma1**2) if self.sigma1 > 0 else np.full_like(orders, np.inf)
 
     @property
     def _answer(self) -> GNMax:
