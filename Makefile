@@ -10,7 +10,7 @@ RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 .PHONY: run setup test lint unit bench format clean clean-venv
 
 run: setup
-	$(RUN) snakemake --cores $(CORES)
+	$(RUN) snakemake --cores $(CORES) --rerun-incomplete
 	@echo "Open results/report.html"
 
 setup: $(READY)

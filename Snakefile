@@ -8,7 +8,7 @@
 
 from snakemake.utils import min_version
 
-min_version("9.0")
+min_version("9.27")
 
 # Not unconditional: Snakemake would merge this one into a --configfile of the user's.
 if "experiments" not in config:

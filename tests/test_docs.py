@@ -66,7 +66,7 @@ def test_the_page_about_epsilon_has_snippets() -> None:
     assert {language for language, _ in blocks} == {"python", "console"}
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     for target in targets:

@@ -336,7 +336,10 @@ def manifest(config: str, benchmarks: Path, out: Path) -> None:
     from patebench.config import validate
     from patebench.reporting.manifest import write_manifest
 
-    written = json.loads(config)
+    try:
+        written = json.loads(config)
+    except json.JSONDecodeError as fault:
+        raise PatebenchError(f"--config is not valid JSON ({fault}); the workflow passes its own") from None
     checked = validate(written)
     write_manifest(written, checked.seeds, benchmarks, checked.jobs(), out)
 

@@ -14,7 +14,7 @@ rule data:
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=8000,
         runtime=30,
         # Not a parameter: data that moved to another folder are the same data, and no reason to train again.
         access=words(CONFIG.access_options()),
@@ -40,7 +40,7 @@ rule split:
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=8000,
         runtime=10,
     params:
         options=lambda wildcards: words(PLAN.split(wildcards).options()),

@@ -14,7 +14,11 @@ RELEASE = [*ENSEMBLE, "mechanism", "noise"]
 STUDENT = [*RELEASE, "student", "method", "student_model", "student_recipe", "queries"]
 
 #: How the paper that proposed the mechanism computes ε; others show their tightest data-dependent bound.
-PAPER_BOUNDS = {"lnmax": ("moments", "classic"), "gnmax": ("rdp", "classic")}
+PAPER_BOUNDS = {
+    "lnmax": ("moments", "classic"),
+    "gnmax": ("rdp", "classic"),
+    "confident-gnmax": ("rdp", "classic"),
+}
 
 
 def outcomes(records: Records) -> "pd.DataFrame":
