@@ -12,11 +12,10 @@ import numpy as np
 
 from patebench.accounting import calibrate
 from patebench.accounting.votes import Votes
-from patebench.budgets.epsilon import plain
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, make
+from patebench.mechanisms.base import Mechanism, make, plain
 
 #: More queries than this are not looked for.
 MOST_QUERIES = 1_000_000

@@ -1,6 +1,5 @@
 """The command `patebench epsilon`: every bound on ε that a release of these votes has."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from patebench.accounting.accountant import check_queries
 from patebench.accounting.sanitised_accountant import fresh
 from patebench.budgets import votes_file
 from patebench.core.bound import Bound
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import make, plain
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,3 @@ def epsilon(
     (count,) = check_queries([queries or votes.queries], votes.queries)
     bounds = wanted.bounds(votes_file.first(votes, count), [count], delta, fresh if sanitise else None)
     return Account(mechanism, wanted.parameters(), delta, count, bounds)
-
-
-def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
-    """Parameters that strict JSON can hold."""
-    return {name: "inf" if math.isinf(value) else value for name, value in parameters.items()}

@@ -105,6 +105,11 @@ def make(name: str, parameters: Mapping[str, float]) -> Mechanism:
     return kind(**parameters)
 
 
+def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
+    """Parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
+    return {name: "inf" if math.isinf(value) else value for name, value in parameters.items()}
+
+
 def _check(owner: str, name: str, value: object, low: float, above: bool, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise PatebenchError(f"{owner}: {name} = {value!r} is not a number")

@@ -1,6 +1,5 @@
 """The stages `patebench aggregate` and `patebench account`: votes in, released labels or bound records out."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from patebench.accounting.sanitised_accountant import seeded
 from patebench.accounting.votes import Votes
 from patebench.core import files, formats, seeds
 from patebench.core.files import Artefact
-from patebench.mechanisms.base import Mechanism, make
+from patebench.mechanisms.base import make, plain
 
 BOUNDS = "bounds"
 
@@ -33,7 +32,7 @@ def aggregate(
         "pool": source.meta["pool"],
         "classes": votes.classes,
         "mechanism": mechanism_name,
-        "parameters": _plain(mechanism),
+        "parameters": plain(mechanism.parameters()),
         "mode": "seeded",
     }
     files.write_arrays(out, formats.LABELS, {"labels": labels}, meta)
@@ -59,7 +58,7 @@ def account(
     payload = {
         "votes": source.digest,
         "mechanism": mechanism_name,
-        "parameters": _plain(mechanism),
+        "parameters": plain(mechanism.parameters()),
         "delta": delta,
         "mode": "seeded",
         "queries": sorted(set(queries)),
@@ -72,8 +71,3 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
     """The votes artefact and its votes on the pool."""
     source = files.read_arrays(path, formats.VOTES)
     return source, Votes.of(source["votes"], int(source.meta["classes"]))
-
-
-def _plain(mechanism: Mechanism) -> dict[str, float | str]:
-    """Parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
-    return {name: "inf" if math.isinf(value) else value for name, value in mechanism.parameters().items()}
