@@ -6,17 +6,18 @@ only a claimed bound.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting import exact
 from patebench.accounting.accountant import Accountant, check_queries
 from patebench.accounting.sanitised_accountant import Noise
-from patebench.accounting.votes import Votes
-from patebench.core.bound import Bound
+from patebench.accounting.votes import Counts, Votes
+from patebench.core.bound import Bound, Conversion
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.mechanisms import MECHANISMS
@@ -36,8 +37,13 @@ def parameter(*, low: float, above: bool = False, high: float = math.inf) -> Any
 class Mechanism(ABC):
     """Turns votes into labels, privately.
 
-    Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`.
+    Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. `release` and
+    `log_outcome_probabilities` are enough: the exact accountants follow from the second. Theorems are added by
+    overriding `accountants`.
     """
+
+    #: The accountant and conversion by which the paper that proposed the mechanism states ε; tables show that first.
+    published: ClassVar[tuple[str, Conversion] | None] = None
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -54,9 +60,19 @@ class Mechanism(ABC):
         So `log_p[query, label]` is right for every label, NO_ANSWER = −1 included.
         """
 
-    @abstractmethod
+    def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
+        """Outcome distributions of histograms (counts in descending order) and all their neighbours.
+
+        Right for every mechanism that looks at one query's counts and treats classes alike; one that can share work
+        between neighbours overrides it.
+        """
+        from patebench.mechanisms.neighbours import one_by_one
+
+        return one_by_one(counts, lambda rows: self.log_outcome_probabilities(Votes(rows)))
+
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """The theorems that bound this mechanism on these votes."""
+        """The theorems that bound this mechanism on these votes; the exact accountants, unless it knows more."""
+        return exact.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
         """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""

@@ -14,7 +14,7 @@ from patebench.accounting.sanitised_accountant import accountants as sanitised_a
 from patebench.accounting.screening import Screening
 from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Counts, Votes
-from patebench.core.bound import Kind
+from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.gnmax import GNMax
 
@@ -25,6 +25,8 @@ class ConfidentGNMax(Mechanism):
 
     Bounds on T queries count the queries asked, answered or not.
     """
+
+    published = ("rdp", Conversion.CLASSIC)
 
     threshold: float = parameter(low=0)
     sigma1: float = parameter(low=0)

@@ -8,7 +8,7 @@ from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Kind
+from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
 from patebench.mechanisms.noise import Gaussian
 from patebench.mechanisms.noisy_argmax import NoisyArgmax
@@ -17,6 +17,8 @@ from patebench.mechanisms.noisy_argmax import NoisyArgmax
 @dataclass(frozen=True)
 class GNMax(NoisyArgmax):
     """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² (Scalable PATE, Proposition 8)."""
+
+    published = ("rdp", Conversion.CLASSIC)
 
     sigma: float = parameter(low=0)
 

@@ -24,6 +24,8 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 class LNMax(NoisyArgmax):
     """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3)."""
 
+    published = ("moments", Conversion.CLASSIC)
+
     gamma: float = parameter(low=0, above=True)
 
     @property

@@ -40,7 +40,6 @@ class NoisyArgmax(Mechanism):
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Outcome distributions of histograms (counts in descending order) and all their neighbours."""
         from patebench.mechanisms.neighbours import of_noisy_argmax
 
         return of_noisy_argmax(counts, self.noise)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
+from patebench.mechanisms import MECHANISMS
 from patebench.reporting.frames import Records, arrange, spread
 
 if TYPE_CHECKING:
@@ -12,13 +13,6 @@ if TYPE_CHECKING:
 ENSEMBLE = ["dataset", "setting", "ensemble", "teachers", "partition", "model", "recipe", "epochs"]
 RELEASE = [*ENSEMBLE, "mechanism", "noise"]
 STUDENT = [*RELEASE, "student", "method", "student_model", "student_recipe", "queries"]
-
-#: How the paper that proposed the mechanism computes ε; others show their tightest data-dependent bound.
-PAPER_BOUNDS = {
-    "lnmax": ("moments", "classic"),
-    "gnmax": ("rdp", "classic"),
-    "confident-gnmax": ("rdp", "classic"),
-}
 
 
 def outcomes(records: Records) -> "pd.DataFrame":
@@ -44,8 +38,9 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     """The least ε of a kind for each release, T and δ; among data-dependent ones the paper's own goes first."""
     chosen = bounds[bounds["kind"] == kind]
     if kind is Kind.DATA_DEPENDENT:
-        how = zip(chosen["mechanism"], chosen["accountant"], chosen["conversion"], strict=True)
-        chosen = chosen.assign(other=[PAPER_BOUNDS.get(mechanism) != tuple(rest) for mechanism, *rest in how])
+        how = zip(chosen["accountant"], chosen["conversion"], strict=True)
+        published = [MECHANISMS.load(name).published for name in chosen["mechanism"]]
+        chosen = chosen.assign(other=[pair != own for pair, own in zip(how, published, strict=True)])
     else:
         chosen = chosen[chosen["publishable"]].assign(other=False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])

@@ -46,10 +46,22 @@ _LOOKS = (
 #: Teachers of the papers; other numbers take what is free.
 TEACHERS: Mapping[int, Look] = {10: _LOOKS[0], 100: _LOOKS[1], 250: _LOOKS[2]}
 
+#: One colour for each family of mechanisms; others, such as those of plug-ins, take what is free.
 MECHANISMS: Mapping[str, Look] = {
     "lnmax": Look(ORANGE, "s"),
     "gnmax": Look(BLUE, "o"),
     "confident-gnmax": Look(GREEN, "^"),
+    "interactive-gnmax": Look(GREEN, "v"),
+    "immutable-lnmax": Look(VERMILLION, "X"),
+    "immutable-gnmax": Look(VERMILLION, "P"),
+    "stable-argmax": Look(PURPLE, "D"),
+    "stable-svt": Look(PURPLE, "p"),
+    "stable-svt-gaussian": Look(PURPLE, "h"),
+    "exponential": Look(SKY, "<"),
+    "permute-and-flip": Look(SKY, ">"),
+    "truncated-geometric": Look(BLACK, "d"),
+    "randomised-response": Look(BLACK, "*"),
+    "distributed-gnmax": Look(GREY, "H"),
 }
 
 #: Accountants that the figure of ε shows; others take what is free.
