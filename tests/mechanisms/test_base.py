@@ -12,6 +12,7 @@ from patebench.mechanisms.base import NO_ANSWER, Mechanism, make
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
+from patebench.reporting.collect import expected_label_accuracy
 
 PARAMETERS = {
     "lnmax": {"gamma": 0.05},
@@ -75,15 +76,29 @@ def test_every_mechanism_keeps_the_interface(mechanism, votes):
     assert labels.min() >= NO_ANSWER
     assert labels.max() < 4
     log_p = mechanism.log_outcome_probabilities(votes)
-    assert log_p.shape == (50, 5)
-    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
-    assert np.all(np.isfinite(log_p[np.arange(50), labels])), "whatever is released was possible"
+    if log_p is not None:
+        assert log_p.shape == (50, 5)
+        np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
+        assert np.all(np.isfinite(log_p[np.arange(50), labels])), "whatever is released was possible"
+    assert 1 <= mechanism.most_asked(50) <= 50
 
 
 def test_release_repeats_with_the_seed_and_only_with_it(mechanism, votes):
     first, again, other = (mechanism.release(votes, np.random.default_rng(seed)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
+
+
+def test_without_outcome_probabilities_nothing_exact_is_said(votes):
+    class Unknown(GNMax):
+        neighbours = Mechanism.neighbours
+
+        def log_outcome_probabilities(self, votes):
+            return None
+
+    with pytest.raises(PatebenchError, match=r"Unknown does not know .* override 'neighbours'"):
+        Unknown(4.0).bounds(votes, [50], 1e-5)
+    assert expected_label_accuracy(Unknown(4.0), votes, votes.plurality) is None
 
 
 def test_the_fields_are_frozen(mechanism):

@@ -39,7 +39,8 @@ class Mechanism(ABC):
 
     Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. `release` and
     `log_outcome_probabilities` are enough: the exact accountants follow from the second. Theorems are added by
-    overriding `accountants`.
+    overriding `accountants`. A mechanism that shows more than its labels overrides `neighbours` and `accountants`: its
+    privacy is that of all it shows.
     """
 
     #: The accountant and conversion by which the paper that proposed the mechanism states ε; tables show that first.
@@ -54,21 +55,35 @@ class Mechanism(ABC):
         """One label per query, drawn with `rng`; NO_ANSWER where the mechanism keeps silent."""
 
     @abstractmethod
-    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".
 
-        So `log_p[query, label]` is right for every label, NO_ANSWER = −1 included.
+        So `log_p[query, label]` is right for every label, NO_ANSWER = −1 included. None where the distribution of the
+        labels has no form that can be computed.
         """
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Outcome distributions of histograms (counts in descending order) and all their neighbours.
+        """Distributions of what one query shows, for histograms (counts in descending order) and all their neighbours.
 
         Right for every mechanism that looks at one query's counts and treats classes alike; one that can share work
-        between neighbours overrides it.
+        between neighbours overrides it, and so does one of which more is seen than the label.
         """
         from patebench.mechanisms.neighbours import one_by_one
 
-        return one_by_one(counts, lambda rows: self.log_outcome_probabilities(Votes(rows)))
+        def log_probabilities(rows: Counts) -> NDArray[np.float64]:
+            found = self.log_outcome_probabilities(Votes(rows))
+            if found is None:
+                raise PatebenchError(
+                    f"{type(self).__name__} does not know the probabilities of its labels, so nothing exact can be "
+                    "said of it; override 'neighbours' and 'accountants'"
+                )
+            return found
+
+        return one_by_one(counts, log_probabilities)
+
+    def most_asked(self, queries: int) -> int:
+        """The most queries, of the first `queries`, in which one teacher can take part: all, unless some sit out."""
+        return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         """The theorems that bound this mechanism on these votes; the exact accountants, unless it knows more."""
