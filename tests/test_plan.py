@@ -99,7 +99,7 @@ def test_slugs_and_folders() -> None:
     assert Ensemble(SPLIT, 10, Partition("owners", column="o.npy"), learner).slug.startswith("teachers-10_owners_small")
     assert RELEASE.folder == "digits/seed-0_pool-400/teachers-250_iid_small-cnn_modern/lnmax/gamma-0.05"
     assert Release(ENSEMBLE, "m", (("threshold", 200.0), ("sigma", 0.5))).noise == "threshold-200_sigma-0.5"
-    student = StudentRun(RELEASE, "supervised", 100, Learner("small-cnn", "modern"))
+    student = StudentRun(RELEASE, "supervised", 100, "small-cnn", "modern")
     assert student.folder == f"{RELEASE.folder}/supervised_queries-100_small-cnn_modern"
 
 
@@ -119,7 +119,7 @@ def test_artefacts_of_one_experiment() -> None:
     assert found["aggregate"][:3] == [f"{small}/{noise}/labels.npz" for noise in NOISES]
     assert len(found["account"]) == 9
     assert found["student"][:2] == [
-        f"{small}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic_modern/student.json" for queries in (100, 400)
+        f"{small}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic/student.json" for queries in (100, 400)
     ]
     assert found["baseline"] == [f"{split}/baseline/mlp_modern_epochs-3/baseline.json"]
     assert found["collect"] == [f"{each}/collected.json" for each in (small, large, skewed)]
@@ -133,7 +133,7 @@ def test_what_collecting_needs() -> None:
     assert found["labels"] == [f"{below}/{noise}/labels.npz" for noise in NOISES]
     assert found["bounds"] == [f"{below}/{noise}/bounds.json" for noise in NOISES]
     assert found["students"] == [
-        f"{below}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic_modern/student.json" for queries in (100, 400)
+        f"{below}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic/student.json" for queries in (100, 400)
     ]
 
 
@@ -270,7 +270,7 @@ def test_options_of_each_stage() -> None:
     learner = ["--model", "small-cnn", "--recipe", "modern"]
     chunk = ENSEMBLE.chunks()[1]
     skewed = Ensemble(SPLIT, 10, Partition("skew", 0.8), Learner("mlp", "paper", 3))
-    student = StudentRun(RELEASE, "supervised", 100, Learner("small-cnn", "modern"))
+    student = StudentRun(RELEASE, "supervised", 100, "small-cnn", "modern")
     account = Account(Release(ENSEMBLE, "gnmax", (("sigma", 20.0),)), (100, 400), 1e-5)
     own = Data("mine", "folder", (("private", "my files/a"), ("public", "b")))
     for options, words in (

@@ -13,7 +13,7 @@ from patebench.models.augment import random_affine
 from patebench.models.learner import epochs_of, make
 from patebench.models.network import Network, Standardise
 from patebench.models.paper_cnn import ChannelNormalise
-from patebench.models.recipes import MODERN, PAPER, Recipe
+from patebench.models.recipes import MODERN, PAPER, PLAIN, Recipe
 
 
 def blobs(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -148,6 +148,17 @@ def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
 
 
 def test_recipes_are_those_registered() -> None:
-    assert {RECIPES.load(name) for name in RECIPES} == {PAPER, MODERN}
+    assert {RECIPES.load(name) for name in RECIPES} == {PAPER, MODERN, PLAIN}
     with pytest.raises(PatebenchError, match=r"unknown recipe 'modem' \(did you mean 'modern'\?\)"):
         make("mlp", "modem", classes=2)
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_probabilities_are_of_the_predicted_labels_and_sum_to_one(model: str) -> None:
+    x, y = blobs(60, seed=0)
+    learner = make(model, "modern", classes=5, epochs=4)  # the fifth class was never seen
+    learner.fit(x, y, seed=0)
+    found = learner.log_probabilities(x)
+    assert found.shape == (60, 5)
+    np.testing.assert_allclose(np.exp(found).sum(1), 1.0, rtol=1e-6)
+    assert np.array_equal(found.argmax(1), learner.predict(x))

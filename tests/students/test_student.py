@@ -10,9 +10,11 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, TRUTH
 from patebench.data.stage import make_data, split
+from patebench.students.lesson import Approach
 from patebench.students.stage import study
 
 STREAM = "digits/seed-0_pool-300/teachers-10_iid_logistic_modern/lnmax/gamma-0.1/supervised_queries-200_logistic_modern"
+LOGISTIC = Approach(method="supervised", model="logistic")
 
 
 class World:
@@ -32,11 +34,11 @@ class World:
         write_arrays(path, LABELS, {"labels": labels.astype(np.int32)}, facts)
         return path
 
-    def study(self, labels: Path, queries: int = 200) -> dict:
+    def study(self, labels: Path, queries: int = 200, approach: Approach = LOGISTIC, hold_out: float = 0.0) -> dict:
         out = self.folder / "student.json"
         study(
-            pool=self.pool, labels=labels, test=self.test, method="supervised", queries=queries, model="logistic",
-            recipe="modern", epochs=None, seed=0, stream=STREAM, out=out,
+            pool=self.pool, labels=labels, test=self.test, approach=approach, queries=queries, hold_out=hold_out,
+            seed=0, stream=STREAM, out=out,
         )  # fmt: skip
         return read_json(out, "student")
 

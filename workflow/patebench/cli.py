@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,17 +74,20 @@ def seeded(command: Callable[..., Any]) -> Callable[..., Any]:
     return seed(stream(command))
 
 
-def learning(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Stages that train something name the model and how."""
+def learning(command: Callable[..., Any], *, named: bool = True) -> Callable[..., Any]:
+    """Stages that train something name the model and how; where they need not be `named`, the data's shape decides."""
     options = (
-        click.option("--model", required=True, help="What is trained, e.g. small-cnn, paper-cnn, logistic."),
-        click.option("--recipe", required=True, help="How it is trained: paper or modern."),
-        click.option("--epochs", type=int, default=None, help="Passes over the data, instead of the recipe's."),
+        click.option("--model", required=named, help="What is trained, e.g. small-cnn, paper-cnn, logistic."),
+        click.option("--recipe", required=named, help="How it is trained: paper, modern or plain."),
+        click.option("--epochs", type=int, default=None, help="Passes over the data, instead of the default."),
         click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, callback=_use_threads),
     )
     for option in reversed(options):
         command = option(command)
     return command
+
+
+approaching = partial(learning, named=False)
 
 
 def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
@@ -235,20 +239,27 @@ def account(votes: Path, mechanism: str, parameters: list[tuple[str, float]], qu
 
 
 @cli.command()
-@click.option("--method", required=True, help="How the student learns: supervised.")
+@click.option("--method", required=True, help="How the student learns, e.g. supervised, gan, vat, consistency.")
 @in_file("--pool")
 @in_file("--labels")
 @in_file("--test")
 @click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries.")
-@learning
+@click.option("--hold-out", type=float, default=0.0, help="Keep this share of the labels back, to compare approaches.")
+@approaching
 @seeded
 @out_file("--out")
 @common
-def student(threads: int, **arguments: Any) -> None:
-    """Train a student on released labels and measure it on the test set."""
+def student(
+    threads: int, method: str, model: str | None, recipe: str | None, epochs: int | None, **arguments: Any
+) -> None:
+    """Train a student on released labels and measure it on the test set.
+
+    An interrupted training goes on from its checkpoint beside OUT when the command is given again.
+    """
+    from patebench.students.lesson import Approach
     from patebench.students.stage import study
 
-    study(**arguments)
+    study(approach=Approach(method=method, model=model, recipe=recipe, epochs=epochs), **arguments)
 
 
 @cli.command()

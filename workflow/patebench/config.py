@@ -40,7 +40,7 @@ from patebench.plan import (
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 from patebench.schema import conform, key_path, show
-from patebench.students import STUDENTS
+from patebench.students import STUDENTS, refuse_choice
 
 SCHEMA = Path(__file__).parent.parent / "schemas" / "config.schema.yaml"
 
@@ -271,9 +271,7 @@ def _spelt(value: float) -> float:
 
 def _students(where: str, written: Settings, accounts: Sequence[Account]) -> list[StudentRun]:
     """The students that learn from some of these accounts' releases."""
-    with _at(f"{where}.method"):
-        STUDENTS.check(written["method"])
-    learner = _learner(where, written)
+    approach = _approach(where, written)
     sizes = sorted({account.release.ensemble.teachers for account in accounts})
     teachers = written.get("teachers", sizes)
     for place, size in _places(f"{where}.teachers", teachers):
@@ -287,12 +285,24 @@ def _students(where: str, written: Settings, accounts: Sequence[Account]) -> lis
             f"{where}.releases.{setting[0]}", _release_slug(*setting), declared, "among this experiment's mechanisms"
         )
     return [
-        StudentRun(account.release, written["method"], queries, learner)
+        StudentRun(account.release, written["method"], queries, **approach)
         for account in accounts
         if account.release.ensemble.teachers in _listed(teachers)
         and (account.release.mechanism, account.release.parameters) in wanted
         for queries in _listed(written["queries"])
     ]
+
+
+def _approach(where: str, written: Settings) -> dict[str, Any]:
+    """What the configuration chooses for a student's method."""
+    with _at(f"{where}.method"):
+        method = STUDENTS.check(written["method"])
+    for key, registry in (("model", MODELS), ("recipe", RECIPES)):
+        if key in written:
+            with _at(f"{where}.{key}"):
+                registry.check(written[key])
+                refuse_choice(method, key)
+    return {key: written[key] for key in ("model", "recipe", "epochs", "hold_out") if key in written}
 
 
 def _release_slug(mechanism: str, parameters: Iterable[tuple[str, float]]) -> str:

@@ -242,11 +242,18 @@ class StudentRun:
     release: Release
     method: str
     queries: int
-    learner: Learner
+    model: str | None = None
+    recipe: str | None = None
+    epochs: int | None = None
+    hold_out: float | None = None
 
     @property
     def slug(self) -> str:
-        return f"{self.method}_queries-{self.queries}_{self.learner.slug}"
+        """The method and what was chosen for it; what is left to the method is not spelt."""
+        words = [self.method, f"queries-{self.queries}", self.model, self.recipe]
+        words += [f"epochs-{self.epochs}"] if self.epochs else []
+        words += [f"hold-out-{number(self.hold_out)}"] if self.hold_out else []
+        return "_".join(filter(None, words))
 
     @property
     def folder(self) -> str:
@@ -254,7 +261,8 @@ class StudentRun:
 
     def options(self) -> Options:
         randomness = self.release.ensemble.split.randomness(self.folder)
-        return {"method": self.method, "queries": self.queries, **self.learner.options(), **randomness}
+        chosen = {"model": self.model, "recipe": self.recipe, "epochs": self.epochs, "hold-out": self.hold_out}
+        return {"method": self.method, "queries": self.queries, **chosen, **randomness}
 
 
 @dataclass(frozen=True)

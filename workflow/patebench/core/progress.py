@@ -3,21 +3,29 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 log = logging.getLogger("patebench")
 
 _SECONDS_BETWEEN_LINES = 30.0
 
 
+class Report(Protocol):
+    """Takes the number of units done so far, and how many there are in all where that was not known before."""
+
+    def __call__(self, done: int, of: int | None = None, /) -> None: ...
+
+
 @contextmanager
-def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
     """Yield a function to be called with the number of `unit`s done so far, 0 … `total`."""
     started = last = time.monotonic()
 
-    def line(done: int) -> None:
-        nonlocal last
+    def line(done: int, of: int | None = None) -> None:
+        nonlocal last, total
+        total = of or total
         now = time.monotonic()
         if done == total or now - last >= _SECONDS_BETWEEN_LINES:
             last = now
@@ -35,8 +43,8 @@ def progress(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]
     with Progress(text, BarColumn(), count, left, console=console, refresh_per_second=2, transient=True) as bar:
         task = bar.add_task(what, total=total)
 
-        def both(done: int) -> None:
-            bar.update(task, completed=done)
-            line(done)
+        def both(done: int, of: int | None = None) -> None:
+            bar.update(task, completed=done, total=of or total)
+            line(done, of)
 
         yield both

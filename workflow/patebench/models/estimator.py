@@ -14,8 +14,8 @@ from patebench.models.learner import Progress
 class Estimator:
     """A learner made of a scikit-learn classifier on flattened samples, bytes scaled to [0, 1]."""
 
-    def __init__(self, build: Callable[[int], Any]) -> None:
-        self.build = build
+    def __init__(self, build: Callable[[int], Any], classes: int) -> None:
+        self.build, self.classes = build, classes
 
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
         # A classifier of one class: scikit-learn's linear models refuse it, and a shard may well hold only one.
@@ -31,6 +31,15 @@ class Estimator:
             return np.full(len(x), self.constant, np.int64)
         labels: NDArray[np.int64] = self.model.predict(_flatten(x)).astype(np.int64)
         return labels
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        found = np.full((len(x), self.classes), -np.inf)
+        if self.constant is not None:
+            found[:, self.constant] = 0.0
+        else:
+            with np.errstate(divide="ignore"):
+                found[:, self.model.classes_.astype(int)] = np.log(self.model.predict_proba(_flatten(x)))
+        return found
 
     def save(self, path: Path) -> None:
         raise PatebenchError(

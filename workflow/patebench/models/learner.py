@@ -25,6 +25,9 @@ class Learner(Protocol):
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Labels (samples,) for samples `x`, each in 0 … classes − 1."""
 
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-probabilities (samples, classes) of the classes, −∞ for one that was never seen."""
+
     def save(self, path: Path) -> None:
         """Keep the fitted weights in one file."""
 

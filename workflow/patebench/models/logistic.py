@@ -15,4 +15,4 @@ def build(seed: int) -> Any:
 
 
 def learner(recipe: Recipe, classes: int) -> Estimator:
-    return Estimator(build)
+    return Estimator(build, classes)

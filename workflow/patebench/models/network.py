@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,10 @@ class Standardise(nn.Module):
         return (x.float() - self.mean) / self.spread
 
 
+#: What is minimised: the loss of a batch's logits (samples, classes) for its labels (samples,).
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
 class Network:
     """A learner made of an architecture and a recipe."""
 
@@ -51,35 +56,21 @@ class Network:
         # The initial weights come from torch's global generator: fork it, so that a learner leaves no trace on others.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            inputs, labels = torch.from_numpy(x).to(self.device), torch.from_numpy(y.astype(np.int64)).to(self.device)
-            self.standardise = Standardise(inputs)
-            self.net = self.build(tuple(x.shape[1:]), self.classes).to(self.device)
-            self.net = self.net.to(memory_format=torch.channels_last) if x.ndim == 4 else self.net  # type: ignore[call-overload]
-            self._train(inputs, labels, torch.Generator().manual_seed(seed), progress)
+            fitting = self.begin(x, y, seed=seed)
+            for epoch in range(self.recipe.epochs):
+                fitting.epoch()
+                if progress:
+                    progress(epoch + 1, self.recipe.epochs)
+            self.net = fitting.result
 
-    def _train(self, x: Tensor, y: Tensor, rng: torch.Generator, progress: Progress | None) -> None:
-        recipe = self.recipe
-        x, background = self.standardise(x), float(self.standardise(torch.zeros_like(x[:1])).min())
-        steps = recipe.epochs * math.ceil(len(x) / recipe.batch)
-        optimiser, schedule = _optimiser(self.net, recipe, steps)
-        average = _average(self.net, recipe)
-        self.net.train()
-        for epoch in range(recipe.epochs):
-            for batch in _batches(len(x), recipe.batch, rng):
-                samples = x[batch]
-                if recipe.augments and samples.ndim == 4:
-                    samples = random_affine(samples, recipe, rng, fill=background)
-                optimiser.zero_grad(set_to_none=True)
-                loss = F.cross_entropy(self.net(samples), y[batch], label_smoothing=recipe.label_smoothing)
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                schedule.step()
-                if average is not None:
-                    average.update_parameters(self.net)
-            if progress:
-                progress(epoch + 1, recipe.epochs)
-        if average is not None:
-            self.net = average.module
+    def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
+        """The fit of `x` and `y` before its first epoch, for those who go epoch by epoch; see `fit`."""
+        inputs, labels = torch.from_numpy(x).to(self.device), torch.from_numpy(y.astype(np.int64)).to(self.device)
+        self.standardise = Standardise(inputs)
+        self.net = self.build(tuple(x.shape[1:]), self.classes).to(self.device)
+        self.net = self.net.to(memory_format=torch.channels_last) if x.ndim == 4 else self.net  # type: ignore[call-overload]
+        background = float(self.standardise(torch.zeros_like(inputs[:1])).min())
+        return Fitting(self.net, self.recipe, self.standardise(inputs), labels, background, seed, loss)
 
     @torch.inference_mode()
     def logits(self, x: NDArray[Any]) -> NDArray[np.float32]:
@@ -93,9 +84,72 @@ class Network:
         labels: NDArray[np.int64] = self.logits(x).argmax(1)
         return labels
 
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        logits = torch.from_numpy(self.logits(x)).double()
+        probabilities: NDArray[np.float64] = logits.log_softmax(1).numpy()
+        return probabilities
+
     def save(self, path: Path) -> None:
         with atomic(path) as temporary:
             torch.save({"net": self.net.state_dict(), "standardise": self.standardise.state_dict()}, temporary)
+
+
+class Fitting:
+    """One fit of a network to standardised samples, epoch by epoch."""
+
+    def __init__(
+        self, net: nn.Module, recipe: Recipe, x: Tensor, y: Tensor, background: float, seed: int, loss: Loss | None
+    ) -> None:
+        self.net, self.recipe, self.x, self.y, self.background = net, recipe, x, y, background
+        self.loss = loss or partial(F.cross_entropy, label_smoothing=recipe.label_smoothing)
+        self.rng = torch.Generator().manual_seed(seed)
+        self.optimiser, self.schedule = _optimiser(net, recipe, recipe.epochs * math.ceil(len(x) / recipe.batch))
+        self.average = _average(net, recipe)
+
+    def epoch(self) -> float:
+        """Pass once over all samples; the mean loss of its batches."""
+        self.net.train()
+        losses = [
+            self._step(self.x[batch], self.y[batch]) for batch in _batches(len(self.x), self.recipe.batch, self.rng)
+        ]
+        return float(torch.stack(losses).mean())
+
+    def _step(self, samples: Tensor, labels: Tensor) -> Tensor:
+        if self.recipe.augments and samples.ndim == 4:
+            samples = random_affine(samples, self.recipe, self.rng, fill=self.background)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.loss(self.net(samples), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        self.schedule.step()
+        if self.average is not None:
+            self.average.update_parameters(self.net)
+        return loss.detach()
+
+    @property
+    def result(self) -> nn.Module:
+        """The network that predicts: the average of the weights where the recipe asks for it."""
+        return self.net if self.average is None else self.average.module
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the rest of the fit depends on."""
+        parts: dict[str, Any] = {
+            "net": self.net,
+            "optimiser": self.optimiser,
+            "schedule": self.schedule,
+            "average": self.average,
+        }
+        state = {name: part.state_dict() for name, part in parts.items() if part is not None}
+        return {**state, "rng": self.rng.get_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self.net.load_state_dict(state["net"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.schedule.load_state_dict(state["schedule"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self.rng.set_state(state["rng"])
 
 
 def _batches(samples: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:

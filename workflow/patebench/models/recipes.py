@@ -1,6 +1,6 @@
 """How networks are trained: numbers only, so that a recipe can be read, printed and hashed without torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,3 +47,6 @@ MODERN = Recipe(
     scale=0.12,
     shift=0.08,
 )
+
+#: The modern recipe without augmentation.
+PLAIN = replace(MODERN, rotation=0.0, shear=0.0, scale=0.0, shift=0.0)

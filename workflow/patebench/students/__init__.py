@@ -1,6 +1,22 @@
-"""Students: all that learn from released labels and public samples, never from counts, votes or true labels."""
+"""Students: all that learn from released labels and public samples, never from votes, counts or true labels.
 
+A method is a callable (Lesson, Approach, seed) → Training, in a file of its own: the lesson is everything it sees, the
+shared loop (`training.py`) drives it epoch by epoch, and only `stage.py` reads and writes files. What needs votes, like
+distillation, is no student and lies elsewhere.
+"""
+
+from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry
 
 STUDENTS = Registry("student method")
-STUDENTS.add("supervised", "patebench.students.supervised:train")
+STUDENTS.add("supervised", "patebench.students.supervised:start")
+
+#: What may be chosen for a method besides its epochs; the rest is its own.
+CHOICES = {"supervised": ("model", "recipe")}
+
+
+def refuse_choice(method: str, key: str) -> None:
+    """Raise PatebenchError if `key`, "model" or "recipe", can not be chosen for `method`."""
+    if key not in CHOICES[method]:
+        takers = ", ".join(name for name, keys in CHOICES.items() if key in keys)
+        raise PatebenchError(f"the method '{method}' has a {key} of its own; leave it out, or use {takers}")

@@ -1,20 +1,31 @@
-"""Train one student on one release and measure it on the test set."""
+"""The stage `patebench student`: train one student on one release and measure it on the test set.
 
+The only file here that reads artefacts: the public pool, the released labels, and the test set, which draws the
+learning curve and gives the final accuracy but steers nothing.
+"""
+
+import hashlib
+import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays, write_json
+from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import LABELS, POOL
 from patebench.core.progress import progress
-from patebench.core.seeds import derive
+from patebench.core.seeds import derive, generator
 from patebench.data.stage import read_samples
-from patebench.models.learner import epochs_of, make
-from patebench.students import STUDENTS
+from patebench.students.lesson import Approach, Lesson, Student
 
 log = logging.getLogger("patebench")
+
+#: So many test samples draw the learning curve; the final accuracy is of all.
+_WATCHED = 1000
 
 
 def study(
@@ -22,47 +33,85 @@ def study(
     pool: Path,
     labels: Path,
     test: Path,
-    method: str,
+    approach: Approach,
     queries: int,
-    model: str,
-    recipe: str,
-    epochs: int | None,
+    hold_out: float,
     seed: int,
     stream: str,
     out: Path,
 ) -> None:
-    """Train a student by `method` on the first `queries` released labels and write its accuracy to `out`."""
-    samples, released, held_out = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
-    released.require("pool", samples.digest, str(pool))
-    if queries > len(released["labels"]):
-        raise PatebenchError(f"{queries} queries are asked for, and {labels} holds {len(released['labels'])}")
-    given = released["labels"][:queries]
-    answered = int(np.sum(given >= 0))
-    if answered == 0:
-        raise ArtefactError(
-            labels, f"none of its first {queries} queries was answered", "use less noise or more queries"
-        )
-    with progress(f"student of {answered} labels", epochs_of(recipe, epochs), "epochs") as done:
-        student = STUDENTS.load(method)(
-            lambda: make(model, recipe, classes=released.meta["classes"], epochs=epochs),
-            samples["x"],
-            given,
+    """Train a student on the first `queries` released labels and write its accuracy to `out`.
+
+    A share `hold_out` of the answered labels is kept from it, to choose between approaches without a true label: the
+    curve and the result then say how many of those labels it gives too.
+    """
+    from patebench.students.training import Checkpoint, learn
+
+    samples, released, exam = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
+    whole = lesson_of(samples, released, queries)
+    if not 0 <= hold_out < 1:
+        raise PatebenchError(f"hold-out = {hold_out}; give a share of the labels, 0 or more and below 1")
+    kept = generator(seed, stream, "hold-out").permutation(whole.answered)[: int(hold_out * len(whole.answered))]
+    lesson = whole.without(kept)
+
+    def accuracies(student: Student, watched: int | None = None) -> dict[str, float]:
+        held = {"held_out_accuracy": agreement(student, whole.pool[kept], whole.labels[kept])} if len(kept) else {}
+        return {**held, "accuracy": agreement(student, exam["x"][:watched], exam["y"][:watched])}
+
+    told = {"queries": queries, "hold_out": hold_out, "seed": seed, "approach": vars(approach)}
+    of = {"labels": released.digest, "pool": samples.digest, "test": exam.digest}
+    with progress(f"{approach.method} student of {len(lesson.answered)} labels", None, "epochs") as done:
+        training, curve = learn(
+            lesson,
+            approach,
             seed=derive(seed, stream),
-            progress=lambda epoch, _: done(epoch),
+            progress=done,
+            watch=lambda student: accuracies(student, _WATCHED),
+            checkpoint=Checkpoint(path=out.with_suffix(".checkpoint"), identity=_identity({**told, **of})),
         )
-    accuracy = float(np.mean(student.predict(held_out["x"]) == held_out["y"]))
-    log.info("student: %d answered of %d queries, %.2f%% on the test set", answered, queries, 100 * accuracy)
+    reached = accuracies(training)
+    log.info(
+        "student: %d answered of %d queries, %.2f%% on the test set",
+        len(whole.answered),
+        queries,
+        100 * reached["accuracy"],
+    )
     result = {
-        "labels": released.digest,
-        "pool": samples.digest,
-        "test": held_out.digest,
-        "method": method,
+        **of,
+        "method": approach.method,
         "queries": queries,
-        "answered": answered,
-        "model": model,
-        "recipe": recipe,
-        "epochs": epochs_of(recipe, epochs),
+        "answered": len(whole.answered),
+        "held_out": len(kept),
+        "model": training.model,
+        "recipe": training.recipe,
+        "settings": dict(training.settings),
+        "epochs": len(curve),
         "seed": seed,
-        "accuracy": accuracy,
+        **reached,
+        "curve": curve,
     }
     write_json(out, "student", result)
+
+
+def lesson_of(samples: Artefact, released: Artefact, queries: int) -> Lesson:
+    """What a student sees of a POOL and the first `queries` of its LABELS."""
+    released.require("pool", samples.digest, str(samples.path))
+    given = released["labels"]
+    if queries > len(given):
+        raise PatebenchError(f"{queries} queries are asked for, and {released.path} holds {len(given)}")
+    if not (given[:queries] >= 0).any():
+        raise ArtefactError(
+            released.path, f"none of its first {queries} queries was answered", "use less noise or more queries"
+        )
+    labels = np.full(len(samples["x"]), -1, np.int64)
+    labels[:queries] = given[:queries]
+    return Lesson(pool=samples["x"], labels=labels, classes=released.meta["classes"])
+
+
+def agreement(student: Student, x: NDArray[Any], y: NDArray[np.integer]) -> float:
+    """The share of samples `x` to which the student gives their label `y`."""
+    return float(np.mean(student.log_probabilities(x).argmax(1) == y))
+
+
+def _identity(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,24 +1,70 @@
 """The plainest student: a learner fitted to the released labels, the rest of the pool unused."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.models.learner import Learner, Progress
+from patebench.models.learner import Learner, epochs_of, make
+from patebench.models.network import Fitting, Network
+from patebench.students.lesson import Approach, Lesson, Training
+
+RECIPE = "modern"
 
 
-def train(
-    make: Callable[[], Learner],
-    pool: NDArray[Any],
-    labels: NDArray[np.integer],
-    *,
-    seed: int,
-    progress: Progress | None = None,
-) -> Learner:
-    """Fit a learner to those of the first `len(labels)` samples of `pool` that were answered (label ≥ 0)."""
-    answered = np.flatnonzero(labels >= 0)
-    learner = make()
-    learner.fit(pool[answered], labels[answered], seed=seed, progress=progress)
-    return learner
+def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
+    """A learner, of any model and recipe, for those samples of the pool that have a label."""
+    model = approach.model or ("small-cnn" if lesson.pool.ndim == 4 else "mlp")
+    recipe = approach.recipe or RECIPE
+    learner = make(model, recipe, classes=lesson.classes, epochs=approach.epochs)
+    facts = model, recipe, epochs_of(recipe, approach.epochs)
+    x, y = lesson.pool[lesson.answered], lesson.labels[lesson.answered]
+    if isinstance(learner, Network):
+        return OfNetwork(learner, learner.begin(x, y, seed=seed), *facts)
+    return OfEstimator(learner, x, y, seed, *facts)
+
+
+class OfNetwork:
+    """A network's fit, epoch by epoch."""
+
+    def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
+        self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
+        self.settings: dict[str, Any] = {}
+
+    def epoch(self) -> dict[str, float]:
+        return {"loss": self.fitting.epoch()}
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.network.net = self.fitting.result
+        return self.network.log_probabilities(x)
+
+    def state(self) -> dict[str, Any]:
+        return self.fitting.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.fitting.restore(state)
+
+
+class OfEstimator:
+    """A learner that is fitted in one go, whatever the recipe says of epochs."""
+
+    epochs = 1
+
+    def __init__(
+        self, learner: Learner, x: NDArray[Any], y: NDArray[np.int64], seed: int, model: str, recipe: str, _: int
+    ) -> None:
+        self.learner, self.x, self.y, self.seed, self.model, self.recipe = learner, x, y, seed, model, recipe
+        self.settings: dict[str, Any] = {}
+
+    def epoch(self) -> dict[str, float]:
+        self.learner.fit(self.x, self.y, seed=self.seed)
+        return {}
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        return self.learner.log_probabilities(x)
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.epoch()
