@@ -18,6 +18,8 @@ PARAMETERS = {
     "lnmax": {"gamma": 0.05},
     "gnmax": {"sigma": 40.0},
     "confident-gnmax": {"threshold": 10.0, "sigma1": 5.0, "sigma2": 40.0},
+    "immutable-lnmax": {"c": 5.0, "gamma": 0.2, "distance": 0.0},
+    "immutable-gnmax": {"c": 5.0, "sigma": 10.0, "distance": 0.0},
 }
 
 

@@ -11,6 +11,9 @@ from patebench.core.bound import Conversion
 #: Orders from 1.01 to 10⁶, evenly spaced in ln(α − 1), sixteen to a decade.
 ORDERS = 1.0 + np.geomspace(1e-2, 1e6, 129)
 
+#: The same up to 10¹⁶, for claims of an ε near zero.
+CLAIMED_ORDERS = 1.0 + np.geomspace(1e-2, 1e16, 289)
+
 
 def classic(orders: Array, curve: Array, delta: float) -> Array:
     """ε per order: ε(α) + ln(1/δ)/(α−1) (Mironov 2017, Proposition 3).

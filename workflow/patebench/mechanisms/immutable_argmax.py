@@ -1,0 +1,104 @@
+"""The immutable noisy argmax of NZC (Sun et al. 2020, *Differentially private deep learning with smooth sensitivity*).
+
+A constant c is added to the largest count before the noise, so that the noise hardly ever changes the answer. The paper
+claims that this costs next to nothing. What is computed here beside the claim says what it costs.
+"""
+
+from abc import abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import exact
+from patebench.accounting.accountant import Accountant
+from patebench.accounting.logspace import Array, logsumexp
+from patebench.accounting.votes import Counts, Votes
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism
+from patebench.mechanisms.noise import Noise
+
+#: A constant above so many noise scales leaves the other classes a chance below exp(−10¹²), which no double holds.
+_CERTAIN = 1e12
+
+
+class ImmutableArgmax(Mechanism):
+    """argmax(counts + c·[largest] + noise); with `distance` > 0, only where the two largest counts differ by that much.
+
+    Of tied largest counts, one at random gets the constant, so that classes are treated alike. In double precision
+    1e100 + Lap(1e10) is 1e100 exactly, whatever is drawn; then the plurality is released with certainty.
+    """
+
+    # Fields of the subclasses, which put the noise parameter between them.
+    c: float
+    distance: float
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """The noise that each count gets."""
+
+    @abstractmethod
+    def claimed(self) -> list[Accountant]:
+        """ε as the paper states it, for every c and every distance alike."""
+
+    @abstractmethod
+    def worst_case(self) -> Accountant:
+        """A bound that holds: ∞ where `certain`, else from the true sensitivity, which grows with c.
+
+        One vote moves two counts by 1 and, where the largest changes, the constant from one class to another. So the
+        boosted counts move by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper has c + 1 for the first).
+        """
+
+    @property
+    def drowned(self) -> bool:
+        """Whether the constant is so far above the noise that the noise changes nothing."""
+        return self.c > _CERTAIN * self.noise.scale
+
+    @property
+    def certain(self) -> bool:
+        """Whether some outcome is certain for some votes, so that no finite ε holds for all.
+
+        The largest counts (125, 124) and (124, 125) get different labels if the noise is drowned, and a gap of
+        `distance` is answered where a gap one vote less is not.
+        """
+        return self.drowned or self.distance > 0
+
+    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+        rows, scores = np.arange(votes.queries), votes.counts.astype(np.float64)
+        top = np.argmax(np.where(_largest(votes.counts), rng.random(size=scores.shape), -1.0), axis=1)
+        scores[rows, top] += self.c
+        scores += self.noise.draw(scores.shape, rng)
+        best = np.argmax(scores, axis=1)
+        labels = np.where(scores[rows, top] == scores[rows, best], top, best)
+        return np.where(self._answers(votes.counts), labels, NO_ANSWER).astype(np.int32)
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        answers = self._answers(votes.counts)
+        labels = np.where(answers[:, None], self._log_labels(votes.counts), -np.inf)
+        return np.column_stack([labels, np.where(answers, -np.inf, 0.0)])
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        return [*self.claimed(), self.worst_case(), *exact.accountants(votes, self.neighbours)]
+
+    def _answers(self, counts: Counts) -> NDArray[np.bool_]:
+        second, largest = np.partition(counts, -2, axis=1)[:, -2:].T
+        answers: NDArray[np.bool_] = largest - second >= self.distance
+        return answers
+
+    def _log_labels(self, counts: Counts) -> Array:
+        """ln P of every label of an answered query; tied largest counts share what the one with the constant gets."""
+        from patebench.mechanisms.quadrature import log_argmax_probabilities
+
+        largest = _largest(counts)
+        ties = np.log(largest.sum(axis=1))[:, None]
+        if self.drowned:
+            return np.where(largest, -ties, -np.inf)
+        boosted = counts.astype(np.float64)
+        boosted[np.arange(len(counts)), np.argmax(counts, axis=1)] += self.c
+        log_p = log_argmax_probabilities(boosted, self.noise)
+        shared = logsumexp(np.where(largest, log_p, -np.inf))[:, None] - ties
+        return np.where(largest, shared, log_p)
+
+
+def _largest(counts: Counts) -> NDArray[np.bool_]:
+    result: NDArray[np.bool_] = counts == counts.max(axis=1, keepdims=True)
+    return result
