@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,10 +12,12 @@ import pytest
 from patebench.accounting.sanitised_accountant import seeded
 from patebench.core import files, formats, seeds
 from patebench.core.bound import Bound
+from patebench.core.curve import points
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make
-from patebench.mechanisms.stage import account, aggregate, read_votes
+from patebench.mechanisms.stage import account, aggregate, read_votes, spaced
 
+CONFIDENT = {"threshold": 15.0, "sigma1": 8.0, "sigma2": 5.0}
 STREAM = "toy/seed-0/teachers-30/gnmax/sigma-5"
 
 
@@ -56,12 +60,42 @@ def test_account_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
     account(votes_path, "lnmax", {"gamma": 0.1}, [60, 20], 1e-5, 0, "s", out)
     written = files.read_json(out, "bounds")
     source, votes = read_votes(votes_path)
-    assert [Bound.from_json(record) for record in written["bounds"]] == make("lnmax", {"gamma": 0.1}).bounds(
-        votes, [20, 60], 1e-5, seeded(0, "s")
-    )
+    expected = make("lnmax", {"gamma": 0.1}).bounds(votes, [20, 60], 1e-5, seeded(0, "s"))
+    for record, bound in zip(written["bounds"], expected, strict=True):
+        found = Bound.from_json(record)
+        assert replace(found, epsilon=0.0, order=None) == replace(bound, epsilon=0.0, order=None)
+        assert found.epsilon == pytest.approx(bound.epsilon, rel=1e-4)  # more T, more orders tried
     assert written["votes"] == source.digest
     assert (written["mechanism"], written["parameters"]) == ("lnmax", {"gamma": 0.1})
     assert (written["queries"], written["delta"]) == ([20, 60], 1e-5)
+
+
+def _epsilons(bounds):
+    return {(bound.accountant, bound.kind, bound.conversion, bound.queries): bound.epsilon for bound in bounds}
+
+
+def test_curves_run_through_the_bounds_and_draw_nothing(votes_path, tmp_path):
+    out = tmp_path / "bounds.json"
+    account(votes_path, "confident-gnmax", CONFIDENT, [60, 20], 1e-5, 0, "s", out)
+    written = files.read_json(out, "bounds")
+    stated = _epsilons(Bound.from_json(record) for record in written["bounds"])
+    along = _epsilons(bound for curve in written["curves"] for bound in points(curve))
+    assert {T for *_, T in along} == {*spaced(60), 20, 60}
+    apart = {name for name, *_ in stated} - {name for name, *_ in along}
+    assert apart == {"rdp-sanitised", "rdp-sanitised-optimised"}
+    assert stated == {key: along.get(key, epsilon) for key, epsilon in stated.items()}
+    _, votes = read_votes(votes_path)
+    alone = _epsilons(make("confident-gnmax", CONFIDENT).bounds(votes, [spaced(60)[4]], 1e-5))
+    assert {key: along[key] for key in alone} == pytest.approx(alone, rel=1e-4)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 17, 400, 9000])
+def test_spaced_numbers_of_queries_run_from_one_to_all(queries):
+    found = spaced(queries)
+    assert (found[0], found[-1]) == (1, queries)
+    assert found == sorted(set(found))
+    assert len(found) <= 41
+    assert all(after <= max(before + 1, 1.3 * before + 1) for before, after in pairwise(found))
 
 
 def test_an_infinite_epsilon_survives_strict_json(votes_path, tmp_path):

@@ -93,16 +93,21 @@ class Mechanism(ABC):
         """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""
         return []
 
-    def bounds(self, votes: Votes, queries: Sequence[int], delta: float, noise: Noise | None = None) -> list[Bound]:
-        """Every bound of this mechanism at δ, on the first T queries for each T in `queries`.
+    def bounds(
+        self, votes: Votes, queries: Sequence[int], delta: float, noise: Noise | None = None, curve: Sequence[int] = ()
+    ) -> list[Bound]:
+        """Every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
 
-        Sanitised bounds are drawn only when their `noise` is given: looking at one is a release of its own.
+        Sanitised bounds are drawn only when their `noise` is given, and for `queries` alone: looking at one is a
+        release of its own.
         """
         if not 0 < delta < 1:
             raise PatebenchError(f"δ = {delta} is not in (0, 1)")
         wanted = check_queries(queries, votes.queries)
-        accountants = self.accountants(votes) + (self.sanitised(votes, noise) if noise else [])
-        return [bound for accountant in accountants for bound in accountant.bounds(wanted, delta)]
+        every = check_queries([*wanted, *curve], votes.queries)
+        found = [bound for accountant in self.accountants(votes) for bound in accountant.bounds(every, delta)]
+        sanitised = self.sanitised(votes, noise) if noise else []
+        return found + [bound for accountant in sanitised for bound in accountant.bounds(wanted, delta)]
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:

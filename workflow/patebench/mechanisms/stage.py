@@ -1,11 +1,15 @@
 """The stages `patebench aggregate` and `patebench account`: votes in, released labels or bound records out."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from patebench.accounting.sanitised_accountant import seeded
 from patebench.accounting.votes import Votes
 from patebench.core import files, formats, seeds
+from patebench.core.curve import curves
 from patebench.core.files import Artefact
 from patebench.mechanisms.base import make, plain
 
@@ -50,21 +54,30 @@ def account(
 ) -> None:
     """Bound the cost of the first T queries, for each T in `queries`, by every theorem of the mechanism.
 
-    The noise of sanitised bounds is derived from the seed and the stream: reproducible, hence for experiments only.
+    The same bounds at many other T are kept beside them as `curves`, for figures; sanitised ones are not, since every
+    draw is a release. Their noise is derived from the seed and the stream: reproducible, hence for experiments only.
     """
     mechanism = make(mechanism_name, parameters)
     source, votes = read_votes(votes_path)
-    bounds = mechanism.bounds(votes, queries, delta, seeded(seed, stream))
+    wanted, along = set(queries), spaced(votes.queries)
+    bounds = mechanism.bounds(votes, queries, delta, seeded(seed, stream), along)
     payload = {
         "votes": source.digest,
         "mechanism": mechanism_name,
         "parameters": plain(mechanism.parameters()),
         "delta": delta,
         "mode": "seeded",
-        "queries": sorted(set(queries)),
-        "bounds": [bound.to_json() for bound in bounds],
+        "queries": sorted(wanted),
+        "bounds": [bound.to_json() for bound in bounds if bound.queries in wanted],
+        "curves": [curve for curve in curves(bounds) if set(along) <= set(curve["queries"])],
     }
     files.write_json(out, BOUNDS, payload)
+
+
+def spaced(queries: int, per_decade: int = 10) -> list[int]:
+    """Numbers of queries from 1 to all, evenly spaced in their logarithms but for rounding."""
+    points = 1 + math.ceil(per_decade * math.log10(queries))
+    return sorted({round(T) for T in np.geomspace(1, queries, points)})
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
+from patebench.core.curve import points
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
@@ -130,7 +131,10 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 def _bound_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
     content = _read(path, "bounds", "votes", votes.digest, votes.path)
     facts = _release_facts(content, _mechanism(content), common)
-    return [{"record": "bound", **facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]]
+    return [
+        *({"record": "bound", **facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
+        *({"record": "curve", **facts, **curve} for curve in content.get("curves", ()) if points(curve)),
+    ]
 
 
 def _student_record(path: Path, known: Mapping[str, _Release], truth: NDArray[Any]) -> Record:

@@ -19,6 +19,10 @@ _SPLIT = {"dataset": str, "seed": int, "split": str}
 _LEARNER = {"model": str, "recipe": str, "epochs": int}
 _ENSEMBLE = {**_SPLIT, "ensemble": str, "teachers": int, "partition": str, **_LEARNER}
 _RELEASE = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict}
+_STATEMENT = {
+    **{"delta": float, "accountant": str, "kind": str},
+    **{"publishable": bool, "conversion": str, "adjacency": str, "source": str},
+}
 
 #: The columns of each kind of record and their types; a missing or ill-typed one is refused.
 RECORDS: Mapping[str, Mapping[str, type]] = {
@@ -32,11 +36,8 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **_RELEASE,
         **{"queries": int, "answered": int, "label_accuracy": float, "expected_label_accuracy": float},
     },
-    "bound": {
-        **_RELEASE,
-        **{"queries": int, "delta": float, "epsilon": float, "order": float, "accountant": str, "kind": str},
-        **{"publishable": bool, "conversion": str, "adjacency": str, "source": str},
-    },
+    "bound": {**_RELEASE, **_STATEMENT, "queries": int, "epsilon": float, "order": float},
+    "curve": {**_RELEASE, **_STATEMENT, "queries": list, "epsilon": list},
     "student": {
         **_RELEASE,
         **{"student": str, "method": str, "queries": int, "answered": int},
@@ -49,6 +50,7 @@ _IDENTITY = {
     "ensemble": ("ensemble",),
     "release": ("ensemble", "mechanism", "noise"),
     "bound": ("ensemble", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
+    "curve": ("ensemble", "mechanism", "noise", "delta", "accountant", "conversion", "kind"),
     "student": ("ensemble", "mechanism", "noise", "student"),
     "baseline": ("learner",),
 }
@@ -61,6 +63,7 @@ class Records:
     ensembles: "pd.DataFrame"
     releases: "pd.DataFrame"
     bounds: "pd.DataFrame"
+    curves: "pd.DataFrame"
     students: "pd.DataFrame"
     baselines: "pd.DataFrame"
 
@@ -74,7 +77,7 @@ def load_records(collected: Sequence[Path], baselines: Sequence[Path] = ()) -> R
     for path in baselines:
         rows["baseline"].append(check_record(Path(path), {**read_json(path, "baseline"), "record": "baseline"}))
     frames = {name: _frame(name, rows[name]) for name in RECORDS}
-    return Records(*(frames[name] for name in ("ensemble", "release", "bound", "student", "baseline")))
+    return Records(*(frames[name] for name in ("ensemble", "release", "bound", "curve", "student", "baseline")))
 
 
 def spread(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":

@@ -22,14 +22,14 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per release and δ. Solid lines with full markers may be published; broken, hollow ones may not."""
     used = records.students[_RELEASE].drop_duplicates()
-    bounds = _readable(records.bounds.merge(used, on=_RELEASE))
+    bounds, curves = (_readable(frame.merge(used, on=_RELEASE)) for frame in (records.bounds, records.curves))
     if bounds.empty:
         return empty("No student of this run learns from a release with bounds,\nso there is no ε to draw.")
     names = _titles(bounds)
     style = looks(bounds["accountant"], ACCOUNTANTS)
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
-        _draw_panel(axis, members(bounds, panel, _PANEL), style)
+        _draw_panel(axis, members(bounds, panel, _PANEL), members(curves, panel, _PANEL), style)
     legend(figure, _entries(bounds, style))
     return figure
 
@@ -69,22 +69,36 @@ def _titles(bounds: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     }
 
 
-def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", style: dict[str, Look]) -> None:
-    points = spread(bounds, [*_LINE, "queries"], ["epsilon"])
+def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", style: dict[str, Look]) -> None:
+    """Markers where the run states ε; lines through the curve where there is one, else from marker to marker."""
+    stated, between = _cumulative(bounds), _cumulative(_unrolled(curves))
     infinite = []
-    for line in points[_LINE].drop_duplicates().to_dict("records"):
+    for line in stated[_LINE].drop_duplicates().to_dict("records"):
         name = line["accountant"]
-        curve = points[(points[_LINE] == list(line.values())).all(axis=1)]
-        finite = curve[curve["epsilon_mean"] < float("inf")]
-        if len(finite) < len(curve):
+        marked, drawn = (members(frame, tuple(line.values()), tuple(_LINE)) for frame in (stated, between))
+        finite = marked[marked["epsilon_mean"] < float("inf")]
+        if len(finite) < len(marked):
             infinite.append(name)
-        drawn = _drawn(style[name], line["kind"], line["publishable"])
-        drawn["label"] = f"{name}: {_meaning(line)}"
-        axis.errorbar(finite["queries"], finite["epsilon_mean"], yerr=finite["epsilon_std"], **drawn)
+        look = _drawn(style[name], line["kind"], line["publishable"])
+        if len(drawn):
+            axis.plot(drawn["queries"], drawn["epsilon_mean"], color=look["color"], linestyle=look["linestyle"])
+            look["linestyle"] = ""
+        look["label"] = f"{name}: {_meaning(line)}"
+        axis.errorbar(finite["queries"], finite["epsilon_mean"], yerr=finite["epsilon_std"], **look)
     if infinite:
         note = "ε = ∞ by " + ", ".join(infinite)
         axis.text(0.02, 0.98, note, transform=axis.transAxes, va="top", fontsize=8.5, color=GREY)
     _dress(axis, sorted(bounds["queries"].unique()))
+
+
+def _unrolled(curves: "pd.DataFrame") -> "pd.DataFrame":
+    """One row for each number of queries of each curve."""
+    columns = ["queries", "epsilon"]
+    return curves.explode(columns).astype({"queries": "int64", "epsilon": "float64"})
+
+
+def _cumulative(points: "pd.DataFrame") -> "pd.DataFrame":
+    return spread(points, [*_LINE, "queries"], ["epsilon"])
 
 
 def _meaning(line: Any) -> str:
