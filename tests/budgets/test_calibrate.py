@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mechanisms.test_base import PARAMETERS
 
 from patebench.accounting import independent, rdp
 from patebench.accounting.filter import RenyiFilter, queries_within
@@ -139,7 +140,17 @@ def test_impossible_targets_are_one_line(arguments, message):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_can_be_calibrated_for_queries(name):
-    parameters = dict.fromkeys(MECHANISMS.load(name).parameter_names(), 20.0)
-    least = worst_case(make(name, parameters), 5, DELTA)[0].epsilon
+    parameters = PARAMETERS[name]
+    least = worst_case(make(name, parameters), 5, DELTA, classes=10)[0].epsilon
     assert np.isfinite(least)
-    assert solve(name, parameters, least, DELTA).queries >= 5
+    assert solve(name, parameters, least, DELTA, classes=10).queries >= 5
+
+
+def test_a_cost_that_depends_on_the_classes_is_not_guessed():
+    """Two votes of truncated geometric noise differ by M − 1 of M steps: by half of ε for two classes."""
+    parameters = {"unbiased": 1.0, "participation": 1.0, "spread": 1.0}
+    for classes in (2, 10):
+        found = solve("truncated-geometric", parameters, 0.9, 1e-15, 1, classes)
+        assert found.parameters["epsilon"] == pytest.approx(0.9 * classes / (classes - 1), rel=1e-9)
+    with pytest.raises(PatebenchError, match="depends on the number of classes; add --classes"):
+        solve("truncated-geometric", parameters, 1.0, DELTA, 1)

@@ -20,6 +20,8 @@ PARAMETERS = {
     "confident-gnmax": {"threshold": 10.0, "sigma1": 5.0, "sigma2": 40.0},
     "immutable-lnmax": {"c": 5.0, "gamma": 0.2, "distance": 0.0},
     "immutable-gnmax": {"c": 5.0, "sigma": 10.0, "distance": 0.0},
+    "truncated-geometric": {"epsilon": 2.0, "unbiased": 1.0, "participation": 0.5, "spread": 4.0},
+    "randomised-response": {"epsilon": 1.0, "unbiased": 0.0, "participation": 1.0, "spread": 1.0},
 }
 
 

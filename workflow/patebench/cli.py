@@ -404,6 +404,7 @@ def epsilon(file: Path, votes: bool, as_json: bool, **arguments: Any) -> None:
 @cli.command(cls=MechanismCommand)
 @click.option("--epsilon", type=float, required=True, help="The target, kept whatever the votes are.")
 @click.option("--queries", type=click.IntRange(min=1), default=None, help="Find the noise for this many queries.")
+@click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, where the cost needs it.")
 @answering
 def calibrate(as_json: bool, **arguments: Any) -> None:
     """Find the least noise for a number of queries, or the most queries at a given noise, for a target (ε, δ).

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting import exact
 from patebench.accounting.accountant import Accountant, check_queries
+from patebench.accounting.entities import Entities
 from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Bound, Conversion
@@ -45,6 +46,9 @@ class Mechanism(ABC):
 
     #: The accountant and conversion by which the paper that proposed the mechanism states ε; tables show that first.
     published: ClassVar[tuple[str, Conversion] | None] = None
+
+    #: Whether the worst case depends on the number of classes.
+    cost_needs_classes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -91,6 +95,10 @@ class Mechanism(ABC):
 
     def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
         """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""
+        return []
+
+    def entities(self, votes: Votes, queries: Sequence[int], delta: float) -> list[Entities]:
+        """What single teachers pay for the first T queries, for each T; nothing where all pay alike."""
         return []
 
     def bounds(

@@ -56,6 +56,7 @@ def account(
 
     The same bounds at many other T are kept beside them as `curves`, for figures; sanitised ones are not, since every
     draw is a release. Their noise is derived from the seed and the stream: reproducible, hence for experiments only.
+    What single teachers pay, where they differ, goes into the file as `entities`.
     """
     mechanism = make(mechanism_name, parameters)
     source, votes = read_votes(votes_path)
@@ -70,6 +71,7 @@ def account(
         "queries": sorted(wanted),
         "bounds": [bound.to_json() for bound in bounds if bound.queries in wanted],
         "curves": [curve for curve in curves(bounds) if set(along) <= set(curve["queries"])],
+        "entities": [each.to_json() for each in mechanism.entities(votes, sorted(wanted), delta)],
     }
     files.write_json(out, BOUNDS, payload)
 

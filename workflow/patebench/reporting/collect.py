@@ -134,6 +134,7 @@ def _bound_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
     return [
         *({"record": "bound", **facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
         *({"record": "curve", **facts, **curve} for curve in content.get("curves", ()) if points(curve)),
+        *({"record": "entities", **facts, **each} for each in content.get("entities", ())),
     ]
 
 

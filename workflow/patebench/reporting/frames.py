@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patebench.accounting.entities import WHICH
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json
 
@@ -38,6 +39,12 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
     },
     "bound": {**_RELEASE, **_STATEMENT, "queries": int, "epsilon": float, "order": float},
     "curve": {**_RELEASE, **_STATEMENT, "queries": list, "epsilon": list},
+    "entities": {
+        **_RELEASE,
+        **{"queries": int, "delta": float},
+        **{f"asked_{which}": int for which in WHICH},
+        **{f"{cost}_{which}": float for cost in ("epsilon", "basic", "composed") for which in WHICH},
+    },
     "student": {
         **_RELEASE,
         **{"student": str, "method": str, "queries": int, "answered": int},
@@ -46,11 +53,14 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "accuracy": float},
 }
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs"}
+#: What may be infinite, which strict JSON spells "inf".
+_COSTS = ("epsilon", "basic", "composed")
 _IDENTITY = {
     "ensemble": ("ensemble",),
     "release": ("ensemble", "mechanism", "noise"),
     "bound": ("ensemble", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
     "curve": ("ensemble", "mechanism", "noise", "delta", "accountant", "conversion", "kind"),
+    "entities": ("ensemble", "mechanism", "noise", "queries", "delta"),
     "student": ("ensemble", "mechanism", "noise", "student"),
     "baseline": ("learner",),
 }
@@ -64,6 +74,7 @@ class Records:
     releases: "pd.DataFrame"
     bounds: "pd.DataFrame"
     curves: "pd.DataFrame"
+    entities: "pd.DataFrame"
     students: "pd.DataFrame"
     baselines: "pd.DataFrame"
 
@@ -76,8 +87,7 @@ def load_records(collected: Sequence[Path], baselines: Sequence[Path] = ()) -> R
             rows[record["record"]].append(record)
     for path in baselines:
         rows["baseline"].append(check_record(Path(path), {**read_json(path, "baseline"), "record": "baseline"}))
-    frames = {name: _frame(name, rows[name]) for name in RECORDS}
-    return Records(*(frames[name] for name in ("ensemble", "release", "bound", "curve", "student", "baseline")))
+    return Records(*(_frame(name, rows[name]) for name in RECORDS))
 
 
 def spread(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
@@ -146,7 +156,7 @@ def _fits(column: str, value: Any, wanted: type) -> bool:
         return column in _NULLABLE
     if wanted is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number or (column == "epsilon" and value == "inf")
+        return number or (column.split("_")[0] in _COSTS and value == "inf")
     return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
 
 

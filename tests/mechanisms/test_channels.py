@@ -1,0 +1,131 @@
+"""Channels: what the papers write down, computed again by loops and to 40 digits."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from patebench.mechanisms.randomised_response import RandomisedResponse
+from patebench.mechanisms.truncated_geometric import TruncatedGeometric
+
+KINDS = {"truncated-geometric": TruncatedGeometric.channel, "randomised-response": RandomisedResponse.channel}
+EPSILONS = [1e-3, 0.1, 1.0, 5.0, 30.0]
+CLASSES = [2, 3, 10]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+def by_formula(kind, epsilon, classes):
+    """Pr[report | vote], to 40 digits; `paper` values run over the M classes."""
+    with mp.workdps(40):
+        epsilon = mp.mpf(epsilon)
+        if kind == "randomised-response":
+            total = mp.exp(epsilon) + classes - 1
+            return [[(mp.exp(epsilon) if k == z else 1) / total for z in range(classes)] for k in range(classes)]
+        alpha = mp.exp(-epsilon / classes)
+        ends = (0, classes - 1)
+        return [
+            [alpha ** abs(z - k) * (1 if z in ends else 1 - alpha) / (1 + alpha) for z in range(classes)]
+            for k in range(classes)
+        ]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("classes", CLASSES)
+def test_the_formula_holds_and_rows_sum_to_one(kind, epsilon, classes):
+    found = KINDS[kind](epsilon, classes)
+    expected = by_formula(kind, epsilon, classes)
+    np.testing.assert_allclose(found.log_p, [[float(mp.log(p)) for p in row] for row in expected], rtol=1e-13)
+    assert all(abs(mp.fsum(row) - 1) < mp.mpf(10) ** -14 for row in expected)
+    np.testing.assert_allclose(found.matrix.sum(axis=1), 1, rtol=1e-13)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("classes", CLASSES)
+def test_the_worst_ratio_is_the_local_epsilon(kind, epsilon, classes):
+    rows = by_formula(kind, epsilon, classes)
+    worst = max(mp.log(one[z] / other[z]) for one in rows for other in rows for z in range(classes))
+    found = KINDS[kind](epsilon, classes).local_epsilon
+    assert worst - mp.mpf(10) ** -14 <= found <= epsilon * (1 + 1e-12)
+    assert found == pytest.approx(float(worst), rel=1e-10)
+    slack = (classes - 1) / classes if kind == "truncated-geometric" else 1
+    assert found == pytest.approx(epsilon * slack, rel=1e-10)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("classes", CLASSES)
+def test_inverting_the_channel_makes_estimates_unbiased(kind, epsilon, classes):
+    found = KINDS[kind](epsilon, classes)
+    np.testing.assert_allclose(found.matrix @ found.inverse, np.eye(classes), atol=1e-9)
+    np.testing.assert_allclose(found.inverse, np.linalg.inv(found.matrix), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_the_variance_is_that_of_draws(kind, epsilon):
+    found = KINDS[kind](epsilon, 4)
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 4, size=200_000)
+    reports = np.array([rng.choice(4, size=np.sum(votes == k), p=found.matrix[k]) for k in range(4)], dtype=object)
+    estimates = found.inverse[np.concatenate(reports).astype(int)]
+    assert found.variance == pytest.approx(estimates.var(axis=0).sum(), rel=0.02)
+
+
+@pytest.mark.parametrize("order", [1.2, 2.0, 17.0])
+@pytest.mark.parametrize("epsilon", [0.1, 2.0])
+def test_renyi_divergence_of_the_worst_pair(kind, epsilon, order):
+    rows = by_formula(kind, epsilon, 5)
+    with mp.workdps(40):
+        divergences = [
+            mp.log(mp.fsum(p**order * q ** (1 - mp.mpf(order)) for p, q in zip(one, other, strict=True))) / (order - 1)
+            for one in rows
+            for other in rows
+        ]
+    found = KINDS[kind](epsilon, 5).renyi(np.array([order]))[0]
+    assert found >= float(max(divergences)) * (1 - 1e-15)
+    assert found == pytest.approx(float(max(divergences)), rel=1e-10)
+
+
+def hockey_stick(one, other, epsilon):
+    return np.sum(np.maximum(one - np.exp(epsilon) * other, 0))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("classes", CLASSES)
+def test_first_and_last_class_are_told_apart_best(kind, epsilon, classes):
+    """Of all pairs, at all ε: that this pair may stand for the others in compositions."""
+    channel = KINDS[kind](epsilon, classes)
+    for at in np.linspace(-1.2 * epsilon, 1.2 * epsilon, 49):
+        best = hockey_stick(channel.matrix[0], channel.matrix[-1], at)
+        for one, other in zip(*channel.pairs, strict=True):
+            assert hockey_stick(channel.matrix[one], channel.matrix[other], at) <= best + 1e-14
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("classes", CLASSES)
+def test_the_steps_are_the_losses_of_that_pair(kind, epsilon, classes):
+    channel = KINDS[kind](epsilon, classes)
+    losses = np.round(channel.log_p[0] - channel.log_p[-1], 10)
+    for loss, probability in zip(
+        np.linspace(channel.local_epsilon, -channel.local_epsilon, len(channel.step)), channel.step, strict=True
+    ):
+        same = np.isclose(losses, loss, atol=1e-9)
+        assert probability == pytest.approx(channel.matrix[0, same].sum(), abs=1e-14)
+    assert channel.step.sum() == pytest.approx(1)
+
+
+def test_without_noise_nothing_is_private(kind):
+    channel = KINDS[kind](np.inf, 4)
+    np.testing.assert_array_equal(channel.matrix, np.eye(4))
+    np.testing.assert_array_equal(channel.inverse, np.eye(4))
+    assert channel.local_epsilon == np.inf
+    assert np.all(channel.renyi(np.array([1.5, 20.0])) == np.inf)
+
+
+def test_the_paper_lets_votes_run_one_too_far():
+    """Its equation 2 sums to one over the M + 1 values from 0 to M, and classes are 1 … M."""
+    alpha, M, vote = np.exp(-0.3 / 5), 5, 2
+    inner = (1 - alpha) / (1 + alpha) * alpha ** np.abs(np.arange(1, M) - vote)
+    ends = (alpha**vote + alpha ** (M - vote)) / (1 + alpha)
+    assert inner.sum() + ends == pytest.approx(1)

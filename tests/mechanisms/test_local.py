@@ -1,0 +1,214 @@
+"""Local mechanisms: what is sent, the joint labels, and what each teacher pays."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from patebench.accounting import independent
+from patebench.accounting.votes import Votes
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms.base import NO_ANSWER
+from patebench.mechanisms.randomised_response import RandomisedResponse
+from patebench.mechanisms.truncated_geometric import TruncatedGeometric
+
+LOCAL = [TruncatedGeometric, RandomisedResponse]
+DELTA = 1e-5
+
+
+def local(kind, epsilon=1.0, unbiased=0, participation=1.0, spread=1.0):
+    return kind(epsilon, unbiased, participation, spread)
+
+
+@pytest.fixture
+def votes():
+    return Votes.of(np.random.default_rng(0).integers(0, 4, size=(30, 200)), classes=4)
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+@pytest.mark.parametrize("vote", [0, 1, 3])
+def test_what_is_sent_follows_the_channel(kind, vote):
+    mechanism, draws = local(kind, 1.5), 100_000
+    votes = Votes.of(np.full((1, draws), vote), classes=4)
+    observed = np.bincount(mechanism.perturbed(votes, np.random.default_rng(3))[0], minlength=4)
+    matrix = mechanism.channel(1.5, 4).matrix
+    assert chisquare(observed, draws * matrix[vote]).pvalue > 1e-4
+    assert chisquare(observed, draws * matrix[(vote + 1) % 4]).pvalue < 1e-6, "the test must notice what is not so"
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_published_labels_are_the_plurality_of_what_is_sent(kind, votes):
+    mechanism = local(kind)
+    labels = mechanism.release(votes, np.random.default_rng(5))
+    reports = mechanism.perturbed(votes, np.random.default_rng(5))
+    expected = [np.argmax(np.bincount(column, minlength=4)) for column in reports.T]
+    np.testing.assert_array_equal(labels, expected)
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+@pytest.mark.parametrize("spread", [1.0, 5.0])
+def test_estimates_are_unbiased(kind, spread):
+    """Their mean over many queries with the same votes is the weighted share of each class."""
+    column = np.repeat([0, 1, 2, 3], [2, 5, 1, 4])
+    votes = Votes.of(np.tile(column[:, None], (1, 40_000)), classes=4)
+    mechanism = local(kind, 4.0, unbiased=1, spread=spread)
+    found = mechanism.estimates(votes, mechanism.perturbed(votes, np.random.default_rng(2)))
+    weights = np.array([1 / mechanism.channel(epsilon, 4).variance for epsilon in mechanism.personal(12)])
+    expected = np.bincount(column, weights, minlength=4)
+    error = found.std(axis=0) / math.sqrt(len(found))
+    assert np.all(np.abs(found.mean(axis=0) - expected) < 5 * error)
+    plain = local(kind, 4.0, spread=spread)
+    biased = plain.estimates(votes, plain.perturbed(votes, np.random.default_rng(2)))
+    assert np.any(np.abs(biased.mean(axis=0) - np.bincount(column, minlength=4)) > 20 * error)
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_no_other_weights_vary_less(kind):
+    """Estimates of a common distribution of votes: weights by the inverse variance against equal ones and ε itself."""
+    mechanism = local(kind, 4.0, unbiased=1, spread=20.0)
+    personal = mechanism.personal(15)
+    variances = np.array([mechanism.channel(epsilon, 4).variance for epsilon in personal])
+
+    def variance(weights):
+        return np.sum(weights**2 * variances) / np.sum(weights) ** 2
+
+    best = variance(1 / variances)
+    others = [np.ones(15), personal, variances**-0.5, variances**-2.0]
+    assert all(best < variance(weights) for weights in others)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+def test_randomised_response_needs_no_inversion_when_all_have_one_epsilon(epsilon, votes):
+    """Estimates then rise with the counts, so that labels differ only where counts tie."""
+    mechanism = local(RandomisedResponse, epsilon, unbiased=1)
+    reports = mechanism.perturbed(votes, np.random.default_rng(1))
+    counts = local(RandomisedResponse, epsilon).estimates(votes, reports)
+    labels = np.argmax(mechanism.estimates(votes, reports), axis=1)
+    np.testing.assert_array_equal(counts[np.arange(200), labels], counts.max(axis=1))
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_without_noise_the_plurality_is_released(kind, votes):
+    for unbiased in (0, 1):
+        mechanism = local(kind, math.inf, unbiased)
+        np.testing.assert_array_equal(mechanism.release(votes, np.random.default_rng(1)), votes.plurality)
+        assert all(math.isinf(bound.epsilon) for bound in mechanism.bounds(votes, [1, 200], DELTA))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.3, 1 / 3, 0.001])
+@pytest.mark.parametrize("teachers", [1, 7, 250])
+def test_teachers_take_part_in_their_share_and_no_more(teachers, share):
+    mechanism = local(RandomisedResponse, participation=share)
+    taking_part = mechanism.participants(teachers, 1000)
+    assert taking_part.shape == (teachers, 1000)
+    for T in (1, 10, 999, 1000):
+        times = taking_part[:, :T].sum(axis=1)
+        np.testing.assert_array_equal(times, mechanism.asked(teachers, T))
+        assert times.max() <= mechanism.most_asked(T) <= math.ceil(T * share + 1e-9)
+        assert times.min() >= math.floor(T * share - 1e-9)
+    sizes = taking_part.sum(axis=0)
+    assert np.abs(sizes - teachers * share).max() <= 3, "sets are of about one size"
+
+
+def test_who_takes_part_depends_on_no_vote_and_no_draw():
+    mechanism = local(RandomisedResponse, participation=0.4)
+    sent = [
+        mechanism.perturbed(
+            Votes.of(np.random.default_rng(i).integers(0, 4, size=(20, 50)), 4), np.random.default_rng(i)
+        )
+        for i in (1, 2)
+    ]
+    np.testing.assert_array_equal(sent[0] == NO_ANSWER, sent[1] == NO_ANSWER)
+
+
+def test_nobody_asked_gives_no_answer(votes):
+    mechanism = local(RandomisedResponse, participation=0.01)
+    labels = mechanism.release(votes, np.random.default_rng(0))
+    nobody = ~mechanism.participants(30, 200).any(axis=0)
+    assert 0 < nobody.sum() < 200
+    np.testing.assert_array_equal(labels == NO_ANSWER, nobody)
+
+
+def test_personal_epsilons_are_spread_evenly_on_a_logarithmic_scale():
+    personal = local(RandomisedResponse, 2.0, spread=16.0).personal(5)
+    np.testing.assert_allclose(personal, [2, 1, 0.5, 0.25, 0.125])
+    np.testing.assert_array_equal(local(RandomisedResponse, 2.0, spread=16.0).personal(1), [2])
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_neighbours_are_the_reports_of_one_teacher(kind):
+    mechanism = local(kind, 1.2, spread=9.0)
+    matrix = mechanism.channel(1.2, 4).matrix
+    (pairs, again) = mechanism.neighbours(np.array([[9, 1, 0, 0], [5, 5, 0, 0]]))
+    assert set(again.histogram) == {1}
+    assert sorted(zip(pairs.down, pairs.up, strict=True)) == [(a, b) for a in range(4) for b in range(4) if a != b]
+    np.testing.assert_allclose(np.exp(pairs.here), matrix[pairs.down])
+    np.testing.assert_allclose(np.exp(pairs.there), matrix[pairs.up])
+    assert np.all(pairs.multiplicity == 1)
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_bounds_hold_for_all_votes_and_follow_the_paper(kind, votes):
+    mechanism = local(kind, 0.5, participation=0.25, spread=3.0)
+    bounds = mechanism.bounds(votes, [10, 200], DELTA)
+    assert all(bound.publishable and bound.kind == "worst_case" for bound in bounds)
+    found = {(bound.accountant, bound.conversion, bound.queries): bound.epsilon for bound in bounds}
+    assert found["basic", "none", 200] == 50 * 0.5, "T_n·ε_n"
+    assert found["basic", "none", 10] == 3 * 0.5
+    slack = 0.75 if kind is TruncatedGeometric else 1.0
+    assert found["pld", "none", 200] == pytest.approx(independent.pure_composition_exact(0.5 * slack, 50, DELTA))
+    order = ["basic", "pld", "pld-channel"]
+    assert [*sorted(order, key=lambda name: -found[name, "none", 200])] == order
+    assert found["pld-channel", "none", 200] <= found["rdp", "tight", 200] <= found["rdp", "classic", 200]
+    other = Votes.from_counts(np.tile([[30, 0, 0, 0]], (200, 1)))
+    assert [bound.epsilon for bound in mechanism.bounds(other, [10, 200], DELTA)] == [b.epsilon for b in bounds]
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_composed_bounds_are_the_privacy_of_one_teachers_reports(kind):
+    """Every sequence of three reports, for votes that always change from a to b: the exact δ(ε), by enumeration."""
+    mechanism, votes = local(kind, 0.8), Votes.from_counts(np.array([[1, 0, 0]] * 3))
+    matrix = mechanism.channel(0.8, 3).matrix
+    found = {b.accountant: b.epsilon for b in mechanism.bounds(votes, [3], 1e-3) if b.conversion != "classic"}
+
+    def delta(epsilon):
+        sequences = [
+            (np.einsum("i,j,k", *[matrix[a]] * 3).ravel(), np.einsum("i,j,k", *[matrix[b]] * 3).ravel())
+            for a in range(3)
+            for b in range(3)
+        ]
+        return max(np.maximum(p - np.exp(epsilon) * q, 0).sum() for p, q in sequences)
+
+    assert all(delta(epsilon) <= 1e-3 for epsilon in found.values())
+    assert delta(found["pld-channel"] * (1 - 1e-6)) > 1e-3, "and that by lattice composition is the least"
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_what_single_teachers_pay(kind, votes):
+    mechanism = local(kind, 0.5, participation=0.3, spread=10.0)
+    (few, many) = mechanism.entities(votes, [10, 200], DELTA)
+    assert (few.queries, many.queries, many.delta) == (10, 200, DELTA)
+    basic = np.sort(mechanism.asked(30, 200) * mechanism.personal(30))
+    assert [cost.basic for cost in many.costs] == [basic[0], basic[15], basic[29]]
+    assert all(0 < cost.composed <= cost.basic for cost in many.costs)
+    worst = {b.accountant: b.epsilon for b in mechanism.bounds(votes, [200], DELTA)}
+    assert many.costs[2].composed <= worst["pld-channel"]
+    record = many.to_json()
+    assert record["asked_most"] * record["epsilon_most"] == record["basic_most"] == 60 * 0.5
+    assert local(kind, math.inf).entities(votes, [10], DELTA)[0].to_json()["composed_least"] == "inf"
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_counts_alone_can_be_accounted_for_and_not_released(kind):
+    votes = Votes.from_counts(np.array([[20, 10, 0]]))
+    assert len(local(kind).bounds(votes, [1], DELTA)) == 5
+    with pytest.raises(PatebenchError, match="only counts are at hand") as fault:
+        local(kind).release(votes, np.random.default_rng(0))
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("unbiased", [0.5, 1e-9])
+def test_half_unbiased_is_refused(unbiased):
+    with pytest.raises(PatebenchError, match="neither 0"):
+        local(RandomisedResponse, unbiased=unbiased)

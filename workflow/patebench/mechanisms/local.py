@@ -1,0 +1,187 @@
+"""Local privacy: every teacher perturbs its own vote, and all perturbed votes are seen (distributed PATE, Zhao 2018).
+
+The aggregator is not trusted, so what is released is every perturbed vote; the joint label is post-processing.
+Teachers are the paper's entities: each may have an ε of its own, and takes part in some of the queries. Adjacent data
+sets differ in one teacher's shard, hence in all votes of that teacher. All bounds hold whatever the votes are.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import conversion, exact, independent, lattice
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
+from patebench.accounting.entities import Entities
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import Counts, Votes
+from patebench.core.bound import Conversion, Kind
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.channels import Channel
+
+#: The golden ratio's fraction: its multiples spread teachers evenly over a round, however many there are.
+_PHASE = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True)
+class LocalMechanism(Mechanism):
+    """Each teacher asked sends its vote through a public channel; the label is joined from what arrives.
+
+    - `epsilon`: the largest ε of a teacher, per query.
+    - `unbiased`: 0 for the class reported most often, as published (equation 4); 1 for the largest unbiased estimate.
+    - `participation`: the share of the queries in which each teacher takes part.
+    - `spread`: the largest ε over the smallest; between them they are evenly spaced in ln ε, falling with the number of
+      the teacher.
+    """
+
+    published = ("basic", Conversion.NONE)
+    cost_needs_classes = True
+
+    epsilon: float = parameter(low=0, above=True)
+    unbiased: float = parameter(low=0, high=1)
+    participation: float = parameter(low=0, above=True, high=1)
+    spread: float = parameter(low=1, high=1e6)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unbiased not in (0, 1):
+            raise PatebenchError(
+                f"{type(self).__name__}: unbiased = {self.unbiased:g} is neither 0 (labels as published) nor 1"
+            )
+
+    @staticmethod
+    @abstractmethod
+    def channel(epsilon: float, classes: int) -> Channel:
+        """How a teacher with this ε perturbs its vote."""
+
+    def personal(self, teachers: int) -> Array:
+        """ε per query of each teacher; a public choice."""
+        result: Array = self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
+        return result
+
+    def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
+        """T_n: in how many of the first `queries` queries each teacher takes part."""
+        result: NDArray[np.int64] = self.participants(teachers, queries).sum(axis=1)
+        return result
+
+    def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
+        """The paper's sets N(x), teachers × queries: who takes part in which query.
+
+        A schedule fixed by the number of the teacher alone: teacher i takes part in query q where ⌊q·share + φ_i⌋
+        rises, with a phase φ_i of its own. So every teacher takes part as rarely as can be, ⌊T·share⌋ or ⌈T·share⌉
+        times.
+        """
+        phases = np.arange(teachers)[:, None] * _PHASE % 1
+        turns = np.floor(np.arange(queries + 1) * self.participation + phases)
+        result: NDArray[np.bool_] = np.diff(turns, axis=1) > 0
+        return result
+
+    def most_asked(self, queries: int) -> int:
+        return min(queries, math.ceil(queries * self.participation))
+
+    def perturbed(self, votes: Votes, rng: np.random.Generator) -> NDArray[np.int32]:
+        """All that is released: what each teacher sends, teachers × queries, NO_ANSWER where it does not take part."""
+        if votes.matrix is None:
+            raise PatebenchError(
+                f"{type(self).__name__} perturbs each teacher's vote, and only counts are at hand; "
+                "give the votes, teachers × queries"
+            )
+        reports = np.empty(votes.matrix.shape, dtype=np.int32)
+        for i, channel in enumerate(self._channels(votes)):
+            thresholds = np.cumsum(channel.matrix, axis=1)[:, :-1][votes.matrix[i]]
+            reports[i] = np.sum(rng.random(size=votes.queries)[:, None] >= thresholds, axis=1)
+        return np.where(self.participants(votes.teachers, votes.queries), reports, np.int32(NO_ANSWER))
+
+    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+        """The joint labels of the perturbed votes; NO_ANSWER where nobody takes part. Of tied classes, the lowest."""
+        reports = self.perturbed(votes, rng)
+        labels = np.argmax(self.estimates(votes, reports), axis=1).astype(np.int32)
+        return np.where(np.any(reports != NO_ANSWER, axis=0), labels, np.int32(NO_ANSWER))
+
+    def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:
+        """What the joint labels are the largest of, queries × classes, from the perturbed votes alone.
+
+        As published: c_j, how often class j was reported (equation 3). Unbiased: the sum over teachers of the estimate
+        of a vote, which is the report's row of the channel's inverse, weighted by the inverse of its variance. With
+        different variances no other weights have an estimate with less variance (Aitken 1936, generalised least
+        squares); the variance is that for equally likely votes, so the weights are public.
+        """
+        result = np.zeros((votes.queries, votes.classes))
+        for i, channel in enumerate(self._channels(votes)):
+            took_part = np.flatnonzero(reports[i] != NO_ANSWER)
+            of_report = channel.inverse / channel.variance if self.unbiased else np.eye(votes.classes)
+            result[took_part] += of_report[reports[i, took_part]]
+        return result
+
+    def log_outcome_probabilities(self, votes: Votes) -> None:
+        """Not known: the joint label's distribution is that of the largest of a sum of multinomial counts."""
+        return None
+
+    def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
+        """The reports of the teacher with the largest ε, for every pair of its votes; no other vote matters.
+
+        `down` and `up` are the two votes, as classes and not as ranks: a channel may treat classes unlike.
+        """
+        channel = self.channel(self.epsilon, counts.shape[1])
+        vote, other = channel.pairs
+        alike = np.ones((len(vote), channel.classes), dtype=np.int64)
+        for row in range(len(counts)):
+            yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], alike)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        """What the teacher with the largest ε pays that is asked most often: no other pays more."""
+        channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
+        top = channel.local_epsilon
+
+        def totals(queries: Sequence[int], orders: Array) -> Array:
+            result: Array = np.multiply.outer([float(self.most_asked(T)) for T in queries], channel.renyi(orders))
+            return result
+
+        return [
+            DirectAccountant(
+                name="basic",
+                kind=Kind.WORST_CASE,
+                source=f"{paper}: T_n·ε_n of the teacher that pays most",
+                epsilon=lambda T, delta: self.most_asked(T) * self.epsilon,
+            ),
+            DirectAccountant(
+                name="pld",
+                kind=Kind.WORST_CASE,
+                source="one vote is ε-locally private; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                epsilon=lambda T, delta: independent.pure_composition(top, self.most_asked(T), delta),
+            ),
+            DirectAccountant(
+                name="pld-channel",
+                kind=Kind.WORST_CASE,
+                source="Sommer, Meiser, Mohammadi 2019, Lemma 5, for the pair of votes that is told apart best",
+                epsilon=lambda T, delta: lattice.composition(channel.step, top, self.most_asked(T), delta),
+            ),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.WORST_CASE,
+                source="Mironov 2017, Definition 4 and Proposition 1, for the worst pair of votes, computed",
+                totals=totals,
+                orders=conversion.ORDERS,
+            ),
+        ]
+
+    def entities(self, votes: Votes, queries: Sequence[int], delta: float) -> list[Entities]:
+        personal = self.personal(votes.teachers)
+
+        def composed(epsilon: float, times: int) -> float:
+            channel = self.channel(epsilon, votes.classes)
+            return lattice.composition(channel.step, channel.local_epsilon, times, delta)
+
+        return [Entities.of(T, delta, self.asked(votes.teachers, T), personal, composed) for T in queries]
+
+    def _channels(self, votes: Votes) -> Iterator[Channel]:
+        """Each teacher's channel."""
+        known: dict[float, Channel] = {}
+        for epsilon in self.personal(votes.teachers):
+            if epsilon not in known:
+                known[epsilon] = self.channel(float(epsilon), votes.classes)
+            yield known[epsilon]
