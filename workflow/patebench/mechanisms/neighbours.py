@@ -62,22 +62,35 @@ def one_by_one(
     `log_probabilities` gives ln P of the outcomes (histograms × outcomes), which become the columns.
     """
     rank = ranks(counts)
+    rows = np.arange(len(counts)) if rows is None else rows
+    for most in np.unique(rank[rows, -1]):
+        alike = rows[rank[rows, -1] == most]
+        block = max(1, _NUMBERS // ((int(most) + 1) ** 2 * counts.shape[1]))
+        for start in range(0, len(alike), block):
+            some = alike[start : start + block]
+            yield from _apart(some, counts[some], rank[some], log_probabilities)
+
+
+def _apart(
+    number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array]
+) -> Iterator[Pairs]:
+    """Neighbours of histograms with equally many ranks, each worked out by itself."""
+    multiplicity = _multiplicity(rank)
+    row, down, up = _changes(multiplicity, counts[:, -1])
+    here = log_probabilities(counts)
     block = max(1, _NUMBERS // counts.shape[1])
-    for row in range(len(counts)) if rows is None else rows:
-        histogram, down, up = _changes(np.bincount(rank[row])[None], counts[[row], -1])
-        here = log_probabilities(counts[[row]])
-        for start in range(0, len(down), block):
-            part = slice(start, start + block)
-            there = log_probabilities(_changed(counts[row], rank[row], down[part], up[part]))
-            shape = there.shape
-            yield Pairs(
-                histogram=histogram[part] + row,
-                down=down[part],
-                up=up[part],
-                here=np.broadcast_to(here, shape),
-                there=there,
-                multiplicity=np.ones(shape, dtype=np.int64),
-            )
+    for start in range(0, len(row), block):
+        one, less, more = row[start : start + block], down[start : start + block], up[start : start + block]
+        there = log_probabilities(_changed(counts[one], multiplicity[one], less, more))
+        once = np.ones(there.shape, dtype=np.int64)
+        yield Pairs(number[one], less, more, here[one], there, once)
+
+
+def _multiplicity(rank: Integers) -> Integers:
+    """How many classes have each rank (histograms × ranks), where all histograms have equally many ranks."""
+    rows, number = len(rank), int(rank[0, -1]) + 1
+    cells = np.arange(rows)[:, None] * number + rank
+    return np.bincount(cells.ravel(), minlength=rows * number).reshape(rows, number)
 
 
 def _changes(multiplicity: Integers, least: Counts) -> Triple:
@@ -93,12 +106,12 @@ def _changes(multiplicity: Integers, least: Counts) -> Triple:
     return histogram, down, up
 
 
-def _changed(counts: Counts, rank: Integers, down: Integers, up: Integers) -> Counts:
-    """The neighbours of one histogram: the last class of rank `down` loses a vote, the first of rank `up` gains it."""
-    result = np.tile(counts, (len(down), 1))
-    rows = np.arange(len(down))
-    result[rows, np.searchsorted(rank, down, side="right") - 1] -= 1
-    result[rows, np.searchsorted(rank, up)] += 1
+def _changed(counts: Counts, multiplicity: Integers, down: Integers, up: Integers) -> Counts:
+    """One neighbour of each histogram: the last class of rank `down` loses a vote, the first of rank `up` gains it."""
+    result, rows = counts.copy(), np.arange(len(counts))
+    after = np.cumsum(multiplicity, axis=1)
+    result[rows, after[rows, down] - 1] -= 1
+    result[rows, after[rows, up] - multiplicity[rows, up]] += 1
     return result
 
 
