@@ -23,6 +23,12 @@ def test_log1mexp_and_log_expm1(x):
     close(logspace.log_expm1(x), mp.log(mp.expm1(mp.mpf(x))), absolute=2e-16)
 
 
+@pytest.mark.parametrize("rate", [1e-9, 0.05, 1 / 3, 2.7182818284590452])
+@pytest.mark.parametrize("steps", [0, 1, -1, -17, -250, 199])
+def test_exponentials_of_whole_multiples(rate, steps):
+    close(logspace.exp_multiple(rate, np.array([steps]))[0], mp.exp(mp.mpf(rate) * steps), relative=1e-15)
+
+
 def test_logarithms_of_zero_are_minus_infinity():
     assert logspace.log1mexp(0.0) == -np.inf
     assert logspace.log_expm1(0.0) == -np.inf

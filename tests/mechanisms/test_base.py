@@ -22,6 +22,8 @@ PARAMETERS = {
     "immutable-gnmax": {"c": 5.0, "sigma": 10.0, "distance": 0.0},
     "truncated-geometric": {"epsilon": 2.0, "unbiased": 1.0, "participation": 0.5, "spread": 4.0},
     "randomised-response": {"epsilon": 1.0, "unbiased": 0.0, "participation": 1.0, "spread": 1.0},
+    "exponential": {"epsilon": 0.2},
+    "permute-and-flip": {"epsilon": 0.2},
 }
 
 

@@ -13,3 +13,5 @@ MECHANISMS.add("immutable-lnmax", "patebench.mechanisms.immutable_lnmax:Immutabl
 MECHANISMS.add("immutable-gnmax", "patebench.mechanisms.immutable_gnmax:ImmutableGNMax")
 MECHANISMS.add("truncated-geometric", "patebench.mechanisms.truncated_geometric:TruncatedGeometric")
 MECHANISMS.add("randomised-response", "patebench.mechanisms.randomised_response:RandomisedResponse")
+MECHANISMS.add("exponential", "patebench.mechanisms.exponential:Exponential")
+MECHANISMS.add("permute-and-flip", "patebench.mechanisms.permute_and_flip:PermuteAndFlip")

@@ -1,0 +1,83 @@
+"""Permute-and-flip (McKenna & Sheldon 2020): the noisy plurality with exponential noise."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import conversion, exact, independent, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
+from patebench.accounting.logspace import exp_multiple, log1mexp, logsumexp
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Conversion, Kind
+from patebench.mechanisms.base import Labels, Mechanism, parameter
+
+_CELLS = 1 << 20
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(Mechanism):
+    """argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1).
+
+    Permute-and-flip takes the classes in random order and accepts class j with probability w_j = exp(ε(n_j − n*)/2),
+    n* the largest count, until one is accepted; that is the noisy plurality with exponential noise (Ding et al. 2021).
+    The counts move both ways, by one each, hence the factor 2. Its range is not bounded by ε in general, so the
+    composition theorems of the exponential mechanism do not apply; those of pure differential privacy do.
+    """
+
+    published = ("pld", Conversion.NONE)
+
+    epsilon: float = parameter(low=0, above=True, high=1e6)
+
+    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+        noise = rng.exponential(scale=2 / self.epsilon, size=votes.counts.shape)
+        return np.asarray(np.argmax(votes.counts + noise, axis=1), dtype=np.int32)
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        """P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds: class j's turn comes at a uniform time s, and every other class has
+        by then had its turn with probability s, and was not accepted.
+
+        The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative terms.
+        The plurality's probability, where near 1, is the complement of the others'.
+        """
+        behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
+        log_p = self.epsilon / 2 * behind + np.log(_turns(exp_multiple(self.epsilon / 2, behind)))
+        first = votes.plurality[:, None]
+        others = log_p.copy()
+        np.put_along_axis(others, first, -np.inf, axis=1)
+        rest = logsumexp(others)
+        own = np.take_along_axis(log_p, first, axis=1)[:, 0]
+        np.put_along_axis(log_p, first, np.where(rest < -1, log1mexp(np.minimum(rest, 0.0)), own)[:, None], axis=1)
+        return np.column_stack([log_p, np.full(votes.queries, -np.inf)])
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        theorem = "McKenna & Sheldon 2020, Theorem 1 (ε-DP)"
+        return [
+            DirectAccountant(
+                name="pld",
+                kind=Kind.WORST_CASE,
+                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                epsilon=lambda T, delta: independent.pure_composition(self.epsilon, T, delta),
+            ),
+            RenyiAccountant(
+                name="rdp",
+                kind=Kind.WORST_CASE,
+                source=f"{theorem}; Mironov 2017, Proposition 10",
+                totals=repeated(lambda orders: rdp.pure(self.epsilon, orders)),
+                orders=conversion.ORDERS,
+            ),
+            *exact.accountants(votes, self.neighbours),
+        ]
+
+
+def _turns(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """∫₀¹ Π_{k≠j} (1 − s·w_k) ds per row of weights and class j."""
+    classes = weights.shape[1]
+    nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)
+    result = np.empty(weights.shape)
+    block = max(1, _CELLS // (classes * len(nodes)))
+    for start in range(0, len(weights), block):
+        refused = 1 - (1 + nodes)[:, None] / 2 * weights[start : start + block, None, :]
+        everyone = refused.prod(axis=2, keepdims=True)
+        result[start : start + block] = np.einsum("s,qsj->qj", node_weights / 2, everyone / refused)
+    return result
