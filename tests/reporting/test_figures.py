@@ -175,6 +175,7 @@ SUBSETS = {
     "noisy-accuracy": "released no labels with lnmax",
     "gaussian-accuracy": "released no labels with gnmax",
     "gap": "no ensembles",
+    "distance": "no distances to draw",
     "epsilon": "no ε to draw",
     "frontier": "no students",
     "epsilon-gap": "no cost of a query",
@@ -186,7 +187,8 @@ SUBSETS = {
 def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     records = [record for record in made.records(teachers=50) if record["record"] in kinds]
     words = _words(_draw(name, [made.write_collected(tmp_path / "c.json", records)]))
-    needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release", "gap": "ensemble"}
+    needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release"}
+    needed |= {"gap": "ensemble", "distance": "ensemble"}
     needed |= {"frontier": "student", "epsilon-gap": "student"}
     shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
     assert (SUBSETS[name] not in words) == shown

@@ -18,7 +18,7 @@ GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma-0.05,100,1e-0
 
 @pytest.mark.parametrize(("dataset", "epsilon", "delta", "queries", "baseline", "student"), FIGURE_4)
 def test_holds_figure_4(dataset, epsilon, delta, queries, baseline, student):
-    published = read_published(made.PUBLISHED)
+    published = read_published(made.PUBLISHED).of("PATE 2017")
     keys = {"dataset": dataset, "queries": queries, "delta": delta, "teachers": 250, "noise": "gamma-0.05"}
     assert published.lookup("epsilon", **keys) == epsilon
     assert published.lookup("baseline_accuracy", **keys) == baseline
@@ -26,7 +26,7 @@ def test_holds_figure_4(dataset, epsilon, delta, queries, baseline, student):
 
 
 def test_holds_section_4_1_and_the_appendix():
-    published = read_published(made.PUBLISHED)
+    published = read_published(made.PUBLISHED).of("PATE 2017")
     accuracy = {
         quantity: [published.lookup(quantity, dataset=dataset, teachers=250) for dataset in ("mnist", "svhn")]
         for quantity in ("teacher_accuracy", "label_accuracy")

@@ -168,7 +168,7 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     whole = {column: "Int64" if column in _NULLABLE else "int64" for column, of in columns.items() if of is int}
     frame = frame.astype({column: "float64" for column, of in columns.items() if of is float} | whole)
     frame = frame.astype({column: "bool" for column, of in columns.items() if of is bool})
-    frame["setting"] = [re.sub(r"^seed-\d+_", "", split) for split in frame["split"]]
+    frame["setting"] = frame["split"].str.replace(r"^seed-\d+_", "", regex=True)
     identity = ["dataset", "split", *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
         found = frame.loc[twice, identity].iloc[0]

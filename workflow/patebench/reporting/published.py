@@ -15,9 +15,12 @@ COLUMNS = (
     *("dataset", "teachers", "mechanism", "noise", "queries", "delta", "quantity"),
 )
 QUANTITIES = (
-    *("teacher_accuracy", "label_accuracy", "student_accuracy", "baseline_accuracy"),
-    *("epsilon", "epsilon_in_discussion", "epsilon_strong_composition"),
+    *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
+    *("student_accuracy", "ground_truth_student_accuracy", "baseline_accuracy"),
+    *("epsilon", "epsilon_above", "epsilon_in_discussion", "epsilon_strong_composition"),
 )
+#: What the file calls the papers whose values the tables and figures show.
+PATE_2017, NZC_2020 = "PATE 2017", "NZC 2020"
 _MEND = "correct the line; config/published.csv in the repository shows the form"
 _UNITS = {"%": 100.0, "1": 1.0}
 
@@ -46,6 +49,10 @@ class Published:
     """All printed values."""
 
     values: tuple[Value, ...]
+
+    def of(self, *papers: str) -> "Published":
+        """What these papers print: later ones measured the same settings again, with other results."""
+        return Published(tuple(value for value in self.values if value.paper in papers))
 
     def select(self, quantity: str, **keys: object) -> list[Value]:
         """The printed values of `quantity` whose fields equal `keys`."""

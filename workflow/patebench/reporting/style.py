@@ -108,11 +108,11 @@ def themed() -> Iterator[None]:
         yield
 
 
-def panels(titles: Sequence[str], sharey: bool = True) -> tuple["Figure", list["Axes"]]:
-    """A figure with one panel per title, two beside each other, or three when there are many."""
+def panels(titles: Sequence[str], sharey: bool = True, abreast: int = 0) -> tuple["Figure", list["Axes"]]:
+    """A figure with one panel per title, `abreast` beside each other: by default two, or three when there are many."""
     from matplotlib.figure import Figure
 
-    columns = min(3 if len(titles) > 4 else 2, len(titles))
+    columns = min(abreast or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
     width = {1: 6.4, 2: 9.2, 3: 11.4}[columns]
     figure = Figure(figsize=(width, 0.3 + 3.3 * rows), layout="constrained")

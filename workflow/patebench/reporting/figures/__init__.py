@@ -8,6 +8,7 @@ from patebench.core.registry import Registry
 FIGURES = Registry("figure")
 FIGURES.add("noisy-accuracy", "patebench.reporting.figures.noisy_accuracy:draw")
 FIGURES.add("gap", "patebench.reporting.figures.gap:draw")
+FIGURES.add("distance", "patebench.reporting.figures.distance:draw")
 FIGURES.add("gaussian-accuracy", "patebench.reporting.figures.gaussian_accuracy:draw")
 FIGURES.add("epsilon", "patebench.reporting.figures.epsilon:draw")
 FIGURES.add("epsilon-gap", "patebench.reporting.figures.epsilon_gap:draw")

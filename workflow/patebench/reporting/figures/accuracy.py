@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, spread
-from patebench.reporting.published import Published, Value
+from patebench.reporting.published import PATE_2017, Published, Value
 from patebench.reporting.style import (
     GREY,
     TEACHERS,
@@ -34,7 +34,7 @@ def draw_accuracy(records: Records, published: Published, mechanism: str, parame
     if releases.empty:
         return empty(f"This run released no labels with {mechanism},\nso there is nothing to draw.")
     names = titles(releases)
-    printed = published.select("label_accuracy", mechanism=mechanism)
+    printed = published.of(PATE_2017).select("label_accuracy", mechanism=mechanism)
     shown = [value for value in printed if value.teachers and value.dataset in set(releases["dataset"])]
     style = looks([*releases["teachers"], *(value.teachers for value in shown)], TEACHERS)
     figure, axes = panels(list(names.values()))

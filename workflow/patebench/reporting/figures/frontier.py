@@ -7,7 +7,7 @@ from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import outcomes
-from patebench.reporting.published import Published
+from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.style import (
     GREY,
     KINDS,
@@ -47,7 +47,7 @@ def draw(records: Records, published: Published) -> "Figure":
         students = members(reached, panel, _PANEL)
         _draw_baseline(axis, students)
         _draw_students(axis, students, style)
-        _draw_published(axis, published, panel[0])
+        _draw_published(axis, published.of(PATE_2017), panel[0])
         _dress(axis)
         _name_students(axis, students)
     legend(figure, labelled(axes))

@@ -14,6 +14,8 @@ TABLES.add("ensembles", "patebench.reporting.tables.ensembles:TABLE")
 TABLES.add("noisy-accuracy", "patebench.reporting.tables.noisy_accuracy:TABLE")
 TABLES.add("accountants", "patebench.reporting.tables.accountants:TABLE")
 TABLES.add("disagreement", "patebench.reporting.tables.disagreement:TABLE")
+TABLES.add("nzc-students", "patebench.reporting.tables.nzc_students:TABLE")
+TABLES.add("nzc-ensembles", "patebench.reporting.tables.nzc_ensembles:TABLE")
 TABLES.add("bounds", "patebench.reporting.tables.bounds:TABLE")
 
 

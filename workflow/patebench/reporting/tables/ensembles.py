@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records, arrange, spread
 from patebench.reporting.outcomes import ENSEMBLE
-from patebench.reporting.published import Published
+from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.tables.table import Column, Table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     frame = arrange(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
     for quantity, keys in (("teacher_accuracy", {}), ("label_accuracy", _PRINTED)):
         pairs = zip(frame["dataset"], frame["teachers"], strict=True)
-        found = [published.lookup(quantity, dataset=dataset, teachers=n, **keys) for dataset, n in pairs]
+        found = [published.of(PATE_2017).lookup(quantity, dataset=dataset, teachers=n, **keys) for dataset, n in pairs]
         frame[f"published_{quantity}"] = [float("nan") if value is None else value for value in found]
     return frame
 

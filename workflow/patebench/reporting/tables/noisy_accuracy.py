@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records, arrange, spread
 from patebench.reporting.outcomes import RELEASE
-from patebench.reporting.published import Published
+from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.tables.table import Column, Table
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     values = ["answered", "expected_label_accuracy", "label_accuracy"]
     frame = arrange(spread(records.releases, [*RELEASE, "queries"], values), [*RELEASE, "queries"])
     keys = ["dataset", "teachers", "mechanism", "noise"]
-    found = [published.lookup("label_accuracy", **dict(zip(keys, row, strict=True))) for row in frame[keys].to_numpy()]
+    paper = published.of(PATE_2017)
+    found = [paper.lookup("label_accuracy", **dict(zip(keys, row, strict=True))) for row in frame[keys].to_numpy()]
     frame["published_label_accuracy"] = [float("nan") if value is None else value for value in found]
     return frame
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import STUDENT, outcomes
-from patebench.reporting.published import Published
+from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.tables.table import Column, Table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 def _published(published: Published, quantity: str, row: dict[Any, Any]) -> float | None:
     keys = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
-    return published.lookup(quantity, **{key: row[key] for key in keys})
+    return published.of(PATE_2017).lookup(quantity, **{key: row[key] for key in keys})
 
 
 TABLE = Table(

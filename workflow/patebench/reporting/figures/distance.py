@@ -1,0 +1,89 @@
+"""What the distance gate of NZC (Sun et al. 2020) lets through, over teachers and distances: its Figure 2."""
+
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.distance import DISTANCE, share, shares
+from patebench.reporting.figures.panels import members, titles
+from patebench.reporting.frames import Records, spread
+from patebench.reporting.published import NZC_2020, Published
+from patebench.reporting.style import GREY, Look, empty, hollow, labelled, legend, looks, panels, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """(a) accuracy over n, (b) queries of distance k at the most teachers, (c) queries of distance 3 over n."""
+    ensembles = records.ensembles
+    if ensembles.empty:
+        return empty("This run has no ensembles, so there are no distances to draw.")
+    ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])
+    most = int(ensembles["teachers"].max())
+    names = titles(ensembles)
+    style = looks(names)
+    heads = ["(a) accuracy", f"(b) queries of distance k, n = {most}", f"(c) queries of distance {DISTANCE}"]
+    figure, axes = panels(heads, sharey=False, abreast=3)
+    for family, name in names.items():
+        mine = members(ensembles, family)
+        _draw_over_teachers(axes[0], mine, "plurality_accuracy_pool", style[family], f"{name}: ensemble")
+        _draw_over_teachers(axes[0], mine, "teacher_accuracy_mean", style[family], f"{name}: one teacher", faint=True)
+        _draw_over_distances(axes[1], mine[mine["teachers"] == most], style[family], f"{name}: ensemble")
+        _draw_over_teachers(axes[2], mine, "far", style[family], f"{name}: ensemble")
+    sizes = set(ensembles["teachers"])
+    printed = [_draw_published(axes[0], published.of(NZC_2020), name) for name in sorted(set(ensembles["dataset"]))]
+    for axis, marked in ((axes[0], sizes.union(*printed)), (axes[2], sizes)):
+        _count_teachers(axis, sorted(marked))
+    _dress(axes)
+    legend(figure, labelled(axes))
+    return figure
+
+
+def _draw_over_teachers(
+    axis: "Axes", ensembles: "pd.DataFrame", value: str, look: Look, name: str, faint: bool = False
+) -> None:
+    points = spread(ensembles, ["teachers"], [value])
+    drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "capsize": 4, "label": name}
+    drawn |= {"linestyle": ":", "markerfacecolor": "white"} if faint else {"linestyle": "-"}
+    axis.errorbar(points["teachers"], points[f"{value}_mean"], yerr=points[f"{value}_std"], **drawn)
+
+
+def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", look: Look, name: str) -> None:
+    """The mean over the seeds, with the least and the largest share."""
+    if ensembles.empty:
+        return
+    curves = [shares(gaps) for gaps in ensembles["gap_histogram"]]
+    low, high = ([extreme(column) for column in zip(*curves, strict=True)] for extreme in (min, max))
+    middle = [sum(column) / len(curves) for column in zip(*curves, strict=True)]
+    axis.step(range(len(middle)), middle, where="mid", color=look.color, label=name)
+    axis.fill_between(range(len(middle)), low, high, step="mid", color=look.color, alpha=0.18, linewidth=0)
+
+
+def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
+    """Tables 3 and 2 of the paper; returns the numbers of teachers that they are for."""
+    drawn = set()
+    for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
+        for value in paper.select(quantity, dataset=dataset):
+            if value.teachers:
+                hollow(axis, value.teachers, value.value, GREY, marker, f"published: {dataset}, {what}")
+                drawn.add(value.teachers)
+    return drawn
+
+
+def _count_teachers(axis: "Axes", teachers: list[int]) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(FixedLocator(teachers))
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xlabel("number of teachers n")
+
+
+def _dress(axes: list["Axes"]) -> None:
+    axes[1].axvline(DISTANCE, color=GREY, linestyle=(0, (6, 3)), linewidth=1.0, label=f"distance {DISTANCE}")
+    axes[1].set_xlabel("k votes between the two largest counts, at least")
+    for axis, words in zip(axes, ("accuracy", "share of the queries", "share of the queries"), strict=True):
+        axis.set_ylabel(words)
+        percent(axis)

@@ -1,0 +1,96 @@
+"""Students of the immutable noisy argmax beside those of LNMax and of clean votes: Table 1 of NZC (Sun et al. 2020)."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from patebench.core.bound import Kind
+from patebench.mechanisms import MECHANISMS
+from patebench.reporting.accountants import compared
+from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.outcomes import RELEASE, STUDENT
+from patebench.reporting.published import NZC_2020, Published
+from patebench.reporting.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
+#: What the paper calls clean votes: the plurality.
+_CLEAN = ("gnmax", "sigma-0")
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
+    frame = spread(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy"])
+    frame = frame.merge(_epsilons(records), on=[*RELEASE, "queries"], how="left")
+    frame = arrange(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
+    rows, paper = frame.to_dict("records"), published.of(NZC_2020)
+    accuracies = [paper.lookup("student_accuracy", **_keys(row)) for row in rows]
+    return frame.assign(
+        published_epsilon=[_printed_epsilon(paper, row) for row in rows],
+        published_student_accuracy=[float("nan") if value is None else value for value in accuracies],
+    )
+
+
+def _students(records: Records) -> "pd.DataFrame":
+    """Those that the paper's table compares, on the data sets where an immutable mechanism has students."""
+    students = records.students
+    immutable = students["mechanism"].isin(_IMMUTABLE)
+    clean = (students["mechanism"] == _CLEAN[0]) & (students["noise"] == _CLEAN[1])
+    here = students["dataset"].isin(students.loc[immutable, "dataset"])
+    return students[here & (immutable | clean | (students["mechanism"] == "lnmax"))]
+
+
+def _epsilons(records: Records) -> "pd.DataFrame":
+    """Per release, T and δ: `stated` by the accountant of the mechanism's paper, `worst_case`, and `exact`."""
+    bounds = compared(records)
+    how = zip(bounds["accountant"], bounds["conversion"], strict=True)
+    own = [MECHANISMS.load(name).published for name in bounds["mechanism"]]
+    stated = np.array([pair == ours for pair, ours in zip(how, own, strict=True)], dtype=bool)
+    chosen = bounds[stated & (bounds["kind"] != Kind.WORST_CASE)]
+    values = ["stated_epsilon", "worst_case_epsilon", "exact_epsilon"]
+    chosen = chosen.rename(
+        columns=dict(zip(("epsilon", "sound", "exact"), values, strict=True)) | {"kind": "stated_kind"}
+    )
+    return spread(chosen, [*RELEASE, "queries", "delta", "stated_kind"], values).drop(columns="seeds")
+
+
+def _printed_epsilon(paper: Published, row: dict[Any, Any]) -> str | float:
+    """As the paper prints it, which is not always a number."""
+    exact, above = (paper.lookup(quantity, **_keys(row)) for quantity in ("epsilon", "epsilon_above"))
+    if above is not None:
+        return f"> {above:g}"
+    if exact is None:
+        return float("nan")
+    return f"{exact:g}" if exact > 0 else "≈ 0"
+
+
+def _keys(row: dict[Any, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in ("dataset", "teachers", "mechanism", "noise", "queries")}
+
+
+TABLE = Table(
+    title="NZC: the students",
+    columns=(
+        Column("dataset", "Data set"),
+        Column("teachers", "n", "count"),
+        Column("model", "Teacher"),
+        Column("mechanism", "Mechanism"),
+        Column("noise", "Noise"),
+        Column("student_model", "Student"),
+        Column("queries", "Queries", "count"),
+        Column("answered_mean", "Answered", "count"),
+        Column("delta", "δ", "number"),
+        Column("published_epsilon", "published", group="ε", optional=True),
+        Column("stated_epsilon", "as its paper computes it", "epsilon", spread=True, group="ε"),
+        Column("stated_kind", "which is", group="ε"),
+        Column("worst_case_epsilon_mean", "true for all votes", "epsilon", group="ε"),
+        Column("exact_epsilon_mean", "true for these votes, not publishable", "epsilon", group="ε"),
+        Column("label_accuracy", "labels", "percent", spread=True, group="Accuracy %"),
+        Column("accuracy", "student", "percent", spread=True, group="Accuracy %"),
+        Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build,
+)
