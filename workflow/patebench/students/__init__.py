@@ -5,14 +5,24 @@ shared loop (`training.py`) drives it epoch by epoch, and only `stage.py` reads 
 distillation, is no student and lies elsewhere.
 """
 
+from collections.abc import Mapping
+
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry
 
 STUDENTS = Registry("student method")
 STUDENTS.add("supervised", "patebench.students.supervised:start")
+STUDENTS.add("gan", "patebench.students.gan:start")
+STUDENTS.add("vat", "patebench.students.vat:start")
+STUDENTS.add("consistency", "patebench.students.consistency:start")
 
 #: What may be chosen for a method besides its epochs; the rest is its own.
-CHOICES = {"supervised": ("model", "recipe")}
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "supervised": ("model", "recipe"),
+    "gan": (),
+    "vat": ("model",),
+    "consistency": ("model",),
+}
 
 
 def refuse_choice(method: str, key: str) -> None:

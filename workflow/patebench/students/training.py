@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -134,8 +135,8 @@ def _resume(session: _Session, checkpoint: Checkpoint) -> None:
         return
     try:
         kept = torch.load(checkpoint.path, weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, zipfile.BadZipFile) as fault:
-        log.warning("%s: can not be read (%s); training starts anew", checkpoint.path, str(fault).splitlines()[0])
+    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, zipfile.BadZipFile) as fault:
+        log.warning("%s: can not be read (%s); training starts anew", checkpoint.path, type(fault).__name__)
         return
     if kept.get("identity") != checkpoint.identity:
         log.warning("%s: is of another training; this one starts anew", checkpoint.path)

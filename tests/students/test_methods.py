@@ -1,0 +1,227 @@
+"""Every method learns, repeats itself, survives an interruption, and sees nothing but its lesson."""
+
+import ast
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.students.world import images, lesson, table
+
+from patebench.core.errors import PatebenchError
+from patebench.students import CHOICES, STUDENTS
+from patebench.students.adversaries import Discriminator, initialise, networks
+from patebench.students.lesson import Approach, Lesson
+from patebench.students.training import Checkpoint, learn
+
+STUDENTS_FOLDER = Path(__file__).parents[2] / "workflow" / "patebench" / "students"
+#: Epochs of a short training, enough for an easy world.
+SHORT = {"supervised": 60, "gan": 25, "vat": 12, "consistency": 12}
+
+
+class InterruptionError(Exception):
+    """Stands for a killed job."""
+
+
+def stop_at(epoch: int) -> Any:
+    def progress(done: int, of: int) -> None:
+        if done == epoch:
+            raise InterruptionError
+
+    return progress
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_every_method_learns_from_few_labels(method: str) -> None:
+    x, y = images(160, seed=0)
+    unseen, truth = images(200, seed=1)
+    student, curve = learn(lesson(x, y, 24), Approach(method=method, epochs=SHORT[method]), seed=0)
+    found = student.log_probabilities(unseen)
+    np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-6)
+    assert np.mean(found.argmax(1) == truth) > 0.9
+    assert [row["epoch"] for row in curve] == list(range(1, len(curve) + 1))
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_every_method_learns_tables(method: str) -> None:
+    x, y = table(160, seed=0)
+    unseen, truth = table(200, seed=1)
+    student, _ = learn(lesson(x, y, 16, classes=2), Approach(method=method, epochs=40), seed=0)
+    assert np.mean(student.log_probabilities(unseen).argmax(1) == truth) > 0.9
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_an_interrupted_training_ends_with_the_same_bytes(method: str, tmp_path: Path) -> None:
+    """The job dies after its second epoch and runs again; somebody else's random draws lie between."""
+    x, y = images(64, seed=0)
+    approach = Approach(method=method, epochs=4)
+    whole, curve = learn(lesson(x, y, 20), approach, seed=3)
+    checkpoint = Checkpoint(path=tmp_path / "student.checkpoint", identity="this one", seconds=0)
+    with pytest.raises(InterruptionError):
+        learn(lesson(x, y, 20), approach, seed=3, progress=stop_at(2), checkpoint=checkpoint)
+    assert checkpoint.path.is_file()
+    torch.rand(5)
+    epochs: list[int] = []
+    again, same = learn(
+        lesson(x, y, 20), approach, seed=3, checkpoint=checkpoint, progress=lambda done, of: epochs.append(done)
+    )
+    assert epochs == [3, 4]
+    assert same == curve
+    assert np.array_equal(whole.log_probabilities(x), again.log_probabilities(x))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["another training", "garbage", "nothing"])
+def test_a_checkpoint_that_is_not_its_own_is_not_used(damage: str, tmp_path: Path) -> None:
+    x, y = images(64, seed=0)
+    approach, path = Approach(method="supervised", epochs=3), tmp_path / "c"
+    if damage == "another training":
+        other = Checkpoint(path=path, identity="other", seconds=0)
+        with pytest.raises(InterruptionError):
+            learn(lesson(x, y, 8), approach, seed=0, progress=stop_at(2), checkpoint=other)
+    else:
+        path.write_bytes(b"PK garbage" if damage == "garbage" else b"")
+    done: list[int] = []
+    checkpoint = Checkpoint(path=path, identity="mine")
+    learn(lesson(x, y, 8), approach, seed=0, progress=lambda epoch, of: done.append(epoch), checkpoint=checkpoint)
+    assert done == [1, 2, 3]
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_what_is_watched_steers_nothing(method: str) -> None:
+    """A curve of anything, even one that draws random numbers of its own, leaves the student as it is."""
+    x, y = images(64, seed=0)
+    alone, _ = learn(lesson(x, y, 20), Approach(method=method, epochs=3), seed=1)
+    other, curve = learn(
+        lesson(x, y, 20), Approach(method=method, epochs=3), seed=1, watch=lambda student: {"accuracy": 0.0}
+    )
+    assert np.array_equal(alone.log_probabilities(x), other.log_probabilities(x))
+    assert curve[-1]["accuracy"] == 0.0
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_training_leaves_the_global_generator_alone(method: str) -> None:
+    x, y = images(32, seed=0)
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    learn(lesson(x, y, 8), Approach(method=method, epochs=1), seed=1)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_training_stops_when_the_student_has_made_up_its_mind() -> None:
+    """Labels of one class: the student soon says it of every sample of the pool."""
+    x, _ = images(64, seed=0)
+    _, curve = learn(lesson(x, np.zeros(64, int), 64), Approach(method="supervised", epochs=200), seed=0)
+    assert len(curve) < 150
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_unasked_samples_have_no_label(method: str) -> None:
+    """Pools whose other samples differ give other students, if the method reads the pool at all; labels of −1 none."""
+    x, y = images(64, seed=0)
+    asked = lesson(x, y, 20)
+    assert (asked.labels[20:] == -1).all()
+    assert len(asked.without(np.arange(5)).answered) == 15
+
+
+def test_a_method_refuses_what_is_its_own_choice() -> None:
+    x, y = images(32, seed=0)
+    with pytest.raises(PatebenchError, match="the method 'gan' has a model of its own; leave it out"):
+        learn(lesson(x, y, 8), Approach(method="gan", model="small-cnn"), seed=0)
+    with pytest.raises(PatebenchError, match="'random-forest' is no network, and this method needs one"):
+        learn(lesson(x, y, 8), Approach(method="vat", model="random-forest"), seed=0)
+    with pytest.raises(PatebenchError, match="epochs = 0; at least one is needed"):
+        learn(lesson(x, y, 8), Approach(method="consistency", epochs=0), seed=0)
+
+
+def test_choices_are_known_for_every_method() -> None:
+    assert set(CHOICES) == set(STUDENTS.names())
+
+
+def test_wrong_labels_are_left_out_by_consistency() -> None:
+    """A tenth of the labels is wrong; the student gives most of those samples their true label."""
+    x, y = images(240, seed=0)
+    wrong = np.arange(0, 60, 10)
+    told = y.copy()
+    told[wrong] = (y[wrong] + 1) % 4
+    student, _ = learn(lesson(x, told, 60), Approach(method="consistency", epochs=30), seed=0)
+    assert np.mean(student.log_probabilities(x[wrong]).argmax(1) == y[wrong]) > 0.8
+
+
+# What a student can read. Only stage.py reads files, and only these kinds.
+
+
+def names_in(path: Path) -> set[str]:
+    """Every name that a file imports or uses, as a name or as an attribute."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ImportFrom():
+                found |= {alias.name for alias in node.names} | {node.module or ""}
+            case ast.Import():
+                found |= {alias.name for alias in node.names}
+            case ast.Name():
+                found.add(node.id)
+            case ast.Attribute():
+                found.add(node.attr)
+    return found
+
+
+FILES = {"open", "Path", "read_arrays", "read_json", "load", "memmap", "patebench.core.files", "patebench.core.formats"}
+
+
+@pytest.mark.parametrize("path", sorted(STUDENTS_FOLDER.rglob("*.py")), ids=lambda path: path.name)
+def test_no_student_can_read_counts_votes_or_true_labels(path: Path) -> None:
+    names = names_in(path)
+    assert not names & {"VOTES", "TRUTH", "CHUNK", "PARTITION", "patebench.accounting.votes", "read_votes"}
+    assert not {name for name in names if name.startswith(("patebench.teachers", "patebench.mechanisms.stage"))}
+    if path.name not in ("stage.py", "training.py"):  # training.py: its own checkpoint
+        assert not names & (FILES - {"load"})
+
+
+def test_the_lesson_is_all_that_a_method_gets() -> None:
+    assert set(Lesson.__dataclass_fields__) == {"pool", "labels", "classes", "channel"}
+
+
+# The GAN's networks.
+
+
+def test_the_perceptron_has_the_published_layers() -> None:
+    """1000-500-250-250-250 for MNIST, weight normalisation (a length for each unit) in every layer."""
+    name, discriminator, _ = networks((1, 28, 28), 10)
+    widths = [784, 1000, 500, 250, 250, 250, 10]
+    by_hand = sum(a * b + b + b for a, b in itertools.pairwise(widths))
+    assert name == "salimans-mlp"
+    assert sum(weights.numel() for weights in discriminator.parameters()) == by_hand
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (1, 8, 8), (3, 32, 32), (3, 18, 21), (5,)])
+def test_networks_fit_all_shapes(shape: tuple[int, ...]) -> None:
+    name, discriminator, generator = networks(shape, 7)
+    logits, features = discriminator(generator(torch.rand(4, 100)))
+    assert logits.shape == (4, 7)
+    assert features.ndim == 2
+    assert (name == "salimans-cnn") == (shape[0] == 3)
+
+
+def test_initialisation_gives_each_layer_mean_zero_and_variance_one() -> None:
+    torch.manual_seed(0)
+    _, discriminator, _ = networks((1, 8, 8), 4)
+    x = torch.rand(300, 1, 8, 8)
+    discriminator.eval()  # without noise
+    initialise(discriminator, x)
+    first: Discriminator = discriminator
+    outputs = first.features[:3](x)
+    np.testing.assert_allclose(outputs.mean(0).detach(), 0, atol=1e-3)
+    np.testing.assert_allclose(outputs.std(0).detach(), 1, rtol=1e-3)
+
+
+def test_the_picture_is_a_grid_of_images() -> None:
+    x, y = images(32, seed=0)
+    student, _ = learn(lesson(x, y, 8), Approach(method="gan", epochs=1), seed=0)
+    picture = student.picture()  # type: ignore[attr-defined]
+    assert picture.shape == (5 * 8, 10 * 8, 1)
+    assert picture.dtype == np.uint8

@@ -1,0 +1,29 @@
+"""An easy world for students: images whose class is the quadrant that is bright, or a table with two clusters."""
+
+import numpy as np
+
+from patebench.students.lesson import Lesson
+
+
+def images(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images (samples, 1, 8, 8) of bytes and their four classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, samples)
+    x = rng.integers(0, 100, (samples, 1, 8, 8))
+    for image, label in zip(x, y, strict=True):
+        row, column = divmod(int(label), 2)
+        image[0, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] += 120
+    return x.astype(np.uint8), y
+
+
+def table(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A table (samples, 6) of floats and its two classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, samples)
+    return (rng.normal(size=(samples, 6)) + 3 * y[:, None]).astype(np.float32), y
+
+
+def lesson(x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) -> Lesson:
+    """The samples as a pool of which the first `answered` have their label."""
+    labels = np.where(np.arange(len(x)) < answered, y, -1)
+    return Lesson(pool=x, labels=labels, classes=classes)

@@ -1,0 +1,183 @@
+"""The student of PATE 2017: a semi-supervised GAN (Salimans et al. 2016, *Improved techniques for training GANs*).
+
+The discriminator tells k classes of real samples from generated ones; released labels teach it the classes, the pool
+what is real. The generator matches the mean of the discriminator's features on the pool (feature matching).
+
+Beyond the papers, which had six times as many samples or hours to train: real images are seen in random views, the
+weights are averaged, and the discriminator must agree with that average where it is confident, after the consistency
+term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*); `agreement` = 0 leaves it out.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from patebench.models.average import follow, follower
+from patebench.models.network import Standardise
+from patebench.models.precision import reduced
+from patebench.students.adversaries import LATENT, initialise, networks
+from patebench.students.lesson import Approach, Lesson, Training
+from patebench.students.semi import checked_epochs
+from patebench.students.views import Views
+
+#: Training takes about so many steps, and not more than so many epochs.
+_STEPS, _MOST_EPOCHS = 3600, 80
+#: How many samples are labelled at once.
+_PREDICT_BATCH = 200
+#: Rows and columns of the picture of generated samples.
+_GRID = (5, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """Adam at `learning_rate`, falling to zero over the second half; batches of `batch` samples of each kind.
+
+    `agreement` is the weight of the consistency term, reached after the share `ramp` of the training, where the
+    average is `confident`.
+    """
+
+    epochs: int
+    batch: int
+    learning_rate: float = 3e-3
+    momentum: float = 0.5
+    decay: float = 0.995
+    agreement: float = 1.0
+    confident: float = 0.95
+    ramp: float = 0.1
+
+
+class Gan:
+    """A discriminator and a generator; the average of the discriminator's weights is the student."""
+
+    recipe = "own"
+
+    def __init__(self, lesson: Lesson, how: How) -> None:
+        self.how, self.epochs, self.settings = how, how.epochs, asdict(how)
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        pool = torch.from_numpy(lesson.pool).to(self.device)
+        self.scale = _Unit() if lesson.pool.ndim == 4 else Standardise(pool)
+        self.x, self.answered = self.scale(pool), torch.from_numpy(lesson.answered)
+        self.y = torch.from_numpy(lesson.labels[lesson.answered]).to(self.device)
+        self.views = Views(fill=0.0)
+        self.model, self.discriminator, self.generator = networks(tuple(lesson.pool.shape[1:]), lesson.classes)
+        self.discriminator.to(self.device), self.generator.to(self.device)
+        initialise(self.discriminator, self.x[: 5 * how.batch])
+        self.average = follower(self.discriminator)
+        self.optimisers = [
+            torch.optim.Adam(net.parameters(), how.learning_rate, betas=(how.momentum, 0.999), foreach=True)
+            for net in (self.discriminator, self.generator)
+        ]
+        self.steps, self.step = how.epochs * (len(self.x) // how.batch), 0
+
+    def epoch(self) -> dict[str, float]:
+        """Pass once over the pool; the mean losses."""
+        self.discriminator.train(), self.generator.train()
+        whole = len(self.x) // self.how.batch * self.how.batch
+        terms = [self._step(chosen) for chosen in torch.randperm(len(self.x))[:whole].split(self.how.batch)]  # type: ignore[no-untyped-call]
+        names = ("labelled loss", "unlabelled loss", "agreement loss", "generator loss")
+        return dict(zip(names, torch.stack(terms).mean(0).tolist(), strict=True))
+
+    def _step(self, chosen: Tensor) -> Tensor:
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = self.how.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
+        known = torch.randint(len(self.answered), (len(chosen),))
+        real = self.views.medium(torch.cat([self.x[self.answered[known]], self.x[chosen]]))
+        with reduced(self.device):
+            generated = self.generator(torch.rand(len(chosen), LATENT, device=self.device))
+            logits, features = self.discriminator(torch.cat([real, generated.detach().to(real.dtype)]))
+        losses = self._discriminate(logits.float(), self.y[known], *self._guess(self.x[chosen]))
+        goal = features.detach().float()[len(chosen) : 2 * len(chosen)].mean(0)
+        matching = self._generate(generated, goal)
+        self.step += 1
+        follow(self.average, self.discriminator, self.step, self.how.decay)
+        return torch.stack([*losses, matching]).detach()
+
+    @torch.no_grad()
+    def _guess(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The average's labels for samples of the pool, and how much each counts."""
+        self.average.eval()
+        with reduced(self.device):
+            logits, _ = self.average(self.views.weak(x))
+        probability, label = logits.float().softmax(1).max(1)
+        weight = self.how.agreement * min(1.0, self.step / (self.how.ramp * self.steps))
+        return label, weight * (probability > self.how.confident)
+
+    def _discriminate(self, logits: Tensor, y: Tensor, guess: Tensor, weight: Tensor) -> list[Tensor]:
+        """Move the discriminator: classes for the first third, real for the second, generated for the last."""
+        known, real, generated = logits.split(len(y))  # type: ignore[no-untyped-call]
+        labelled = F.cross_entropy(known, y)
+        is_real, is_generated = real.logsumexp(1), generated.logsumexp(1)
+        unlabelled = (F.softplus(-is_real).mean() + F.softplus(is_generated).mean()) / 2
+        agreement = (F.cross_entropy(real, guess, reduction="none") * weight).mean()
+        self._move(0, labelled + unlabelled + agreement)
+        return [labelled, unlabelled, agreement]
+
+    def _generate(self, generated: Tensor, goal: Tensor) -> Tensor:
+        """Move the generator towards features whose mean is that of real samples."""
+        self.discriminator.requires_grad_(False)
+        with reduced(self.device):
+            features = self.discriminator.features(generated)
+        matching: Tensor = (features.float().mean(0) - goal).square().mean()
+        self._move(1, matching)
+        self.discriminator.requires_grad_(True)
+        return matching
+
+    def _move(self, which: int, loss: Tensor) -> None:
+        self.optimisers[which].zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimisers[which].step()
+
+    @torch.inference_mode()
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.average.eval()
+        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
+        with reduced(self.device):
+            logits = [self.average(self.scale(batch.to(self.device)))[0].cpu() for batch in batches]
+        found: NDArray[np.float64] = torch.cat(logits).double().log_softmax(1).numpy()
+        return found
+
+    @torch.inference_mode()
+    def picture(self) -> NDArray[np.uint8] | None:
+        """A grid of generated images (height, width, channels), None for tables; the same draws for each student."""
+        if self.x.ndim == 2:
+            return None
+        rng = torch.Generator().manual_seed(0)
+        rows, columns = _GRID
+        self.generator.eval()
+        images = self.generator(torch.rand(rows * columns, LATENT, generator=rng).to(self.device)).float().cpu()
+        _, channels, height, width = images.shape
+        grid = images.view(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
+        found: NDArray[np.uint8] = (grid.reshape(rows * height, columns * width, channels) * 255).byte().numpy()
+        return found
+
+    def state(self) -> dict[str, Any]:
+        nets = {name: getattr(self, name).state_dict() for name in ("discriminator", "generator", "average")}
+        return {**nets, "optimisers": [each.state_dict() for each in self.optimisers], "step": self.step}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in ("discriminator", "generator", "average"):
+            getattr(self, name).load_state_dict(state[name])
+        for optimiser, kept in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(kept)
+        self.step = state["step"]
+
+
+class _Unit(nn.Module):
+    """Bytes to [0, 1]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.float() / 255
+
+
+def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
+    """A GAN for the pool's shape."""
+    batch = min(100, max(16, len(lesson.pool) // 8))
+    epochs = math.ceil(_STEPS / (len(lesson.pool) // batch))
+    return Gan(lesson, How(batch=batch, epochs=checked_epochs(approach, min(epochs, _MOST_EPOCHS))))

@@ -1,0 +1,149 @@
+"""What students share that also learn from samples without a label: the steps, the schedule, the averaged weights.
+
+A method adds its objective: what is minimised in one step. One epoch passes once over the whole pool.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from patebench.core.errors import PatebenchError
+from patebench.models import MODELS, RECIPES
+from patebench.models.average import follow, follower
+from patebench.models.network import Network, Standardise
+from patebench.models.precision import reduced
+from patebench.students.lesson import Approach, Lesson
+from patebench.students.views import Views
+
+#: How many samples are labelled at once.
+_PREDICT_BATCH = 200
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The samples of one step: `x` of the pool, and `labelled` ones with their released labels `y`.
+
+    All are standardised; `views` makes random views of them; `done` is the share of the training before this step.
+    """
+
+    x: Tensor
+    labelled: Tensor
+    y: Tensor
+    views: Views
+    done: float
+
+
+#: The terms of what is minimised, by name, from a batch, the student and the average of its weights.
+Objective = Callable[[Batch, nn.Module, nn.Module], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """How the weights move: AdamW, one cycle up to `learning_rate`, weights averaged with `decay`.
+
+    A step takes `batch` samples of the pool and `labelled` ones with labels.
+    """
+
+    epochs: int
+    batch: int
+    labelled: int = 64
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-2
+    decay: float = 0.99
+
+
+def steps_for(lesson: Lesson, approach: Approach, wanted: int) -> dict[str, int]:
+    """Batch and epochs for a pool, so that training takes about `wanted` steps unless the epochs are given."""
+    batch = min(256, max(16, len(lesson.pool) // 8))
+    return {"batch": batch, "epochs": checked_epochs(approach, math.ceil(wanted / math.ceil(len(lesson.pool) / batch)))}
+
+
+def checked_epochs(approach: Approach, default: int) -> int:
+    """The epochs asked for, or `default`."""
+    if approach.epochs is not None and approach.epochs < 1:
+        raise PatebenchError(f"epochs = {approach.epochs}; at least one is needed")
+    return approach.epochs or default
+
+
+class SemiSupervised:
+    """The training of one network by an objective; the average of its weights is the student."""
+
+    recipe = "own"
+
+    def __init__(self, lesson: Lesson, approach: Approach, how: Steps, objective: Objective) -> None:
+        self.model = approach.model or ("small-cnn" if lesson.pool.ndim == 4 else "mlp")
+        self.how, self.epochs, self.objective, self.settings = how, how.epochs, objective, asdict(how)
+        self.net, self.standardise = _network(self.model, lesson)
+        self.average = follower(self.net)
+        self.device = next(self.net.parameters()).device
+        pool = torch.from_numpy(lesson.pool).to(self.device)
+        self.x, self.answered = self.standardise(pool), torch.from_numpy(lesson.answered)
+        self.y = torch.from_numpy(lesson.labels[lesson.answered]).to(self.device)
+        self.views = Views(fill=float(self.standardise(torch.zeros_like(pool[:1])).min()))
+        self.steps = how.epochs * math.ceil(len(self.x) / how.batch)
+        self.step = 0
+        self.optimiser = torch.optim.AdamW(
+            self.net.parameters(), how.learning_rate, weight_decay=how.weight_decay, foreach=True
+        )
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimiser, how.learning_rate, total_steps=self.steps + 1, pct_start=0.1
+        )
+
+    def epoch(self) -> dict[str, float]:
+        """Pass once over the pool; the mean of each term of the objective."""
+        self.net.train()
+        terms = [self._step(batch) for batch in self._batches()]
+        return {name: float(torch.stack([each[name] for each in terms]).mean()) for name in terms[0]}
+
+    def _batches(self) -> Iterator[Batch]:
+        for chosen in torch.randperm(len(self.x)).split(self.how.batch):  # type: ignore[no-untyped-call]
+            known = torch.randint(len(self.answered), (self.how.labelled,))
+            labelled, y = self.x[self.answered[known]], self.y[known]
+            yield Batch(self.x[chosen], labelled, y, self.views, self.step / self.steps)
+
+    def _step(self, batch: Batch) -> dict[str, Tensor]:
+        self.optimiser.zero_grad(set_to_none=True)
+        terms = self.objective(batch, self.net, self.average)
+        torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        self.schedule.step()
+        self.step += 1
+        follow(self.average, self.net, self.step, self.how.decay)
+        return {name: term.detach() for name, term in terms.items()}
+
+    @torch.inference_mode()
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.average.eval()
+        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
+        with reduced(self.device):
+            logits = [self.average(self.standardise(batch.to(self.device))).cpu() for batch in batches]
+        found: NDArray[np.float64] = torch.cat(logits).double().log_softmax(1).numpy()
+        return found
+
+    def state(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {
+            "net": self.net, "average": self.average, "optimiser": self.optimiser, "schedule": self.schedule
+        }  # fmt: skip
+        return {name: part.state_dict() for name, part in parts.items()} | {"step": self.step}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in ("net", "average", "optimiser", "schedule"):
+            getattr(self, name).load_state_dict(state[name])
+        self.step = state["step"]
+
+
+def _network(model: str, lesson: Lesson) -> tuple[nn.Module, Standardise]:
+    """An untrained network of the registry for the pool, and what standardises samples by the pool."""
+    learner = MODELS.load(model)(RECIPES.load("modern"), lesson.classes)
+    if not isinstance(learner, Network):
+        raise PatebenchError(f"the model '{model}' is no network, and this method needs one; use small-cnn or mlp")
+    net = learner.build(tuple(lesson.pool.shape[1:]), lesson.classes).to(learner.device)
+    if lesson.pool.ndim == 4:
+        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net, Standardise(torch.from_numpy(lesson.pool)).to(learner.device)
