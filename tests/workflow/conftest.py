@@ -18,16 +18,19 @@ TINY = Path(__file__).with_name("tiny.yaml")
 class Workflow:
     """A working copy with one configuration."""
 
+    #: The options that say where jobs run.
+    where: tuple[str, ...] = ("--cores", "2")
+
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder = folder
         shutil.copy(REPOSITORY / "Snakefile", folder)
-        for part in ("config", "report", "envs", "workflow/rules"):
+        for part in ("config", "report", "envs", "workflow/rules", "workflow/profiles"):
             shutil.copytree(REPOSITORY / part, folder / part)
         self.settings = settings
 
     def command(self, *arguments: str) -> list[str]:
         (self.folder / "test.yaml").write_text(yaml.safe_dump(self.settings, sort_keys=False))
-        return [sys.executable, "-m", "snakemake", "--configfile", "test.yaml", "--cores", "2", *arguments]
+        return [sys.executable, "-m", "snakemake", "--configfile", "test.yaml", *self.where, *arguments]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A running snakemake in a process group of its own."""

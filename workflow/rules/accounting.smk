@@ -10,10 +10,12 @@ rule account:
         "<logs>/account/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.log",
     benchmark:
         "<benchmarks>/account/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.tsv"
+    group:
+        "numbers"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=memory(2000),
         runtime=10,
     params:
         options=lambda wildcards: words(PLAN.account(wildcards).options()),

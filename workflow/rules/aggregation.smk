@@ -10,10 +10,12 @@ rule aggregate:
         "<logs>/aggregate/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.log",
     benchmark:
         "<benchmarks>/aggregate/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.tsv"
+    group:
+        "numbers"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=memory(2000),
         runtime=10,
     params:
         options=lambda wildcards: words(PLAN.release(wildcards).options()),

@@ -15,7 +15,8 @@ rule baseline:
         "../../envs/patebench.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        gpu=1,
+        mem_mb=memory(4000),
         runtime=120,
     params:
         options=lambda wildcards: words(PLAN.baseline(wildcards).options()),

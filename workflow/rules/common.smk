@@ -35,6 +35,11 @@ except PatebenchError as fault:
 PLAN = CONFIG.plan()
 
 
+def memory(mb):
+    """Memory of a job; where a profile retries failed jobs, each attempt asks for as much again."""
+    return lambda wildcards, attempt: mb * attempt
+
+
 pathvars:
     results=CONFIG.results,
     page=CONFIG.pages,

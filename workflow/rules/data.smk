@@ -11,10 +11,12 @@ rule data:
         "<logs>/data/{dataset}.log",
     benchmark:
         "<benchmarks>/data/{dataset}.tsv"
+    group:
+        "data"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=8000,
+        mem_mb=memory(8000),
         runtime=30,
         # Not a parameter: data that moved to another folder are the same data, and no reason to train again.
         access=words(CONFIG.access_options()),
@@ -37,10 +39,12 @@ rule split:
         "<logs>/split/{dataset}/{split}.log",
     benchmark:
         "<benchmarks>/split/{dataset}/{split}.tsv"
+    group:
+        "data"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=8000,
+        mem_mb=memory(8000),
         runtime=10,
     params:
         options=lambda wildcards: words(PLAN.split(wildcards).options()),

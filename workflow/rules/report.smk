@@ -20,10 +20,12 @@ rule collect:
         "<logs>/collect/{dataset}/{split}/{ensemble}.log",
     benchmark:
         "<benchmarks>/collect/{dataset}/{split}/{ensemble}.tsv"
+    group:
+        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=memory(2000),
         runtime=10,
     params:
         releases=lambda wildcards, input: words(
@@ -56,10 +58,12 @@ for name in FIGURES:
             f"<logs>/figure/<run>/{name}.log",
         benchmark:
             f"<benchmarks>/figure/<run>/{name}.tsv"
+        group:
+            "pages"
         conda:
             "../../envs/patebench.yaml"
         resources:
-            mem_mb=2000,
+            mem_mb=memory(2000),
             runtime=10,
         params:
             figure=name,
@@ -91,10 +95,12 @@ for name in TABLES:
             f"<logs>/table/<run>/{name}.log",
         benchmark:
             f"<benchmarks>/table/<run>/{name}.tsv"
+        group:
+            "pages"
         conda:
             "../../envs/patebench.yaml"
         resources:
-            mem_mb=2000,
+            mem_mb=memory(2000),
             runtime=10,
         params:
             table=name,
@@ -114,10 +120,12 @@ rule manifest:
         "<logs>/manifest/<run>.log",
     benchmark:
         "<benchmarks>/manifest/<run>.tsv"
+    group:
+        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=1000,
+        mem_mb=memory(1000),
         runtime=10,
     params:
         config=json.dumps(config, sort_keys=True),
@@ -141,10 +149,12 @@ rule report:
         "<logs>/report/<run>.log",
     benchmark:
         "<benchmarks>/report/<run>.tsv"
+    group:
+        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=1000,
+        mem_mb=memory(1000),
         runtime=10,
     params:
         pages=lambda wildcards, input: words({"figures": input.figures, "tables": input.tables}),

@@ -16,7 +16,8 @@ rule student:
         "../../envs/patebench.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        gpu=1,
+        mem_mb=memory(4000),
         runtime=60,
     params:
         options=lambda wildcards: words(PLAN.student(wildcards).options()),

@@ -11,10 +11,12 @@ rule partition:
         "<logs>/partition/{dataset}/{split}/{ensemble}.log",
     benchmark:
         "<benchmarks>/partition/{dataset}/{split}/{ensemble}.tsv"
+    group:
+        "data"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=memory(4000),
         runtime=10,
     params:
         options=lambda wildcards: words(PLAN.ensemble(wildcards).partition_options()),
@@ -38,7 +40,8 @@ rule teach:
         "../../envs/patebench.yaml"
     threads: 1
     resources:
-        mem_mb=4000,
+        gpu=1,
+        mem_mb=memory(4000),
         runtime=240,
     params:
         options=lambda wildcards: words(PLAN.chunk(wildcards).options()),
@@ -63,10 +66,12 @@ rule votes:
         "<logs>/votes/{dataset}/{split}/{ensemble}.log",
     benchmark:
         "<benchmarks>/votes/{dataset}/{split}/{ensemble}.tsv"
+    group:
+        "numbers"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=memory(4000),
         runtime=10,
     shell:
         "patebench votes --partition {input.partition} --pool {input.pool} --truth {input.truth} --test {input.test}"

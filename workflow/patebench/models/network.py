@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from patebench.core.files import atomic
 from patebench.models.augment import random_affine
+from patebench.models.device import device
 from patebench.models.learner import Progress
 from patebench.models.recipes import Recipe
 
@@ -50,7 +51,7 @@ class Network:
 
     def __init__(self, build: Build, recipe: Recipe, classes: int) -> None:
         self.build, self.recipe, self.classes = build, recipe, classes
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = device()
 
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
         # The initial weights come from torch's global generator: fork it, so that a learner leaves no trace on others.
