@@ -259,6 +259,9 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         "experiments.more.ensembles[0].chunk",
         ["is 5", "experiments.demo.ensembles[0].chunk is 25", "teachers-50_iid_small-cnn_modern"],
     ),
+    "mode": ("mode", "relase", "mode", ["did you mean 'release'", "one of seeded, release is needed"]),
+    "several releases": ("mode", "release", "mode", ["12 label sets of digits", "keep one seed, one ensemble"]),
+    "a budget of nothing": ("experiments/demo/accounting/budget", 0, "experiments.demo.accounting.budget", ["above 0"]),
     "two δ": (
         "experiments/more",
         twin(accounting={"delta": 1e-6, "queries": 100}),
@@ -288,6 +291,20 @@ def test_the_good_one_is_good() -> None:
     assert len(experiment.accounts) == 2 * 2 * 3
     assert len(experiment.students) == 2
     assert len(experiment.baselines) == 2
+
+
+def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
+    settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
+    settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
+    settings["experiments"]["demo"]["accounting"]["budget"] = 2
+    plan = validate(settings).plan()
+    (account,) = plan.accounts.values()
+    assert account.folder.endswith("/gnmax/sigma-20_release_budget-2_delta-1e-05")
+    assert plan.modes() == {f"results/{account.folder}/labels.npz": "release"}
+    for options in (account.release.options(), account.options()):
+        assert (options["release"], options["budget"], options["delta"]) == (True, 2, 1e-5)
+        assert not {"seed", "stream"} & set(options)
+    assert set(validate(GOOD).plan().modes().values()) == {"seeded"}
 
 
 def test_settings_are_left_as_they_were() -> None:

@@ -4,6 +4,7 @@ import copy
 import re
 import shlex
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from patebench.config import validate
 from patebench.core.errors import PatebenchError
+from patebench.core.seeds import Mode
 from patebench.plan import (
     Account,
+    Budget,
     Chunk,
     Data,
     Ensemble,
@@ -98,6 +101,8 @@ def test_slugs_and_folders() -> None:
     assert Ensemble(SPLIT, 10, Partition("skew", 0.8), learner).slug == "teachers-10_skew-0.8_small-cnn_modern_epochs-5"
     assert Ensemble(SPLIT, 10, Partition("owners", column="o.npy"), learner).slug.startswith("teachers-10_owners_small")
     assert RELEASE.folder == "digits/seed-0_pool-400/teachers-250_iid_small-cnn_modern/lnmax/gamma-0.05"
+    kept = replace(RELEASE, mode=Mode.RELEASE, budget=Budget(1.5, 1e-5))
+    assert kept.folder == f"{ENSEMBLE.folder}/lnmax/gamma-0.05_release_budget-1.5_delta-1e-05"
     assert Release(ENSEMBLE, "m", (("threshold", 200.0), ("sigma", 0.5))).noise == "threshold-200_sigma-0.5"
     student = StudentRun(RELEASE, "supervised", 100, "small-cnn", "modern")
     assert student.folder == f"{RELEASE.folder}/supervised_queries-100_small-cnn_modern"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.mechanisms.test_base import PARAMETERS
 
 from patebench.accounting import independent, rdp
-from patebench.accounting.filter import RenyiFilter, queries_within
+from patebench.accounting.filter import Costs, RenyiFilter, queries_within
 from patebench.budgets.calibrate import MOST_QUERIES, solve, worst_case
 from patebench.budgets.show import as_json
 from patebench.cli import cli
@@ -90,7 +90,7 @@ def test_a_filter_allows_as_many_as_rdp_alone_would():
         return rdp.gaussian(40.0, orders)
 
     budget = RenyiFilter.for_steps(cost, epsilon=1.0, delta=DELTA)
-    put = queries_within(budget, [True] * 1000, answer=cost)
+    put = queries_within(budget, [True] * 1000, Costs(cost))
     assert 0.7 * found.queries < put < found.queries
     (tight,) = [b for b in worst_case(make("gnmax", {"sigma": 40.0}), put, DELTA) if b.conversion == "tight"]
     assert tight.epsilon <= 1.0

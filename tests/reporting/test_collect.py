@@ -188,7 +188,7 @@ def _votes_as_bounds(made):
     ("change", "fault"),
     [
         (_bounds_of_other_votes, "other votes than"),
-        (_labels_of_other_votes, "another votes than"),
+        (_labels_of_other_votes, "other votes than"),
         (_truth_of_another_pool, "another pool than"),
         (_ensemble_of_other_votes, "other votes than"),
         (_ensemble_of_another_seed, "its seed is 4"),

@@ -47,8 +47,9 @@ def test_refuses_a_damaged_benchmark(tmp_path, lines):
 
 def test_holds_config_versions_and_machine(tmp_path):
     config = {"name": "", "seeds": [0, 2], "experiments": {"digits": {"dataset": "digits"}}}
-    manifest.write_manifest(config, [0, 2], tmp_path / "none", [], tmp_path / "manifest.json")
+    manifest.write_manifest(config, [0, 2], tmp_path / "none", [], tmp_path / "manifest.json", {"a": "release"})
     content = read_json(tmp_path / "manifest.json", "manifest")
+    assert content["labels"] == {"a": "release"}
     assert content["config"] == config
     assert content["seeds"] == [0, 2]
     assert content["versions"]["patebench"] == __version__

@@ -76,6 +76,21 @@ def test_chunks_and_the_place_of_the_data_change_no_table(
     assert other.tables() == finished.tables()
 
 
+def test_a_release_is_made_once(copy: Workflow) -> None:
+    """Drawn from the operating system, and protected from being drawn again."""
+    copy.settings["experiments"]["tiny"] |= {"mechanisms": {"gnmax": {"sigma": 2}}}
+    copy.settings["experiments"]["tiny"]["students"][0]["releases"] = {"gnmax": {"sigma": 2}}
+    copy.settings["mode"] = "release"
+    copy.run("--until", "collect")
+    labels = copy.find("**/gnmax/sigma-2_release/labels.npz")
+    drawn = labels.read_bytes()
+    assert copy.planned("--until", "collect") == set()
+    status, said = copy.attempt("--forcerun", "aggregate")
+    assert status != 0
+    assert "it is a release already" in said or "protected" in said  # root may write to protected files
+    assert labels.read_bytes() == drawn
+
+
 def test_data_that_moved_are_no_reason_to_train_again(copy: Workflow) -> None:
     copy.settings |= {"data_root": "elsewhere", "download": False}
     assert not copy.planned() & {"data", "split", "partition", "teach", "votes"}

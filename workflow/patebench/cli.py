@@ -74,6 +74,18 @@ def seeded(command: Callable[..., Any]) -> Callable[..., Any]:
     return seed(stream(command))
 
 
+def drawn(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages whose noise protects name its stream, to be drawn again, or draw for good from the operating system."""
+    options = (
+        click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of the experiment."),
+        click.option("--stream", default=None, help="Name of the random stream: the artefact's place in results."),
+        click.option("--release", is_flag=True, help="Draw discrete noise from the operating system, once, for good."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def learning(command: Callable[..., Any], *, named: bool = True) -> Callable[..., Any]:
     """Stages that train something name the model and how; where they need not be `named`, the data's shape decides."""
     options = (
@@ -200,6 +212,7 @@ def votes(**arguments: Any) -> None:
     join(**arguments)
 
 
+BUDGET = click.option("--budget", type=float, default=None, help="Stop answering before this ε (at --delta) is spent.")
 MECHANISM = (
     click.option("--mechanism", required=True, help="lnmax, gnmax, …"),
     click.option(
@@ -212,7 +225,9 @@ MECHANISM = (
 @in_file("--votes")
 @MECHANISM[0]
 @MECHANISM[1]
-@seeded
+@BUDGET
+@click.option("--delta", type=float, default=None, help="δ of the budget.")
+@drawn
 @out_file("--out", help="Where the released labels go.")
 @common
 def aggregate(votes: Path, mechanism: str, parameters: list[tuple[str, float]], **arguments: Any) -> None:
@@ -228,7 +243,8 @@ def aggregate(votes: Path, mechanism: str, parameters: list[tuple[str, float]], 
 @MECHANISM[1]
 @click.option("--queries", type=click.IntRange(min=1), multiple=True, required=True, help="State ε for the first T.")
 @click.option("--delta", type=float, required=True)
-@seeded
+@BUDGET
+@drawn
 @out_file("--out", help="Where the bounds go.")
 @common
 def account(votes: Path, mechanism: str, parameters: list[tuple[str, float]], queries: list[int], **rest: Any) -> None:
@@ -352,7 +368,7 @@ def manifest(config: str, benchmarks: Path, out: Path) -> None:
     except json.JSONDecodeError as fault:
         raise PatebenchError(f"--config is not valid JSON ({fault}); the workflow passes its own") from None
     checked = validate(written)
-    write_manifest(written, checked.seeds, benchmarks, checked.jobs(), out)
+    write_manifest(written, checked.seeds, benchmarks, checked.jobs(), out, checked.plan().modes())
 
 
 @cli.command()

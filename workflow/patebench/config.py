@@ -17,6 +17,7 @@ import yaml
 
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
+from patebench.core.seeds import Mode
 from patebench.data import DATASETS, OWN
 from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
@@ -24,6 +25,7 @@ from patebench.models import MODELS, RECIPES
 from patebench.plan import (
     Account,
     Baseline,
+    Budget,
     Data,
     Ensemble,
     Experiment,
@@ -60,6 +62,7 @@ class Config:
     results: str
     data_root: str
     download: bool
+    mode: Mode
     seeds: tuple[int, ...]
     experiments: tuple[Experiment, ...]
 
@@ -131,19 +134,25 @@ def validate(settings: Settings) -> Config:
         )
     seeds = _listed(settings["seeds"])
     agreement = _Agreement()
+    mode = Mode(settings["mode"])
     experiments = {
-        name: _experiment(name, written, own, seeds, agreement) for name, written in settings["experiments"].items()
+        name: _experiment(name, written, own, seeds, mode, agreement)
+        for name, written in settings["experiments"].items()
     }
     for where, name in _places("only", settings["only"]):
         _among(where, name, experiments, "an experiment")
-    selected = _listed(settings["only"]) or list(experiments)
+    names = _listed(settings["only"]) or list(experiments)
+    selected = tuple(experiment for name, experiment in experiments.items() if name in names)
+    if mode is Mode.RELEASE:
+        _check_single(selected)
     return Config(
         name=settings["name"],
         results=str(Path(settings["results"])),
         data_root=os.environ.get("PATEBENCH_DATA") or settings["data_root"],
         download=settings["download"],
         seeds=tuple(seeds),
-        experiments=tuple(experiment for name, experiment in experiments.items() if name in selected),
+        mode=mode,
+        experiments=selected,
     )
 
 
@@ -164,13 +173,15 @@ class _Agreement:
 
 
 def _experiment(
-    name: str, written: Settings, own: Mapping[str, Data], seeds: Sequence[int], agreement: _Agreement
+    name: str, written: Settings, own: Mapping[str, Data], seeds: Sequence[int], mode: Mode, agreement: _Agreement
 ) -> Experiment:
     where = key_path("experiments", name)
     data = _data(f"{where}.dataset", written["dataset"], own)
     accounting = written["accounting"]
     _check_queries(f"{where}.accounting.queries", accounting["queries"], written["pool"])
     settings = _settings(f"{where}.mechanisms", written["mechanisms"])
+    budget = Budget(accounting["budget"], accounting["delta"]) if "budget" in accounting else None
+    _check_settings(f"{where}.mechanisms", settings, mode, budget)
     accounts: list[Account] = []
     students: list[StudentRun] = []
     baselines: list[Baseline] = []
@@ -178,7 +189,11 @@ def _experiment(
         split = Split(data, seed, written["pool"], written.get("test"))
         ensembles = list(_ensembles(f"{where}.ensembles", written["ensembles"], split, agreement))
         queries, delta = tuple(sorted(_listed(accounting["queries"]))), accounting["delta"]
-        ours = [Account(Release(ensemble, *setting), queries, delta) for ensemble in ensembles for setting in settings]
+        ours = [
+            Account(Release(ensemble, *setting, mode, budget), queries, delta)
+            for ensemble in ensembles
+            for setting in settings
+        ]
         for account in ours:
             agreement.settle(account.folder, f"{where}.accounting.delta", delta)
         accounts += ours
@@ -187,6 +202,31 @@ def _experiment(
         if "baseline" in written:
             baselines.append(Baseline(split, _learner(f"{where}.baseline", written["baseline"])))
     return Experiment(name, tuple(accounts), tuple(students), tuple(baselines))
+
+
+def _check_settings(where: str, settings: Iterable[Setting], mode: Mode, budget: Budget | None) -> None:
+    """Whether the mechanisms can be released, and keep a budget, where that is asked for."""
+    from patebench.mechanisms.base import budgeted, make, releasable
+
+    for name, parameters in settings:
+        with _at(key_path(where, name)):
+            if mode is Mode.RELEASE:
+                releasable(name, MECHANISMS.load(name))
+            if budget is not None:
+                budgeted(name, make(name, dict(parameters)))
+
+
+def _check_single(experiments: Iterable[Experiment]) -> None:
+    """Refuse several releases of one data set: every ε is that of one, and together they cost more."""
+    releases: dict[str, set[str]] = {}
+    for account in (account for experiment in experiments for account in experiment.accounts):
+        releases.setdefault(account.release.ensemble.split.data.name, set()).add(account.folder)
+    for data, folders in releases.items():
+        if len(folders) > 1:
+            raise PatebenchError(
+                f"mode: is release, and this configuration makes {len(folders)} label sets of {data}, which cost more "
+                "together than any ε that would be stated; keep one seed, one ensemble and one noise setting"
+            )
 
 
 def _data(where: str, name: str, own: Mapping[str, Data]) -> Data:

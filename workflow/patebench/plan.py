@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
+from patebench.core.seeds import Mode
 
 T = TypeVar("T")
 
@@ -187,16 +188,31 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """The ε at δ at which a release stops answering."""
+
+    epsilon: float
+    delta: float
+
+    @property
+    def slug(self) -> str:
+        return f"budget-{number(self.epsilon)}_delta-{number(self.delta)}"
+
+
+@dataclass(frozen=True)
 class Release:
     """An ensemble's answers to the whole pool under one mechanism with its parameters, in the mechanism's order."""
 
     ensemble: Ensemble
     mechanism: str
     parameters: tuple[tuple[str, float], ...]
+    mode: Mode = Mode.SEEDED
+    budget: Budget | None = None
 
     @property
     def noise(self) -> str:
-        return noise_slug(self.parameters)
+        mode = [str(self.mode)] if self.mode is Mode.RELEASE else []
+        return "_".join([noise_slug(self.parameters), *mode, *([self.budget.slug] if self.budget else [])])
 
     @property
     def folder(self) -> str:
@@ -205,8 +221,13 @@ class Release:
     def mechanism_options(self) -> Options:
         return {"mechanism": self.mechanism, "parameter": dict(self.parameters)}
 
+    def randomness(self) -> Options:
+        """A stream to draw again, or none."""
+        return {"release": True} if self.mode is Mode.RELEASE else self.ensemble.split.randomness(self.folder)
+
     def options(self) -> Options:
-        return {**self.mechanism_options(), **self.ensemble.split.randomness(self.folder)}
+        budget = {"budget": self.budget.epsilon, "delta": self.budget.delta} if self.budget else {}
+        return {**self.mechanism_options(), **budget, **self.randomness()}
 
 
 def noise_slug(parameters: Iterable[tuple[str, float]]) -> str:
@@ -227,8 +248,9 @@ class Account:
         return self.release.folder
 
     def options(self) -> Options:
-        randomness = self.release.ensemble.split.randomness(self.folder)
-        return {**self.release.mechanism_options(), "queries": self.queries, "delta": self.delta, **randomness}
+        release, budget = self.release, self.release.budget
+        told = {"queries": self.queries, "delta": self.delta, "budget": budget.epsilon if budget else None}
+        return {**release.mechanism_options(), **told, **release.randomness()}
 
     def joined(self, other: "Account") -> "Account":
         """The account of the same release that answers for both."""
@@ -372,6 +394,10 @@ class Plan:
 
     def baseline_files(self) -> list[str]:
         return self._below(f"{folder}/baseline.json" for folder in self.baselines)
+
+    def modes(self) -> dict[str, str]:
+        """Where the noise of each label set comes from."""
+        return {f"{self.results}/{folder}/labels.npz": str(release.mode) for folder, release in self.releases.items()}
 
     def artefacts(self) -> dict[str, list[str]]:
         """Every file of the plan below the pages, by the stage that makes it."""

@@ -136,6 +136,8 @@ def _line(fault: Any, root: Schema) -> str:
             return f"{where or 'a name'}: {show(value)} is no plain name; {rule}"
         case "uniqueItems":
             return f"{where}: {show(value)} holds a value twice; give each once"
+        case "enum":
+            return f"{where}: is {show(value)}{nearest(value, limit)}; one of {', '.join(limit)} is needed"
         case "minItems" | "minProperties" | "minLength":
             return f"{where}: is empty; at least one entry is needed"
     return f"{where}: is {show(value)}; {_RANGES[fault.validator]} {limit} is needed"

@@ -5,7 +5,7 @@ rule aggregate:
     input:
         votes="<results>/{dataset}/{split}/{ensemble}/votes.npz",
     output:
-        "<results>/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/labels.npz",
+        once("<results>/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/labels.npz"),
     log:
         "<logs>/aggregate/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.log",
     benchmark:

@@ -40,6 +40,11 @@ def memory(mb):
     return lambda wildcards, attempt: mb * attempt
 
 
+def once(path):
+    """A release is made once, as drawing it anew spends as much privacy again: it is protected, and never removed."""
+    return protected(update(path)) if CONFIG.mode == "release" else path
+
+
 pathvars:
     results=CONFIG.results,
     page=CONFIG.pages,

@@ -6,7 +6,7 @@ function handed in here, so that this page only composes, converts and labels.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ class Accountant(ABC):
     name: str
     kind: Kind
     source: str
+    #: Why the theorem holds as well when the noise is the discrete distribution of the same scale; None: it may not.
+    discrete: str | None = None
 
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
@@ -91,6 +93,11 @@ class RenyiAccountant(Accountant):
                 epsilon, order = epsilons[best], orders[best]
         found = float(order) if np.isfinite(epsilon) else None
         return self.bound(epsilon, delta, queries, conversion=how, order=found)
+
+
+def of_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
+    """Those that hold for discrete noise too, each with its reason added to the source."""
+    return [replace(each, source=f"{each.source}; {each.discrete}") for each in accountants if each.discrete]
 
 
 def repeated(curve: Callable[[Array], Array]) -> Totals:

@@ -9,6 +9,7 @@ where to stop would tell something of the votes.
 
 import math
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,18 @@ from patebench.core.errors import PatebenchError
 
 #: Rényi divergence of one step at each of the given orders, for all votes.
 Curve = Callable[[Array], Array]
+
+
+class Costs(NamedTuple):
+    """What a mechanism pays per query, whatever the votes are: for an answer, and for asking, answered or not."""
+
+    answer: Curve
+    question: Curve | None = None
+
+    def both(self, orders: Array) -> Array:
+        """A query that is answered."""
+        return self.answer(orders) if self.question is None else self.question(orders) + self.answer(orders)
+
 
 #: What rounding may add to the terms of the conversion, relative to their sizes.
 _SLACK = 16 * np.finfo(np.float64).eps
@@ -90,25 +103,19 @@ class RenyiFilter:
         return math.nextafter(self.spent + added, math.inf) if added > 0 else self.spent
 
 
-def queries_within(
-    budget: RenyiFilter, answered: Iterable[bool], *, answer: Curve, question: Curve | None = None
-) -> int:
+def queries_within(budget: RenyiFilter, answered: Iterable[bool], costs: Costs) -> int:
     """How many queries, from the first, a release may put to the teachers; pays for them.
 
-    Each query costs `question` (none for mechanisms that always answer) and, if it was answered, `answer`. A query is
-    put only if both would fit, since nobody knows before whether an answer comes. That one came is public afterwards.
+    A query is put only if question and answer would fit, since nobody knows before whether an answer comes. That one
+    came is public afterwards. Without a question's cost, every query counts as answered.
     """
-
-    def both(orders: Array) -> Array:
-        return answer(orders) if question is None else question(orders) + answer(orders)
-
     put = 0
     for given in answered:
-        if not budget.admits(both):
+        if not budget.admits(costs.both):
             break
-        if question is not None:
-            budget.spend(question)
-        if given:
-            budget.spend(answer)
+        if costs.question is not None:
+            budget.spend(costs.question)
+        if given or costs.question is None:
+            budget.spend(costs.answer)
         put += 1
     return put

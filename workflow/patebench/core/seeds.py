@@ -5,8 +5,35 @@ the results lie, in whatever order the jobs run and however the work is cut into
 """
 
 import hashlib
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
+
+
+class Mode(StrEnum):
+    """Where the noise of a label set comes from."""
+
+    SEEDED = "seeded"  # a named stream: anybody can draw it again, so it is for experiments
+    RELEASE = "release"  # the operating system's entropy, discrete: for labels that are handed out
+
+
+class Source(Protocol):
+    """What mechanisms draw from: a NumPy generator, or the operating system's entropy (`entropy.Entropy`)."""
+
+    def laplace(self, *, scale: float, size: int | tuple[int, ...]) -> NDArray[Any]: ...
+
+    def normal(self, *, scale: float, size: int | tuple[int, ...]) -> NDArray[Any]: ...
+
+    def exponential(self, *, scale: float, size: int | tuple[int, ...]) -> NDArray[Any]: ...
+
+    def random(self, size: int | tuple[int, ...]) -> NDArray[Any]: ...
+
+    def integers(self, low: int, high: int, *, size: int | tuple[int, ...]) -> NDArray[Any]: ...
+
+    def spawn(self, n_children: int) -> Sequence[Self]: ...
 
 
 def derive(seed: int, *names: str | int) -> int:

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import exact
-from patebench.accounting.accountant import Accountant, check_queries
+from patebench.accounting.accountant import Accountant, check_queries, of_discrete_noise
 from patebench.accounting.entities import Entities
+from patebench.accounting.filter import Costs
 from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Bound, Conversion
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
+from patebench.core.seeds import Source
 from patebench.mechanisms import MECHANISMS
 
 #: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.
@@ -50,12 +52,16 @@ class Mechanism(ABC):
     #: Whether the worst case depends on the number of classes.
     cost_needs_classes: ClassVar[bool] = False
 
+    #: Whether `release` may be given a source of discrete noise. A mechanism that says so has an accountant that holds
+    #: for it, whatever the votes are and however ties are broken.
+    discrete: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(type(self).__name__, item.name, getattr(self, item.name), **item.metadata)
 
     @abstractmethod
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         """One label per query, drawn with `rng`; NO_ANSWER where the mechanism keeps silent."""
 
     @abstractmethod
@@ -101,20 +107,33 @@ class Mechanism(ABC):
         """What single teachers pay for the first T queries, for each T; nothing where all pay alike."""
         return []
 
+    def costs(self) -> Costs | None:
+        """What a query costs whatever the votes are and with discrete noise too, if the mechanism can keep a budget."""
+        return None
+
     def bounds(
-        self, votes: Votes, queries: Sequence[int], delta: float, noise: Noise | None = None, curve: Sequence[int] = ()
+        self,
+        votes: Votes,
+        queries: Sequence[int],
+        delta: float,
+        noise: Noise | None = None,
+        curve: Sequence[int] = (),
+        *,
+        discrete: bool = False,
     ) -> list[Bound]:
         """Every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
 
         Sanitised bounds are drawn only when their `noise` is given, and for `queries` alone: looking at one is a
-        release of its own.
+        release of its own. With `discrete` only those bounds are stated that hold for a release with discrete noise.
         """
         if not 0 < delta < 1:
             raise PatebenchError(f"δ = {delta} is not in (0, 1)")
         wanted = check_queries(queries, votes.queries)
         every = check_queries([*wanted, *curve], votes.queries)
-        found = [bound for accountant in self.accountants(votes) for bound in accountant.bounds(every, delta)]
-        sanitised = self.sanitised(votes, noise) if noise else []
+        stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
+        if discrete:
+            stated, sanitised = of_discrete_noise(stated), of_discrete_noise(sanitised)
+        found = [bound for accountant in stated for bound in accountant.bounds(every, delta)]
         return found + [bound for accountant in sanitised for bound in accountant.bounds(wanted, delta)]
 
     @classmethod
@@ -147,6 +166,26 @@ def make(name: str, parameters: Mapping[str, float]) -> Mechanism:
                 f"the mechanism '{name}' lacks its parameter '{needed}'; its parameters: {', '.join(allowed)}"
             )
     return kind(**parameters)
+
+
+def releasable(name: str, kind: type[Mechanism]) -> None:
+    """Refuse a mechanism that has no discrete form."""
+    if not kind.discrete:
+        able = [other for other in MECHANISMS if MECHANISMS.load(other).discrete]
+        raise PatebenchError(
+            f"the mechanism '{name}' can not be drawn with discrete noise, so it has no release that is safe to hand "
+            f"out; those that can: {', '.join(able)}"
+        )
+
+
+def budgeted(name: str, mechanism: Mechanism) -> Costs:
+    """What a query of a mechanism costs; one that can not tell beforehand is refused."""
+    if (costs := mechanism.costs()) is None:
+        raise PatebenchError(
+            f"the mechanism '{name}' has no cost per query that is known before it is asked, so it can not keep a "
+            f"budget; leave the budget out, or use gnmax, lnmax or confident-gnmax"
+        )
+    return costs
 
 
 def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:

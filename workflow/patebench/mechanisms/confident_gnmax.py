@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting import conversion, exact, independent, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.filter import Costs
 from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
@@ -15,8 +16,10 @@ from patebench.accounting.screening import Screening
 from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
+from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.noise import GAUSSIAN
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,13 @@ class ConfidentGNMax(Mechanism):
     """
 
     published = ("rdp", Conversion.CLASSIC)
+    discrete = True
 
     threshold: float = parameter(low=0)
     sigma1: float = parameter(low=0)
     sigma2: float = parameter(low=0)
 
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         score = votes.counts.max(axis=1) + rng.normal(scale=self.sigma1, size=votes.queries)
         answered = np.flatnonzero(score >= self.threshold)
         labels = np.full(votes.queries, NO_ANSWER, dtype=np.int32)
@@ -56,6 +60,9 @@ class ConfidentGNMax(Mechanism):
                 multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
             )
 
+    def costs(self) -> Costs:
+        return Costs(answer=self._answer.costs().answer, question=self._test)
+
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.gaussian_log_q(votes.counts, self.sigma2)
         rows, screening = np.column_stack([votes.counts.max(axis=1), log_q]), self._screening
@@ -70,6 +77,7 @@ class ConfidentGNMax(Mechanism):
                 name="rdp",
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Corollary 3 (test); Scalable PATE, Proposition 8 (every query answered)",
+                discrete=GAUSSIAN,
                 totals=repeated(screening.data_independent),
                 orders=conversion.ORDERS,
             ),

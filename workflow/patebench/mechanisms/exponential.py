@@ -10,6 +10,7 @@ from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiA
 from patebench.accounting.logspace import Array, exp_multiple
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
+from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, parameter
 
 
@@ -28,7 +29,7 @@ class Exponential(Mechanism):
 
     epsilon: float = parameter(low=0, above=True, high=1e6)
 
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         below = np.cumsum(np.exp(self.log_outcome_probabilities(votes)[:, :-1]), axis=1)
         below[:, -1] = 1.0
         labels = np.argmax(rng.random(size=votes.queries)[:, None] < below, axis=1)

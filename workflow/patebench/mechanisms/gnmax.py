@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from patebench.accounting import conversion, independent, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.filter import Costs
 from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
-from patebench.mechanisms.noise import Gaussian
+from patebench.mechanisms.noise import GAUSSIAN, Gaussian
 from patebench.mechanisms.noisy_argmax import NoisyArgmax
 
 
@@ -19,12 +20,16 @@ class GNMax(NoisyArgmax):
     """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² (Scalable PATE, Proposition 8)."""
 
     published = ("rdp", Conversion.CLASSIC)
+    discrete = True
 
     sigma: float = parameter(low=0)
 
     @property
     def noise(self) -> Gaussian:
         return Gaussian(self.sigma)
+
+    def costs(self) -> Costs:
+        return Costs(lambda orders: rdp.gaussian(self.sigma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.gaussian_log_q(votes.counts, self.sigma)
@@ -39,6 +44,7 @@ class GNMax(NoisyArgmax):
                 name="rdp",
                 kind=Kind.WORST_CASE,
                 source="Scalable PATE, Proposition 8",
+                discrete=GAUSSIAN,
                 totals=repeated(lambda orders: rdp.gaussian(self.sigma, orders)),
                 orders=conversion.ORDERS,
             ),

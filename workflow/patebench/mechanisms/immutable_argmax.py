@@ -13,6 +13,7 @@ from patebench.accounting import exact
 from patebench.accounting.accountant import Accountant
 from patebench.accounting.logspace import Array, logsumexp
 from patebench.accounting.votes import Counts, Votes
+from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism
 from patebench.mechanisms.noise import Noise
 
@@ -62,7 +63,7 @@ class ImmutableArgmax(Mechanism):
         """
         return self.drowned or self.distance > 0
 
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         rows, scores = np.arange(votes.queries), votes.counts.astype(np.float64)
         top = np.argmax(np.where(_largest(votes.counts), rng.random(size=scores.shape), -1.0), axis=1)
         scores[rows, top] += self.c

@@ -6,6 +6,7 @@ import numpy as np
 
 from patebench.accounting import conversion, independent, moments, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.filter import Costs
 from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
@@ -13,7 +14,7 @@ from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
-from patebench.mechanisms.noise import Laplace
+from patebench.mechanisms.noise import LAPLACE, Laplace
 from patebench.mechanisms.noisy_argmax import NoisyArgmax
 
 #: All moments tried by the unrestricted analysis, as Rényi orders l + 1; the published one stops at l = 8.
@@ -22,15 +23,23 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 
 @dataclass(frozen=True)
 class LNMax(NoisyArgmax):
-    """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3)."""
+    """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
+
+    So it is with the discrete Laplace distribution: a vote changes two integer counts by one each, which makes no noisy
+    counts more than e^{2γ} times as likely, and the label is computed from these.
+    """
 
     published = ("moments", Conversion.CLASSIC)
+    discrete = True
 
     gamma: float = parameter(low=0, above=True)
 
     @property
     def noise(self) -> Laplace:
         return Laplace(1 / self.gamma)
+
+    def costs(self) -> Costs:
+        return Costs(lambda orders: rdp.laplace(self.gamma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.laplace_log_q(votes.counts, self.gamma)
@@ -39,12 +48,14 @@ class LNMax(NoisyArgmax):
                 name="strong-composition",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, appendix B, after Theorem 3",
+                discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.strong_composition(self.gamma, T, delta),
             ),
             DirectAccountant(
                 name="pld",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.pure_composition(2 * self.gamma, T, delta),
             ),
             *self._moments("moments", moments.PUBLISHED, log_q),
@@ -53,6 +64,7 @@ class LNMax(NoisyArgmax):
                 name="rdp",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, Theorem 3 (2γ-DP); Mironov 2017, Proposition 10",
+                discrete=LAPLACE,
                 totals=repeated(lambda orders: rdp.laplace(self.gamma, orders)),
                 orders=conversion.ORDERS,
             ),
@@ -88,6 +100,7 @@ class LNMax(NoisyArgmax):
                 name=name,
                 kind=kind,
                 source=source,
+                discrete=LAPLACE if kind is Kind.WORST_CASE else None,
                 totals=totals,
                 orders=tried + 1,
                 conversions=(Conversion.CLASSIC,),

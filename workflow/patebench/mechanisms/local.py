@@ -20,6 +20,7 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
+from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.channels import Channel
 
@@ -83,7 +84,7 @@ class LocalMechanism(Mechanism):
     def most_asked(self, queries: int) -> int:
         return min(queries, math.ceil(queries * self.participation))
 
-    def perturbed(self, votes: Votes, rng: np.random.Generator) -> NDArray[np.int32]:
+    def perturbed(self, votes: Votes, rng: Source) -> NDArray[np.int32]:
         """All that is released: what each teacher sends, teachers × queries, NO_ANSWER where it does not take part."""
         if votes.matrix is None:
             raise PatebenchError(
@@ -96,7 +97,7 @@ class LocalMechanism(Mechanism):
             reports[i] = np.sum(rng.random(size=votes.queries)[:, None] >= thresholds, axis=1)
         return np.where(self.participants(votes.teachers, votes.queries), reports, np.int32(NO_ANSWER))
 
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         """The joint labels of the perturbed votes; NO_ANSWER where nobody takes part. Of tied classes, the lowest."""
         reports = self.perturbed(votes, rng)
         labels = np.argmax(self.estimates(votes, reports), axis=1).astype(np.int32)

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.core.seeds import Source
+
 Array = NDArray[np.float64]
+
+#: Why what holds for the continuous noise holds for the discrete one of the same scale, added to integers.
+LAPLACE = "discrete noise: Ghosh, Roughgarden, Sundararajan 2012 (geometric mechanism)"
+GAUSSIAN = "discrete noise: Canonne, Kamath, Steinke 2020, Theorem 4 (concentrated privacy)"
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class Noise(ABC):
     scale: float
 
     @abstractmethod
-    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         """Independent draws."""
 
     @abstractmethod
@@ -40,7 +46,7 @@ class Noise(ABC):
 class Laplace(Noise):
     """Density exp(−|x|)/2 at scale 1."""
 
-    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         return rng.laplace(scale=self.scale, size=shape)
 
     def log_density(self, x: Array) -> Array:
@@ -58,7 +64,7 @@ class Laplace(Noise):
 class Gaussian(Noise):
     """Density exp(−x²/2)/√(2π) at scale 1."""
 
-    def draw(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         return rng.normal(scale=self.scale, size=shape)
 
     def log_density(self, x: Array) -> Array:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from patebench.accounting import exact
 from patebench.accounting.accountant import Accountant
 from patebench.accounting.votes import Counts, Votes
+from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism
 from patebench.mechanisms.noise import Noise
 
@@ -25,7 +26,7 @@ class NoisyArgmax(Mechanism):
     def noise(self) -> Noise:
         """The noise that each count gets."""
 
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         labels = np.empty(votes.queries, dtype=np.int32)
         block = max(1, _CELLS // votes.classes)
         for start in range(0, votes.queries, block):

@@ -10,6 +10,7 @@ from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiA
 from patebench.accounting.logspace import exp_multiple, log1mexp, logsumexp
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
+from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, parameter
 
 _CELLS = 1 << 20
@@ -29,7 +30,7 @@ class PermuteAndFlip(Mechanism):
 
     epsilon: float = parameter(low=0, above=True, high=1e6)
 
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         noise = rng.exponential(scale=2 / self.epsilon, size=votes.counts.shape)
         return np.asarray(np.argmax(votes.counts + noise, axis=1), dtype=np.int32)
 

@@ -16,6 +16,7 @@ from patebench.core.curve import points
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
+from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, make
 from patebench.mechanisms.stage import read_votes
 from patebench.reporting.frames import check_record
@@ -69,7 +70,7 @@ class _Release:
 
     def __init__(self, path: Path, votes: Artefact, common: Record) -> None:
         self.labels = read_arrays(path, LABELS)
-        self.labels.require("votes", votes.digest, str(votes.path))
+        _require_votes(path, self.labels.meta, votes)
         self.labels.require("pool", votes.meta["pool"], str(votes.path))
         if len(self.labels["labels"]) != votes["votes"].shape[1]:
             raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _MEND)
@@ -84,8 +85,14 @@ class _Release:
             "queries": len(given),
             "answered": int(np.sum(given >= 0)),
             "label_accuracy": label_accuracy(given, truth),
-            "expected_label_accuracy": expected_label_accuracy(self.mechanism, votes, truth),
+            "expected_label_accuracy": self._expected(votes, truth),
         }
+
+    def _expected(self, votes: Votes, truth: NDArray[Any]) -> float | None:
+        """Not with discrete noise, or where a budget ended it: the probabilities are those of continuous noise."""
+        if self.labels.meta["mode"] == Mode.RELEASE or "budget" in self.labels.meta:
+            return None
+        return expected_label_accuracy(self.mechanism, votes, truth)
 
 
 def label_accuracy(labels: NDArray[Any], truth: NDArray[Any]) -> float | None:
@@ -129,7 +136,8 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    content = _read(path, "bounds", "votes", votes.digest, votes.path)
+    content = read_json(path, "bounds")
+    _require_votes(path, content, votes)
     facts = _release_facts(content, _mechanism(content), common)
     return [
         *({"record": "bound", **facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
@@ -163,6 +171,12 @@ def _mechanism(meta: Mapping[str, Any]) -> Mechanism:
 def _release_facts(meta: Mapping[str, Any], mechanism: Mechanism, common: Record) -> Record:
     named = {"mechanism": meta["mechanism"], "noise": mechanism.slug, "parameters": dict(meta["parameters"])}
     return {**common, **named}
+
+
+def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None:
+    """Refuse what was made from other votes; a release does not say from which."""
+    if meta.get("mode") != Mode.RELEASE and meta.get("votes") != votes.digest:
+        raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
 
 
 def _read(path: Path, kind: str, entry: str, expected: str, of: Path) -> Record:

@@ -19,22 +19,29 @@ from patebench.core.files import write_json
 
 #: The libraries that results depend on.
 LIBRARIES = (
-    *("dp-accounting", "jinja2", "matplotlib", "numpy", "pandas", "pillow", "scikit-learn", "scipy", "snakemake"),
-    *("torch", "torchvision"),
+    *("dp-accounting", "jinja2", "matplotlib", "numpy", "opendp", "pandas", "pillow", "scikit-learn", "scipy"),
+    *("snakemake", "torch", "torchvision"),
 )
 
 
 def write_manifest(
-    config: Mapping[str, Any], seeds: Sequence[int], benchmarks: Path, jobs: Iterable[str], out: Path
+    config: Mapping[str, Any],
+    seeds: Sequence[int],
+    benchmarks: Path,
+    jobs: Iterable[str],
+    out: Path,
+    modes: Mapping[str, str] | None = None,
 ) -> None:
     """Write the manifest of a run.
 
     `config` is the run's configuration as written; `jobs` the names of its benchmark files below the folder
-    `benchmarks`, without ".tsv": other runs keep theirs there too.
+    `benchmarks`, without ".tsv": other runs keep theirs there too. `modes` says of each label set whether it was seeded
+    or released.
     """
     content = {
         "config": dict(config),
         "seeds": list(seeds),
+        "labels": dict(modes or {}),
         "versions": versions(),
         "commit": commit(),
         "hardware": hardware(),

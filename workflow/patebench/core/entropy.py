@@ -1,0 +1,125 @@
+"""Randomness for releases: the operating system's entropy, and noise on the integers by exact samplers.
+
+Laplace noise computed in floating point betrays what it was added to in its lowest bits (Mironov 2012, *On significance
+of the least significant bits for differential privacy*). Here noise is integer: the discrete Laplace and Gaussian
+distributions, sampled exactly by OpenDP (Canonne, Kamath, Steinke 2020, *The discrete Gaussian for differential
+privacy*, section 5). Nothing drawn here can be drawn again.
+"""
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core import seeds
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import Mode, Source
+
+Integers = NDArray[np.int64]
+Size = int | tuple[int, ...]
+
+#: A larger scale could pass the range of 64 bits: beyond 2⁶² with a probability below exp(−2²²).
+LARGEST_SCALE = 2.0**40
+
+
+class Entropy:
+    """Offers what mechanisms use of a NumPy generator; scales are one number, in votes.
+
+    A scale is rounded up by one unit in the last place: if it was rounded itself, as 1/γ is, then never to less noise
+    than the accountant reckons with.
+    """
+
+    def laplace(self, *, scale: float, size: Size) -> Integers:
+        """Pr[x] ∝ exp(−|x|/scale)."""
+        from opendp.measurements import make_laplace
+        from opendp.metrics import l1_distance
+
+        return _noise(lambda domain: make_laplace(domain, l1_distance(T="i64"), _up(scale)), size)
+
+    def normal(self, *, scale: float, size: Size) -> Integers:
+        """Pr[x] ∝ exp(−x²/(2·scale²)): the discrete Gaussian, whose variance is at most scale²."""
+        from opendp.measurements import make_gaussian
+        from opendp.metrics import l2_distance
+
+        return _noise(lambda domain: make_gaussian(domain, l2_distance(T="f64"), _up(scale)), size)
+
+    def exponential(self, *, scale: float, size: Size) -> Integers:
+        """Pr[x ≥ k] = exp(−k/scale) for k = 0, 1, …: a discrete Laplace given that it is not negative."""
+        wanted = math.prod(size) if isinstance(size, tuple) else size
+        found = np.empty(0, dtype=np.int64)
+        while len(found) < wanted:
+            drawn = self.laplace(scale=scale, size=2 * (wanted - len(found)) + 16)
+            found = np.concatenate([found, drawn[drawn >= 0]])
+        return found[:wanted].reshape(size)
+
+    def random(self, size: Size) -> NDArray[np.float64]:
+        """Multiples of 2⁻⁵³ in [0, 1), all equally likely."""
+        return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def integers(self, low: int, high: int, *, size: Size) -> Integers:
+        """Uniform among low … high − 1, without bias: words beyond the last whole multiple are drawn again."""
+        span = high - low
+        if not 1 <= span <= 2**63:
+            raise PatebenchError(f"no integers can be drawn from {low} up to {high}")
+        words, last = _words(size), np.uint64(2**64 // span * span - 1)
+        while np.any(beyond := words > last):
+            words[beyond] = _words(int(beyond.sum()))
+        return (words % np.uint64(span)).astype(np.int64) + low
+
+    def words(self, size: Size) -> NDArray[np.uint64]:
+        """Uniform among all words of 64 bits."""
+        return _words(size)
+
+    def spawn(self, n_children: int) -> list["Entropy"]:
+        """Independent sources, which this one is to itself."""
+        return [self] * n_children
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Where a stage draws from: the stream that seed and name give, or, without them, the operating system."""
+
+    seed: int | None = None
+    stream: str | None = None
+
+    @classmethod
+    def of(cls, release: bool, seed: int | None, stream: str | None) -> "Draws":
+        """From what a command was given: a seed and a stream, or `release` and neither."""
+        if release and (seed is not None or stream is not None):
+            raise PatebenchError("a release draws from the operating system's entropy; leave out --seed and --stream")
+        if not release and (seed is None or stream is None):
+            raise PatebenchError("give --seed and --stream for noise to repeat, or --release for noise to hand out")
+        return cls(seed, stream)
+
+    @property
+    def mode(self) -> Mode:
+        return Mode.RELEASE if self.seed is None else Mode.SEEDED
+
+    def source(self, *names: str | int) -> Source:
+        """The source for one purpose, which `names` tell from the stage's others."""
+        return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
+
+
+def _words(size: Size) -> NDArray[np.uint64]:
+    count = math.prod(size) if isinstance(size, tuple) else size
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64).copy().reshape(size)
+
+
+def _up(scale: float) -> float:
+    if not 0 <= scale <= LARGEST_SCALE:
+        raise PatebenchError(f"noise of scale {scale:g} can not be drawn exactly; scales from 0 to 2^40 can")
+    return math.nextafter(scale, math.inf) if scale > 0 else 0.0
+
+
+def _noise(measurement: Any, size: Size) -> Integers:
+    """What an OpenDP measurement adds to zeros."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    draw = measurement(vector_domain(atom_domain(T="i64")))
+    count = math.prod(size) if isinstance(size, tuple) else size
+    return np.asarray(draw([0] * count), dtype=np.int64).reshape(size)
