@@ -126,7 +126,9 @@ def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
     ]
     collected = [made.write_collected(tmp_path / "c.json", records)]
     assert "ε = ∞ by pld" in _words(_draw("epsilon", collected))
-    _draw("frontier", collected)
+    assert "∞" not in _draw("frontier", collected).axes[0].get_xlabel(), "another accountant bounds it"
+    endless = [made.write_collected(tmp_path / "d.json", records[:2])]
+    assert "ε = ∞: lnmax, T = 100 (90%)" in _draw("frontier", endless).axes[0].get_xlabel()
 
 
 def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):

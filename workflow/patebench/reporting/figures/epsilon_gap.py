@@ -97,6 +97,9 @@ def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, style: dict[
         label = f"{name}: {kind.replace('_', ' ')}"
         axis.plot(gap[drawn], curve[drawn], color=look.color, linestyle=KINDS[kind].line, label=label)
     axis.set_xlabel("gap between the two largest counts")
+    if not costs:
+        words = "No accountant gives a finite Rényi\ncost of a query at every gap."
+        axis.text(0.5, 0.5, words, ha="center", va="center", color=GREY, transform=axis.transAxes)
     low, high = axis.get_ylim()
     if high < 1e3 * low:
         logarithmic(axis.yaxis)

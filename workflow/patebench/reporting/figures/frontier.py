@@ -1,6 +1,7 @@
 """Student accuracy against ε: what the privacy costs, and which ε may be told."""
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
@@ -48,14 +49,15 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_baseline(axis, students)
         _draw_students(axis, students, style)
         _draw_published(axis, published.of(PATE_2017), panel[0])
-        _dress(axis)
+        _dress(axis, students)
         _name_students(axis, students)
     legend(figure, labelled(axes))
     return figure
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[str, Look]) -> None:
-    for row in students.to_dict("records"):
+    endless = students["worst_case_epsilon_mean"] == math.inf
+    for row in students[~endless].to_dict("records"):
         pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
         axis.plot(pair, [row["accuracy_mean"]] * 2, color="#BBBBBB", linewidth=1, zorder=1)
         for kind, meaning in _KINDS.items():
@@ -108,10 +110,17 @@ def _annotate(axis: "Axes", x: float, y: float, words: str, above: bool = False)
         axis.annotate(words, (x, y), **place, textcoords="offset points", fontsize=8, color=GREY)
 
 
-def _dress(axis: "Axes") -> None:
+def _dress(axis: "Axes", students: "pd.DataFrame") -> None:
     axis.set_xscale("log")
     logarithmic(axis.xaxis)
     axis.margins(x=0.18, y=0.12)
-    axis.set_xlabel("ε of the student's labels   (← more private)")
+    axis.set_xlabel("ε of the student's labels   (← more private)" + _endless(students))
     axis.set_ylabel("student accuracy on the test set")
     percent(axis)
+
+
+def _endless(students: "pd.DataFrame") -> str:
+    """The students for whose labels no finite ε holds, in words: no place on the axis is theirs."""
+    rows = students[students["worst_case_epsilon_mean"] == math.inf].to_dict("records")
+    named = [f"{row['mechanism']}, T = {row['queries']} ({100 * row['accuracy_mean']:.4g}%)" for row in rows]
+    return "\n" + textwrap.fill("ε = ∞: " + "; ".join(named), 70) if named else ""
