@@ -255,6 +255,39 @@ def account(votes: Path, mechanism: str, parameters: list[tuple[str, float]], qu
 
 
 @cli.command()
+@MECHANISM[0]
+@MECHANISM[1]
+@click.option("--teachers", type=click.IntRange(min=1), required=True, help="Audit for votes of so many teachers.")
+@click.option("--classes", type=click.IntRange(min=2), default=None, help="Among so many classes.")
+@click.option("--samples", type=FILE, default=None, help="Or among as many classes as these samples have.")
+@click.option("--queries", type=click.IntRange(min=1), multiple=True, help="Also audit the first T queries together.")
+@click.option("--delta", type=float, required=True)
+@click.option("--runs", type=click.IntRange(min=1000), default=100_000, show_default=True, help="On each data set.")
+@click.option("--confidence", type=float, default=0.999, show_default=True, help="Of each ε found by runs.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed.")
+@click.option("--stream", default="audit", show_default=True, help="Name of the random stream.")
+@click.option("--out", type=FILE, default=None, help="Write the audit here [default: a table on the terminal].")
+@common
+def audit(
+    parameters: list[tuple[str, float]], classes: int | None, samples: Path | None, out: Path | None, **arguments: Any
+) -> None:
+    """Look for two adjacent data sets that a mechanism tells apart better than its bounds on ε say.
+
+    One query is always audited.
+    """
+    from patebench.audit import show, stage
+
+    if (classes is None) == (samples is None):
+        raise PatebenchError("give the number of classes, either with --classes or with --samples")
+    number = classes or stage.classes_of(str(samples))
+    result = stage.audit(parameters=dict(parameters), classes=number, **arguments)
+    if out is None:
+        _print(show.shown(result))
+    else:
+        stage.write(result, out)
+
+
+@cli.command()
 @click.option("--method", required=True, help="How the student learns, e.g. supervised, gan, vat, consistency.")
 @in_file("--pool")
 @in_file("--labels")

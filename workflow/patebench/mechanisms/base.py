@@ -56,6 +56,9 @@ class Mechanism(ABC):
     #: for it, whatever the votes are and however ties are broken.
     discrete: ClassVar[bool] = False
 
+    #: Whether each query is answered as if it were the only one, so that queries are independent.
+    memoryless: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(type(self).__name__, item.name, getattr(self, item.name), **item.metadata)

@@ -43,6 +43,8 @@ class NoisyArgmax(Mechanism):
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         from patebench.mechanisms.neighbours import of_noisy_argmax
 
+        if self.noise.scale == 0:
+            return super().neighbours(counts)
         return of_noisy_argmax(counts, self.noise)
 
     def exact_accountants(self, votes: Votes) -> list[Accountant]:

@@ -1,0 +1,223 @@
+"""The worst adjacent pair of a mechanism, found by search over vote histograms.
+
+First many histograms of the shapes that are known to be hard (ties, small gaps, counts at a threshold, unanimity, few
+classes, all classes), then hill climbing from the best: some votes move from one class to another as long as that gives
+more away. The pair that is worst for one query need not be worst for many: each number of queries has its own search.
+What is found is a pair, so its ε is a lower bound whether or not a worse one exists.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import exact
+from patebench.accounting.conversion import ORDERS, convert
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import Counts, Votes, ranks
+from patebench.audit.losses import composed, least_epsilon, measurable
+from patebench.core.bound import Conversion
+from patebench.mechanisms.base import Mechanism
+
+#: Pairs that are composed exactly, and pairs that the sampled audit may choose among, for each number of queries.
+KEPT = 3
+
+#: Rounds of hill climbing, and the histograms of one round.
+_ROUNDS, _NEIGHBOURHOOD = 6, 60
+_GAPS = (0, 1, 2, 3, 4, 5, 8, 13, 21, 34, 55, 89, 144)
+_FEW_ORDERS = ORDERS[::4]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two data sets of one query that differ in one teacher's vote: counts (classes) on D; on D′ one vote has moved.
+
+    `here` and `there` hold ln P of the outcomes on D and D′, each of which stands for `multiplicity` outcomes.
+    """
+
+    counts: Counts
+    source: int
+    target: int
+    here: Array
+    there: Array
+    multiplicity: NDArray[np.integer]
+
+    @property
+    def neighbour(self) -> Counts:
+        """The counts on D′."""
+        moved = self.counts.copy()
+        moved[self.source] -= 1
+        moved[self.target] += 1
+        return moved
+
+    def votes(self, queries: int) -> tuple[Votes, Votes]:
+        """D and D′, the same query asked so many times; the first of the teachers that voted for `source` differs."""
+        voted = np.repeat(np.arange(len(self.counts)), self.counts)
+        changed = voted.copy()
+        changed[np.argmax(voted == self.source)] = self.target
+        here, there = (_repeated(*each, queries) for each in ((self.counts, voted), (self.neighbour, changed)))
+        return here, there
+
+    def turned(self, by: int) -> "Pair":
+        """The same with every class called by the name of the one `by` further."""
+        classes = len(self.counts)
+        names = (self.source + by) % classes, (self.target + by) % classes
+        return Pair(np.roll(self.counts, by), *names, self.here, self.there, self.multiplicity)
+
+    def reversed(self) -> "Pair":
+        """D and D′ exchanged."""
+        return Pair(self.neighbour, self.target, self.source, self.there, self.here, self.multiplicity)
+
+    def epsilon(self, queries: int, delta: float) -> float:
+        """What T queries to this pair give away at least."""
+        return composed(self.here, self.there, self.multiplicity, queries, delta)
+
+
+def _repeated(counts: Counts, voted: NDArray[np.integer], queries: int) -> Votes:
+    """One query asked so many times, without copies of it in memory."""
+    matrix = np.broadcast_to(voted[:, None], (len(voted), queries))
+    return Votes(np.broadcast_to(counts, (queries, len(counts))), matrix)
+
+
+#: How much each row of outcome distributions gives away, for comparison.
+Score = Callable[[Array, Array, NDArray[np.integer]], Array]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Looks for the worst pairs of a mechanism among so many teachers and classes."""
+
+    mechanism: Mechanism
+    teachers: int
+    classes: int
+    delta: float
+
+    def worst(self, queries: int) -> list[Pair]:
+        """The worst pairs found for T queries, worst first."""
+        pairs = [pair for _, pair in self._climbed(self._score(queries))]
+        return sorted(pairs, key=lambda pair: -self.epsilon(pair, queries))
+
+    def epsilon(self, pair: Pair, queries: int) -> float:
+        """What T queries to this pair give away at least; if they are not independent, what the first of them does."""
+        composed = self.mechanism.most_asked(queries) if self.mechanism.memoryless else 1
+        return pair.epsilon(composed, self.delta)
+
+    def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
+        found = self._best(self._candidates(), score)
+        for _ in range(_ROUNDS):
+            best = found[0][0]
+            found = _merged(found, self._best(_moves(found[0][1].counts), score))
+            if found[0][0] <= best:
+                break
+        return found
+
+    def silent(self) -> list[Pair]:
+        """The pairs that change the probability of "no answer" most."""
+
+        def score(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
+            return np.abs(np.exp(here[:, -1]) - np.exp(there[:, -1]))
+
+        return [pair for value, pair in self._best(self._candidates(), score) if value > 0]
+
+    def measurable(self, runs: int, confidence: float) -> list[Pair]:
+        """The pairs on which so many runs each side promise the largest ε of one query."""
+        return [pair for _, pair in self._climbed(lambda *rows: measurable(*rows, self.delta, runs, confidence))]
+
+    def _score(self, queries: int) -> Score:
+        """ε of one query, or, for more, the ε of the composed Rényi curve, which orders pairs much as ε does."""
+        if queries == 1:
+            return lambda here, there, multiplicity: least_epsilon(here, there, multiplicity, self.delta)
+
+        def renyi(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
+            curves = queries * exact.divergence(here, there, multiplicity, _FEW_ORDERS)
+            result: Array = convert(Conversion.TIGHT, _FEW_ORDERS, curves, self.delta).min(axis=1)
+            return result
+
+        return renyi
+
+    def _candidates(self) -> Counts:
+        levels = [round(value) for value in self.mechanism.parameters().values() if 1 <= value < self.teachers + 1]
+        return _distinct(_shapes(self.teachers, self.classes, levels))
+
+    def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
+        """The pairs with the highest scores among the neighbours of these histograms, both ways."""
+        found: list[tuple[float, Pair]] = []
+        for pairs in self.mechanism.neighbours(histograms):
+            ways = (pairs.here, pairs.there), (pairs.there, pairs.here)
+            scores = np.stack([score(*way, pairs.multiplicity) for way in ways])
+            for place in np.argsort(-scores, axis=None, kind="stable")[: 4 * KEPT]:
+                way, row = divmod(int(place), scores.shape[1])
+                found.append((float(scores[way, row]), _pair(histograms, pairs, row, back=way == 1)))
+        return _merged(found)
+
+
+def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
+    """The best of several, equal scores once."""
+    ordered = sorted(itertools.chain(*several), key=lambda each: -each[0])
+    kept: list[tuple[float, Pair]] = []
+    for value, pair in ordered:
+        if len(kept) < KEPT and (not kept or value < kept[-1][0] * (1 - 1e-9)):
+            kept.append((value, pair))
+    return kept
+
+
+def _pair(histograms: Counts, pairs: exact.Pairs, row: int, back: bool) -> Pair:
+    """One row as a pair of data sets; with `back`, D is the neighbour and D′ the histogram."""
+    counts = histograms[pairs.histogram[row]]
+    rank = ranks(counts[None])[0]
+    source = int(np.searchsorted(rank, pairs.down[row], side="right")) - 1
+    target = int(np.searchsorted(rank, pairs.up[row]))
+    here, there, multiplicity = (each[row] for each in (pairs.here, pairs.there, pairs.multiplicity))
+    pair = Pair(counts, source, target, here, there, multiplicity)
+    return pair.reversed() if back else pair
+
+
+def _distinct(histograms: Iterable[Sequence[int]]) -> Counts:
+    """Histograms in descending order, each once."""
+    return np.unique(-np.sort(-np.array(list(histograms), dtype=np.int64), axis=1), axis=0)[::-1]
+
+
+def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
+    """Histograms of many shapes; some have a top count at or beside one of the levels."""
+    near = {level + step for level in levels for step in (-1, 0, 1)}
+    tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
+    for tied in range(1, classes + 1):
+        yield _spread(teachers, tied, classes)
+    for gap in _GAPS:
+        for others in {2, 3, classes}:
+            top = (teachers + gap * (others - 1) + others - 1) // others
+            if others <= classes and top <= teachers:
+                yield [top, *_spread(teachers - top, others - 1, classes - 1)]
+    for top in tops:
+        for tied in {1, 2, classes - 1}:
+            if 0 < top <= teachers and 0 < tied < classes:
+                yield [top, *_spread(teachers - top, tied, classes - 1)]
+
+
+def _spread(votes: int, tied: int, classes: int) -> list[int]:
+    """Votes shared evenly by some classes; the others have none."""
+    each, rest = divmod(votes, tied)
+    return [each + (place < rest) for place in range(tied)] + [0] * (classes - tied)
+
+
+def _moves(counts: Counts) -> Counts:
+    """Histograms near this one: one, a few or many votes moved from one class to another."""
+    ordered = -np.sort(-counts)
+    total = int(ordered.sum())
+    ends = sorted({int(place) for rank in np.unique(ordered) for place in _ends(ordered, rank)})
+    moved = [ordered]
+    for size in sorted({1, 2, 5, max(1, total // 20), max(1, total // 5)}):
+        for source, target in itertools.permutations(ends, 2):
+            if ordered[source] >= size:
+                moved.append(ordered.copy())
+                moved[-1][source] -= size
+                moved[-1][target] += size
+    return _distinct(moved)
+
+
+def _ends(ordered: Counts, value: int) -> NDArray[np.integer]:
+    """The first and the last class with this count."""
+    places = np.flatnonzero(ordered == value)
+    return places[[0, -1]]
