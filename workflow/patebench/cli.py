@@ -279,12 +279,12 @@ def audit(
 
     if (classes is None) == (samples is None):
         raise PatebenchError("give the number of classes, either with --classes or with --samples")
-    number = classes or stage.classes_of(str(samples))
+    dataset, number = stage.task(samples) if samples else ("", classes or 0)
     result = stage.audit(parameters=dict(parameters), classes=number, **arguments)
     if out is None:
         _print(show.shown(result))
     else:
-        stage.write(result, out)
+        stage.write(result, dataset, out)
 
 
 @cli.command()
@@ -346,6 +346,7 @@ def collect(stream: str, **arguments: Any) -> None:
 RECORDS = (
     click.option("--collected", multiple=True, type=FILE, help="Records of an ensemble; repeat for each."),
     click.option("--baselines", multiple=True, type=FILE, help="Results of baselines; repeat for each."),
+    click.option("--audits", multiple=True, type=FILE, help="Audits of mechanisms; repeat for each."),
     in_file("--published", help="Values that the papers print (CSV)."),
 )
 

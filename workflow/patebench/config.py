@@ -24,6 +24,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES
 from patebench.plan import (
     Account,
+    Audit,
     Baseline,
     Budget,
     Data,
@@ -201,7 +202,8 @@ def _experiment(
             students += _students(key_path(f"{where}.students", i), student, ours)
         if "baseline" in written:
             baselines.append(Baseline(split, _learner(f"{where}.baseline", written["baseline"])))
-    return Experiment(name, tuple(accounts), tuple(students), tuple(baselines))
+    audits = _audits(f"{where}.audit", written["audit"], accounts, agreement) if "audit" in written else []
+    return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits))
 
 
 def _check_settings(where: str, settings: Iterable[Setting], mode: Mode, budget: Budget | None) -> None:
@@ -307,6 +309,25 @@ def _settings(where: str, written: Mapping[str, Settings]) -> list[Setting]:
 def _spelt(value: float) -> float:
     """The value that the slug spells, so that no path stands for two values."""
     return float(number(value))
+
+
+def _audits(where: str, written: Settings, accounts: Sequence[Account], agreement: _Agreement) -> Iterator[Audit]:
+    """An audit of each release's mechanism, whatever the seed; by default at the most queries accounted for."""
+    sizes = sorted({account.release.ensemble.teachers for account in accounts})
+    for place, size in _places(f"{where}.teachers", written.get("teachers", sizes)):
+        _among(place, size, sizes, "a number of teachers of this experiment's ensembles")
+    queries = written.get("queries", max(accounts[0].queries))
+    for place, value in _places(f"{where}.queries", queries):
+        _among(place, value, accounts[0].queries, "among this experiment's accounting.queries")
+    how = {key: written[key] for key in ("runs", "confidence")}
+    for account in accounts:
+        release, asked = account.release, tuple(sorted(_listed(queries)))
+        data, teachers = release.ensemble.split.data, release.ensemble.teachers
+        if teachers in _listed(written.get("teachers", sizes)):
+            audit = Audit(data, teachers, release.mechanism, release.parameters, asked, account.delta, **how)
+            for key, value in {**how, "delta": account.delta}.items():
+                agreement.settle(audit.folder, f"{where}.{key}", value)
+            yield audit
 
 
 def _students(where: str, written: Settings, accounts: Sequence[Account]) -> list[StudentRun]:

@@ -6,6 +6,7 @@ name) and its `folder` (all slugs so far, below `results/`), and `options()` giv
 
     <Data.name> / <Split> / <Ensemble> / <Release: mechanism> / <Release: noise> / <StudentRun>
                           / baseline / <Baseline>
+                  / audit / teachers-<n> / <Audit: mechanism> / <Audit: noise>
 
 Experiments that agree on a prefix agree on these values, so a `Plan` over several experiments holds each artefact once.
 Nothing here reads or writes files, and nothing checks values: that is `config`'s part.
@@ -303,6 +304,33 @@ class Baseline:
 
 
 @dataclass(frozen=True)
+class Audit:
+    """What a mechanism loses at least, whatever so many teachers vote: it needs no votes, so all seeds share it."""
+
+    data: Data
+    teachers: int
+    mechanism: str
+    parameters: tuple[tuple[str, float], ...]
+    queries: tuple[int, ...]
+    delta: float
+    runs: int
+    confidence: float
+
+    @property
+    def folder(self) -> str:
+        return f"{self.data.folder}/audit/teachers-{self.teachers}/{self.mechanism}/{noise_slug(self.parameters)}"
+
+    def options(self) -> Options:
+        what = {"mechanism": self.mechanism, "parameter": dict(self.parameters), "teachers": self.teachers}
+        how = {"queries": self.queries, "delta": self.delta, "runs": self.runs, "confidence": self.confidence}
+        return {**what, **how, "seed": 0, "stream": self.folder}
+
+    def joined(self, other: "Audit") -> "Audit":
+        """The audit of the same mechanism that answers for both."""
+        return replace(self, queries=tuple(sorted({*self.queries, *other.queries})))
+
+
+@dataclass(frozen=True)
 class Experiment:
     """All that one experiment of the configuration makes, over all seeds."""
 
@@ -310,14 +338,15 @@ class Experiment:
     accounts: tuple[Account, ...]
     students: tuple[StudentRun, ...] = ()
     baselines: tuple[Baseline, ...] = ()
+    audits: tuple[Audit, ...] = ()
 
 
 class Plan:
     """The union of experiments: each artefact once, found by its folder or by Snakemake's wildcards.
 
     Lookups take any object with the attributes that the artefact's path needs, of `dataset`, `split`, `ensemble`,
-    `first`, `last`, `mechanism`, `noise`, `student` and `learner`, and raise PatebenchError when no experiment asks
-    for it.
+    `first`, `last`, `mechanism`, `noise`, `student`, `learner` and `teachers`, and raise PatebenchError when no
+    experiment asks for it.
     """
 
     def __init__(self, experiments: Iterable[Experiment], results: str = "results") -> None:
@@ -325,12 +354,15 @@ class Plan:
         self.accounts: dict[str, Account] = {}
         self.students: dict[str, StudentRun] = {}
         self.baselines: dict[str, Baseline] = {}
+        self.audits: dict[str, Audit] = {}
         for experiment in experiments:
             for account in experiment.accounts:
                 known = self.accounts.get(account.folder, account)
                 self.accounts[account.folder] = known.joined(account)
             self.students |= {student.folder: student for student in experiment.students}
             self.baselines |= {baseline.folder: baseline for baseline in experiment.baselines}
+            for audit in experiment.audits:
+                self.audits[audit.folder] = self.audits.get(audit.folder, audit).joined(audit)
         self.releases = {folder: account.release for folder, account in self.accounts.items()}
         self.ensembles = {each.ensemble.folder: each.ensemble for each in self.releases.values()}
         splits = [each.split for each in self.ensembles.values()] + [each.split for each in self.baselines.values()]
@@ -366,6 +398,10 @@ class Plan:
     def baseline(self, wildcards: Any) -> Baseline:
         return _find("baseline", self.baselines, self.split(wildcards).folder, "baseline", wildcards.learner)
 
+    def audit(self, wildcards: Any) -> Audit:
+        place = "audit", f"teachers-{wildcards.teachers}", wildcards.mechanism, wildcards.noise
+        return _find("audit", self.audits, self.data(wildcards).folder, *place)
+
     # Inputs and options that no pattern can spell, and the targets.
 
     def chunk_files(self, wildcards: Any) -> list[str]:
@@ -399,6 +435,9 @@ class Plan:
         """Where the noise of each label set comes from."""
         return {f"{self.results}/{folder}/labels.npz": str(release.mode) for folder, release in self.releases.items()}
 
+    def audit_files(self) -> list[str]:
+        return self._below(f"{folder}/audit.json" for folder in self.audits)
+
     def artefacts(self) -> dict[str, list[str]]:
         """Every file of the plan below the pages, by the stage that makes it."""
         chunks = [chunk.file for ensemble in self.ensembles.values() for chunk in ensemble.chunks()]
@@ -412,6 +451,7 @@ class Plan:
             "account": self._files(self.accounts, "bounds.json"),
             "student": self._files(self.students, "student.json"),
             "baseline": self.baseline_files(),
+            "audit": self.audit_files(),
             "collect": self.collected(),
         }
 
@@ -431,6 +471,7 @@ class Plan:
             "account": self.accounts,
             "student": self.students,
             "baseline": [f"{each.split.folder}/{each.learner.slug}" for each in self.baselines.values()],
+            "audit": [folder.replace("/audit/", "/", 1) for folder in self.audits],
             "collect": self.ensembles,
         }
         return [f"{rule}/{name}" for rule, names in by_rule.items() for name in names]
@@ -446,6 +487,7 @@ class Plan:
             "mechanism": _either(release.mechanism for release in self.releases.values()),
             "noise": _either(release.noise for release in self.releases.values()),
             "student": _either(student.slug for student in self.students.values()),
+            "teachers": r"\d+",
             "learner": _either(baseline.learner.slug for baseline in self.baselines.values()),
         }
 

@@ -45,6 +45,7 @@ for name in FIGURES:
         input:
             collected=PLAN.collected(),
             baselines=PLAN.baseline_files(),
+            audits=PLAN.audit_files(),
             published=PUBLISHED,
         output:
             png=report(
@@ -67,7 +68,9 @@ for name in FIGURES:
             runtime=10,
         params:
             figure=name,
-            records=lambda wildcards, input: words({"collected": input.collected, "baselines": input.baselines}),
+            records=lambda wildcards, input: words(
+                {name: input.get(name, []) for name in ("collected", "baselines", "audits")}
+            ),
         shell:
             "patebench figure {params.figure} {params.records} --published {input.published}"
             " --png {output.png} --pdf {output.pdf} --log {log}"
@@ -81,6 +84,7 @@ for name in TABLES:
         input:
             collected=PLAN.collected(),
             baselines=PLAN.baseline_files(),
+            audits=PLAN.audit_files(),
             published=PUBLISHED,
         output:
             csv=report(
@@ -104,7 +108,9 @@ for name in TABLES:
             runtime=10,
         params:
             table=name,
-            records=lambda wildcards, input: words({"collected": input.collected, "baselines": input.baselines}),
+            records=lambda wildcards, input: words(
+                {name: input.get(name, []) for name in ("collected", "baselines", "audits")}
+            ),
         shell:
             "patebench table {params.table} {params.records} --published {input.published}"
             " --csv {output.csv} --markdown {output.markdown} --latex {output.latex} --log {log}"

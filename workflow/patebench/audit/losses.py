@@ -81,7 +81,8 @@ def _largest(likely: Array, rare: Array, delta: float) -> Array:
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
     with np.errstate(invalid="ignore"):
         candidates = np.where(exceeds, likely + margin - rare, 0.0)
-    return np.max(candidates, axis=-1, initial=0.0)
+    result: Array = np.max(candidates, axis=-1, initial=0.0)
+    return result
 
 
 def binary(likely: float, rare: float, queries: int, delta: float) -> float:
@@ -162,9 +163,10 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
     low = -step.reversed().tail(queries, math.log(given_up))
     if high <= 0:
         return 0.0
-    width = max(high - low, 1e-9 * high) / (_CELLS - 3)
-    eta = width * math.sqrt(queries * math.log(1 / given_up) / 2)
-    index = math.floor(low / width) - 1 + np.arange(_CELLS)
+    off = min(math.sqrt(queries * math.log(1 / given_up) / 2), queries)
+    spare = math.ceil(off) + 2
+    width = max(high - low, 1e-9 * high) / (_CELLS - 2 * spare)
+    index = math.floor(low / width) - spare + np.arange(_CELLS)
     masses = _power(step, width, queries)[index % _CELLS]
     error = 16 * _EPS * math.sqrt(_CELLS) * (queries + math.log2(_CELLS)) * float(np.linalg.norm(masses))
     losses, masses = index[index > 0][::-1] * width, masses[index > 0][::-1]
@@ -173,7 +175,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
     likely = np.cumsum(masses) - 3 * given_up - error + certain
     above = likely > delta
     epsilon = np.log(likely[above] - delta) - np.logaddexp(rare[above], math.log(error) - losses[above])
-    return max(0.0, float(np.max(epsilon, initial=0.0)) - eta)
+    return max(0.0, float(np.max(epsilon, initial=0.0)) - off * width)
 
 
 def _power(step: _Losses, width: float, queries: int) -> Array:

@@ -5,7 +5,7 @@ costs no confidence. Nothing that is known of the mechanism enters the result: w
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +94,7 @@ class Event:
     """Some outcomes on a pair, and what they promise: the ε if they show as estimated, then how the rates differ."""
 
     pair: Pair
+    view: int
     outcomes: Outcomes
     promise: tuple[float, float]
 
@@ -131,7 +132,7 @@ class SampledAudit:
 
     def __call__(self, pairs: Sequence[Pair], queries: Sequence[int]) -> dict[int, Sampled]:
         """The largest ε found for each number of queries."""
-        if not self._fresh(pairs[0]):
+        if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
             return {T: _boundless(pairs[0], T, self.confidence) for T in queries}
         if not self.mechanism.memoryless:
             return {T: self._audit(pairs, T, length=min(T, _TRANSCRIPT)) for T in queries}
@@ -142,24 +143,26 @@ class SampledAudit:
         runs = self.runs if self.mechanism.memoryless else max(200, self.runs // _SHARE)
         composed = queries if self.mechanism.memoryless and self.mechanism.most_asked(queries) == queries else 1
         each, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
-        events = [self._event(pair, f"{queries}/{i}", each, count, composed, length) for i, pair in enumerate(pairs)]
-        event = max(events, key=lambda event: event.promise)
-        shown = [
-            int(np.sum(np.isin(outcomes, event.outcomes)))
-            for outcomes in self._both(event.pair, f"{queries}/count", count, length)
-        ]
+        events: list[Event] = []
+        for i, pair in enumerate(pairs):
+            views = self._both(pair, f"{queries}/{i}", each, length)
+            for view, (here, there) in enumerate(zip(*views, strict=True)):
+                events += self._events(pair, view, here, there, count, composed)
+        best = max(events, key=lambda event: event.promise)
+        views = self._both(best.pair, f"{queries}/count", count, length)
+        shown = [int(np.sum(np.isin(side[best.view], best.outcomes))) for side in views]
         rates = Rates(shown[0], shown[1], count, self.confidence)
-        return Sampled(rates.epsilon(self.delta, composed), queries, rates, event.pair, event.outcomes)
+        return Sampled(rates.epsilon(self.delta, composed), queries, rates, best.pair, best.outcomes)
 
-    def _event(self, pair: Pair, name: str, runs: int, count: int, queries: int, length: int) -> Event:
-        """The event, in either direction, that promises the most when it will be counted."""
-        here, there = self._both(pair, name, runs, length)
+    def _events(
+        self, pair: Pair, view: int, here: Outcomes, there: Outcomes, count: int, queries: int
+    ) -> Iterator[Event]:
+        """The event that promises the most when it will be counted, in each direction."""
         seen = np.unique(np.concatenate([here, there]))
-        rows = zip((here, there), pair.votes(1), strict=True)
-        likely, rare = (self._estimate(seen, outcomes, votes) for outcomes, votes in rows)
-        forward = self._promising(pair, seen, likely, rare, count, queries)
-        back = self._promising(pair.reversed(), seen, rare, likely, count, queries)
-        return max(forward, back, key=lambda event: event.promise)
+        sides = zip((here, there), pair.votes(1), strict=True)
+        likely, rare = (self._estimate(seen, outcomes, votes) for outcomes, votes in sides)
+        yield self._promising(pair, view, seen, likely, rare, count, queries)
+        yield self._promising(pair.reversed(), view, seen, rare, likely, count, queries)
 
     def _estimate(self, seen: Outcomes, outcomes: Outcomes, votes: Votes) -> "_Estimate":
         """Half of what was counted, half of what the mechanism says of itself."""
@@ -170,7 +173,14 @@ class SampledAudit:
         return _Estimate((counted + np.exp(said[0, seen])) / 2, 2 * len(outcomes))
 
     def _promising(
-        self, pair: Pair, seen: Outcomes, likely: "_Estimate", rare: "_Estimate", count: int, queries: int
+        self,
+        pair: Pair,
+        view: int,
+        seen: Outcomes,
+        likely: "_Estimate",
+        rare: "_Estimate",
+        count: int,
+        queries: int,
     ) -> Event:
         """Outcomes by falling likelihood ratio, as many as promise the most (Neyman & Pearson 1933)."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -182,35 +192,50 @@ class SampledAudit:
         differ = np.cumsum(likely.probability[order] - rare.probability[order])
         promises = [(each.epsilon(self.delta, queries), float(by)) for each, by in zip(rates, differ, strict=True)]
         size = max(range(len(promises)), key=promises.__getitem__)
-        return Event(pair, seen[order[: size + 1]], promises[size])
+        return Event(pair, view, seen[order[: size + 1]], promises[size])
 
-    def _both(self, pair: Pair, name: str, runs: int, length: int) -> tuple[Outcomes, Outcomes]:
-        """Outcomes on D and on D′, from streams of their own: equal noise on both would hide what noise is for."""
-        here = self._outcomes(pair, 0, self.streams(f"{name}/here"), runs, length)
-        return here, self._outcomes(pair, 1, self.streams(f"{name}/there"), runs, length)
+    def _both(self, pair: Pair, name: str, runs: int, length: int) -> tuple[list[Outcomes], list[Outcomes]]:
+        """Views of the runs on D and on D′, from streams of their own: equal noise would hide what noise is for."""
+        here, there = (
+            self._labels(votes, self.streams(f"{name}/{side}"), runs, length)
+            for votes, side in ((lambda T: pair.votes(T)[0], "here"), (lambda T: pair.votes(T)[1], "there"))
+        )
+        return _views(here, len(pair.counts)), _views(there, len(pair.counts))
 
-    def _outcomes(self, pair: Pair, side: int, rng: np.random.Generator, runs: int, length: int) -> Outcomes:
-        """One number for each run: its label, the number of classes for "no answer", or its transcript."""
-        classes = len(pair.counts)
+    def _labels(
+        self, votes: Callable[[int], Votes], rng: np.random.Generator, runs: int, length: int
+    ) -> NDArray[np.int64]:
+        """Labels, runs × length; each row is a release of its own, or queries stand for runs where that is the same."""
         if self.mechanism.memoryless:
             sizes = [min(_BLOCK, runs - start) for start in range(0, runs, _BLOCK)]
-            labels = [self.mechanism.release(pair.votes(size)[side], rng) for size in sizes]
-            return np.concatenate(labels).astype(np.int64) % (classes + 1)
-        votes, powers = pair.votes(length)[side], (classes + 1) ** np.arange(length)
-        released = np.stack([self.mechanism.release(votes, rng) for _ in range(runs)]).astype(np.int64)
-        result: Outcomes = released % (classes + 1) @ powers
-        return result
+            released = np.concatenate([self.mechanism.release(votes(size), rng) for size in sizes])[:, None]
+        else:
+            asked = votes(length)
+            released = np.stack([self.mechanism.release(asked, rng) for _ in range(runs)])
+        return released.astype(np.int64)
 
-    def _fresh(self, pair: Pair) -> bool:
+    def _fresh(self, pair: Pair, name: str) -> bool:
         """Whether two generators give independent noise: noise that comes back can be taken off again.
 
         Labels of independent releases agree as often as their frequencies say.
         """
         votes = pair.votes(_TWICE)[0]
-        one, two = (self.mechanism.release(votes, self.streams(f"fresh/{name}")) for name in ("one", "two"))
+        one, two = (self.mechanism.release(votes, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
         shares = np.unique(np.concatenate([one, two]), return_counts=True)[1] / (2 * _TWICE)
         expected = min(1.0, float(shares @ shares) + 0.02)
         return clopper_pearson(float(np.sum(one == two)), _TWICE, _STALE)[0] <= expected
+
+
+def _views(labels: NDArray[np.int64], classes: int) -> list[Outcomes]:
+    """What events may be made of: the label; or the label of each query, how many were answered, and all of them.
+
+    "No answer" is the number of classes.
+    """
+    outcomes = labels % (classes + 1)
+    if labels.shape[1] == 1:
+        return [outcomes[:, 0]]
+    powers = (classes + 1) ** np.arange(labels.shape[1])
+    return [*outcomes.T, np.sum(outcomes < classes, axis=1), outcomes @ powers]
 
 
 def _turned(pairs: Sequence[Pair]) -> list[Pair]:

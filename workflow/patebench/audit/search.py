@@ -95,14 +95,13 @@ class Search:
     delta: float
 
     def worst(self, queries: int) -> list[Pair]:
-        """The worst pairs found for T queries, worst first."""
+        """The worst pairs found for so many independent queries, worst first."""
         pairs = [pair for _, pair in self._climbed(self._score(queries))]
-        return sorted(pairs, key=lambda pair: -self.epsilon(pair, queries))
+        return sorted(pairs, key=lambda pair: -pair.epsilon(queries, self.delta))
 
-    def epsilon(self, pair: Pair, queries: int) -> float:
-        """What T queries to this pair give away at least; if they are not independent, what the first of them does."""
-        composed = self.mechanism.most_asked(queries) if self.mechanism.memoryless else 1
-        return pair.epsilon(composed, self.delta)
+    def independent(self, queries: int) -> int:
+        """How many of the queries are independent and can see the vote that differs; one, if they are not."""
+        return self.mechanism.most_asked(queries) if self.mechanism.memoryless else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
         found = self._best(self._candidates(), score)
@@ -117,13 +116,18 @@ class Search:
         """The pairs that change the probability of "no answer" most."""
 
         def score(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
-            return np.abs(np.exp(here[:, -1]) - np.exp(there[:, -1]))
+            result: Array = np.abs(np.exp(here[:, -1]) - np.exp(there[:, -1]))
+            return result
 
         return [pair for value, pair in self._best(self._candidates(), score) if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
         """The pairs on which so many runs each side promise the largest ε of one query."""
-        return [pair for _, pair in self._climbed(lambda *rows: measurable(*rows, self.delta, runs, confidence))]
+
+        def score(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
+            return measurable(here, there, multiplicity, self.delta, runs, confidence)
+
+        return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
         """ε of one query, or, for more, the ε of the composed Rényi curve, which orders pairs much as ε does."""
@@ -154,13 +158,12 @@ class Search:
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """The best of several, equal scores once."""
-    ordered = sorted(itertools.chain(*several), key=lambda each: -each[0])
-    kept: list[tuple[float, Pair]] = []
-    for value, pair in ordered:
-        if len(kept) < KEPT and (not kept or value < kept[-1][0] * (1 - 1e-9)):
-            kept.append((value, pair))
-    return kept
+    """The best of several; those with equal scores and equal largest counts once."""
+    kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
+    for value, pair in sorted(itertools.chain(*several), key=lambda each: -each[0]):
+        tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
+        kept.setdefault((f"{value:.9g}", tops[0], tops[1]), (value, pair))
+    return list(kept.values())[:KEPT]
 
 
 def _pair(histograms: Counts, pairs: exact.Pairs, row: int, back: bool) -> Pair:
@@ -174,7 +177,7 @@ def _pair(histograms: Counts, pairs: exact.Pairs, row: int, back: bool) -> Pair:
     return pair.reversed() if back else pair
 
 
-def _distinct(histograms: Iterable[Sequence[int]]) -> Counts:
+def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
     """Histograms in descending order, each once."""
     return np.unique(-np.sort(-np.array(list(histograms), dtype=np.int64), axis=1), axis=0)[::-1]
 

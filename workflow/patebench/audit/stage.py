@@ -40,11 +40,12 @@ def audit(
     return run_audit(mechanism, made, teachers, classes, queries, delta, runs, confidence, streams)
 
 
-def write(audited: Audit, out: Path | str) -> None:
-    """Write the audit as a JSON artefact."""
-    files.write_json(out, AUDIT, audited.to_json())
+def write(audited: Audit, dataset: str, out: Path | str) -> None:
+    """Write the audit as a JSON artefact; `dataset` is the one whose classes were meant, if any."""
+    files.write_json(out, AUDIT, {"dataset": dataset, **audited.to_json()})
 
 
-def classes_of(samples: Path | str) -> int:
-    """How many classes these samples have."""
-    return int(files.read_arrays(samples, formats.SAMPLES).meta["classes"])
+def task(samples: Path | str) -> tuple[str, int]:
+    """Which data set these samples are of, and how many classes it has."""
+    facts = files.read_facts(samples, formats.SAMPLES)
+    return str(facts["dataset"]), int(facts["classes"])

@@ -1,5 +1,6 @@
 """The audit of a mechanism: what it loses at least, beside every bound stated of it, and the verdict on each."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -80,6 +81,7 @@ class Audit:
         return {
             "mechanism": self.name,
             "parameters": plain(self.mechanism.parameters()),
+            "noise": self.mechanism.slug,
             "teachers": self.teachers,
             "classes": self.classes,
             "delta": self.delta,
@@ -90,8 +92,8 @@ class Audit:
         }
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
-        stated = [{**each.bound.to_json(), "verdict": each.verdict.value} for each in finding.stated]
-        own = [{**bound.to_json(), "verdict": None} for bound in self.own_bounds(finding)]
+        own = [_recorded(bound, bound.epsilon, None) for bound in self.own_bounds(finding)]
+        stated = [_recorded(each.bound, each.audited, each.verdict) for each in finding.stated]
         return {
             "queries": finding.queries,
             "pair": _described(finding.pair),
@@ -114,8 +116,9 @@ def run_audit(
     """Audit one query, and each number of queries in `queries`."""
     search = Search(mechanism, teachers, classes, delta)
     wanted = sorted({1, *queries})
-    worst = {T: search.worst(T)[0] for T in wanted}
-    pairs = [*worst.values(), search.measurable(runs // 2, confidence)[0], *search.silent()[:2]]
+    composed = {T: search.worst(T)[0] for T in wanted}
+    worst = {T: composed[1] if search.independent(T) == 1 else composed[T] for T in wanted}
+    pairs = [*composed.values(), search.measurable(runs // 2, confidence)[0], *search.silent()[:2]]
     sampled = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted)
     findings = [_compared(search, T, worst[T], sampled[T]) for T in wanted]
     return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings)
@@ -123,7 +126,7 @@ def run_audit(
 
 def _compared(search: Search, queries: int, pair: Pair, sampled: Sampled) -> Finding:
     """Bounds that depend on the votes are those of the pair's D, so only what was found on that pair counts."""
-    exact = search.epsilon(pair, queries)
+    exact = pair.epsilon(search.independent(queries), search.delta)
     both = max(exact, sampled.epsilon)
     bounds = search.mechanism.bounds(pair.votes(queries)[0], [queries], search.delta)
     stated = [Stated(bound, both if bound.kind is Kind.WORST_CASE else exact) for bound in bounds]
@@ -154,6 +157,12 @@ def _measured(sampled: Sampled) -> Mapping[str, Any]:
         "mu": rates.mu(),
         "fresh": sampled.fresh,
     }
+
+
+def _recorded(bound: Bound, audited: float, verdict: Verdict | None) -> dict[str, Any]:
+    """A bound with what it was compared with; the audit's own have no verdict."""
+    compared = {"audited": "inf" if math.isinf(audited) else audited}
+    return {**bound.to_json(), **compared, "verdict": None if verdict is None else verdict.value}
 
 
 def worst_verdict(finding: Finding) -> Verdict:

@@ -135,6 +135,21 @@ def read_arrays(path: Path | str, layout: Layout) -> Artefact:
     return Artefact(path, arrays, meta, str(digest))
 
 
+def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
+    """The facts about an array artefact of this kind, without its arrays; raise ArtefactError as `read_arrays` does."""
+    path = Path(path)
+    _present(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            meta = json.loads(archive.read(META), parse_constant=_no_constant)
+    except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError) as fault:
+        raise ArtefactError(path, f"it is truncated or damaged ({fault})") from None
+    if not isinstance(meta, dict):
+        raise ArtefactError(path, f"its {META} is not an object")
+    _check_meta(path, layout, meta)
+    return meta
+
+
 def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
     """Write a JSON artefact of the given kind atomically; NaN and infinities are refused."""
     content = {"kind": kind, **payload}
@@ -189,12 +204,16 @@ def _read_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     return array
 
 
-def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
     if meta.get("kind") != layout.kind:
         raise ArtefactError(path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed")
     for entry in layout.meta:
         if entry not in meta:
             raise ArtefactError(path, f"its {META} lacks '{entry}'")
+
+
+def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+    _check_meta(path, layout, meta)
     needed = {name for name, field in layout.fields.items() if not field.optional}
     if missing := needed - set(arrays):
         raise ArtefactError(path, f"it lacks the array '{min(missing)}'")

@@ -51,10 +51,16 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"label_accuracy": float, "accuracy": float, "student_model": str, "student_recipe": str},
     },
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "accuracy": float},
+    "audit": {
+        **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
+        **_STATEMENT,
+        **{"queries": int, "epsilon": float, "order": float, "audited": float, "verdict": str},
+        **{"runs": int, "confidence": float},
+    },
 }
-_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs"}
+_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict"}
 #: What may be infinite, which strict JSON spells "inf".
-_COSTS = ("epsilon", "basic", "composed")
+_COSTS = ("epsilon", "basic", "composed", "audited")
 _IDENTITY = {
     "ensemble": ("ensemble",),
     "release": ("ensemble", "mechanism", "noise"),
@@ -63,6 +69,7 @@ _IDENTITY = {
     "entities": ("ensemble", "mechanism", "noise", "queries", "delta"),
     "student": ("ensemble", "mechanism", "noise", "student"),
     "baseline": ("learner",),
+    "audit": ("teachers", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
 }
 
 
@@ -77,16 +84,19 @@ class Records:
     entities: "pd.DataFrame"
     students: "pd.DataFrame"
     baselines: "pd.DataFrame"
+    audits: "pd.DataFrame"
 
 
-def load_records(collected: Sequence[Path], baselines: Sequence[Path] = ()) -> Records:
-    """Read `collected.json` and `baseline.json` files; raises ArtefactError for the first one that is not sound."""
+def load_records(collected: Sequence[Path], baselines: Sequence[Path] = (), audits: Sequence[Path] = ()) -> Records:
+    """Read `collected.json`, `baseline.json` and `audit.json` files; raises ArtefactError for the first unsound one."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path in collected:
         for record in _collected(Path(path)):
             rows[record["record"]].append(record)
     for path in baselines:
         rows["baseline"].append(check_record(Path(path), {**read_json(path, "baseline"), "record": "baseline"}))
+    for path in audits:
+        rows["audit"] += [check_record(Path(path), record) for record in _audited(Path(path))]
     return Records(*(_frame(name, rows[name]) for name in RECORDS))
 
 
@@ -135,6 +145,17 @@ def _collected(path: Path) -> list[dict[str, Any]]:
     return records
 
 
+def _audited(path: Path) -> list[dict[str, Any]]:
+    """A record for each bound that an audit compared, and for each that it found itself."""
+    content = read_json(path, "audit")
+    try:
+        facts = {name: content[name] for name in ("dataset", "teachers", "classes", "mechanism", "parameters")}
+        facts |= {name: content[name] for name in ("noise", "runs", "confidence")}
+        return [{"record": "audit", **facts, **bound} for finding in content["findings"] for bound in finding["bounds"]]
+    except (KeyError, TypeError) as fault:
+        raise ArtefactError(path, f"it is no audit as patebench writes it ({fault})") from None
+
+
 def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     """The record itself, if every column is there and of its type; else ArtefactError blaming `path`."""
     kind = record["record"]
@@ -168,8 +189,9 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     whole = {column: "Int64" if column in _NULLABLE else "int64" for column, of in columns.items() if of is int}
     frame = frame.astype({column: "float64" for column, of in columns.items() if of is float} | whole)
     frame = frame.astype({column: "bool" for column, of in columns.items() if of is bool})
-    frame["setting"] = frame["split"].str.replace(r"^seed-\d+_", "", regex=True)
-    identity = ["dataset", "split", *_IDENTITY[kind]]
+    identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
+    if "split" in columns:
+        frame["setting"] = frame["split"].str.replace(r"^seed-\d+_", "", regex=True)
     if (twice := frame.duplicated(identity)).any():
         found = frame.loc[twice, identity].iloc[0]
         raise PatebenchError(f"the {kind} {'/'.join(str(part) for part in found)} is given twice; give each file once.")

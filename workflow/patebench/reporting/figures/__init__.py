@@ -16,7 +16,13 @@ FIGURES.add("frontier", "patebench.reporting.figures.frontier:draw")
 
 
 def draw_figure(
-    name: str, collected: Sequence[Path], baselines: Sequence[Path], published: Path, png: Path, pdf: Path
+    name: str,
+    collected: Sequence[Path],
+    baselines: Sequence[Path],
+    audits: Sequence[Path],
+    published: Path,
+    png: Path,
+    pdf: Path,
 ) -> None:
     """Draw the figure `name` from collected records into a PNG and a PDF file.
 
@@ -27,6 +33,6 @@ def draw_figure(
     from patebench.reporting.published import read_published
     from patebench.reporting.style import save, themed
 
-    records = load_records(collected, baselines)
+    records = load_records(collected, baselines, audits)
     with themed():
         save(FIGURES.load(name)(records, read_published(published)), Path(png), Path(pdf))

@@ -23,6 +23,7 @@ def write_table(
     name: str,
     collected: Sequence[Path],
     baselines: Sequence[Path],
+    audits: Sequence[Path],
     published: Path,
     csv: Path,
     markdown: Path,
@@ -38,7 +39,7 @@ def write_table(
     from patebench.reporting.published import read_published
 
     table = TABLES.load(name)
-    frame = table.build(load_records(collected, baselines), read_published(published))
+    frame = table.build(load_records(collected, baselines, audits), read_published(published))
     write_text(csv, table.csv(frame))
     write_text(markdown, table.markdown(frame))
     write_text(latex, table.latex(frame))
