@@ -56,6 +56,7 @@ def test_imports_go_downwards(path: Path) -> None:
         "patebench.plan",
         "patebench.data.stage",
         "patebench.mechanisms.stage",
+        "patebench.audit.stage",
         "patebench.budgets.show",
         "patebench.reporting.collect",
         "patebench.reporting.report",

@@ -55,6 +55,7 @@ DEMO: dict[str, Any] = {
         {"method": "supervised", "releases": {"lnmax": {"gamma": 0.05}}, "queries": [100, 400], "model": "logistic"}
     ],
     "baseline": {"model": "mlp", "epochs": 3},
+    "audit": {"teachers": 10, "runs": 5000},
 }
 NOISES = ("lnmax/gamma-0.05", "lnmax/gamma-1", "gnmax/sigma-20")
 PATTERNS = {
@@ -68,6 +69,7 @@ PATTERNS = {
     "student": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/student.json"],
     "baseline": ["{dataset}/{split}/baseline/{learner}/baseline.json"],
     "collect": ["{dataset}/{split}/{ensemble}/collected.json"],
+    "audit": ["{dataset}/audit/teachers-{teachers}/{mechanism}/{noise}/audit.json"],
 }
 LOOKUPS = {
     "data": Plan.data,
@@ -80,6 +82,7 @@ LOOKUPS = {
     "student": Plan.student,
     "baseline": Plan.baseline,
     "collect": Plan.ensemble,
+    "audit": Plan.audit,
 }
 
 

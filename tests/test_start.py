@@ -15,6 +15,7 @@ MODULES = {
     "votes": "patebench.teachers.votes",
     "aggregate": "patebench.mechanisms.stage",
     "epsilon": "patebench.budgets.show, rich.table",
+    "audit": "patebench.audit.show, patebench.audit.stage, rich.table",
     "collect": "patebench.reporting.collect",
     "table": "patebench.reporting.tables, pandas",
     "figure": "patebench.reporting.figures, pandas, matplotlib.pyplot",

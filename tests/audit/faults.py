@@ -6,7 +6,6 @@ import numpy as np
 
 from patebench.accounting import independent
 from patebench.accounting.accountant import DirectAccountant
-from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
@@ -99,7 +98,3 @@ class OnceFree(GNMax):
         labels = super().release(votes, rng)
         labels[1:2] = votes.plurality[1:2]
         return labels
-
-
-def votes_of(counts: list[int]) -> Votes:
-    return Votes.from_counts(np.array([counts]))

@@ -15,7 +15,7 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Votes
 from patebench.audit.losses import binary
 from patebench.audit.search import Pair
-from patebench.mechanisms.base import Mechanism
+from patebench.mechanisms.base import NO_ANSWER, Mechanism
 
 Outcomes = NDArray[np.int64]
 
@@ -221,9 +221,12 @@ class SampledAudit:
         """
         votes = pair.votes(_TWICE)[0]
         one, two = (self.mechanism.release(votes, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
-        shares = np.unique(np.concatenate([one, two]), return_counts=True)[1] / (2 * _TWICE)
+        if self.mechanism.most_asked(_TWICE) < _TWICE:  # who is asked when is no secret, and the same each time
+            asked = (one != NO_ANSWER) & (two != NO_ANSWER)
+            one, two = one[asked], two[asked]
+        shares = np.unique(np.concatenate([one, two]), return_counts=True)[1] / max(1, 2 * len(one))
         expected = min(1.0, float(shares @ shares) + 0.02)
-        return clopper_pearson(float(np.sum(one == two)), _TWICE, _STALE)[0] <= expected
+        return clopper_pearson(float(np.sum(one == two)), len(one), _STALE)[0] <= expected
 
 
 def _views(labels: NDArray[np.int64], classes: int) -> list[Outcomes]:

@@ -20,6 +20,7 @@ from patebench.accounting.votes import Counts, Votes, ranks
 from patebench.audit.losses import composed, least_epsilon, measurable
 from patebench.core.bound import Conversion
 from patebench.mechanisms.base import Mechanism
+from patebench.mechanisms.local import LocalMechanism
 
 #: Pairs that are composed exactly, and pairs that the sampled audit may choose among, for each number of queries.
 KEPT = 3
@@ -87,7 +88,11 @@ Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 
 @dataclass(frozen=True)
 class Search:
-    """Looks for the worst pairs of a mechanism among so many teachers and classes."""
+    """Looks for the worst pairs of a mechanism among so many teachers and classes.
+
+    Under a local mechanism all perturbed votes are seen, and other teachers' votes hide nothing: one teacher alone is
+    audited, whose label is its perturbed vote.
+    """
 
     mechanism: Mechanism
     teachers: int
@@ -98,6 +103,10 @@ class Search:
         """The worst pairs found for so many independent queries, worst first."""
         pairs = [pair for _, pair in self._climbed(self._score(queries))]
         return sorted(pairs, key=lambda pair: -pair.epsilon(queries, self.delta))
+
+    @property
+    def local(self) -> bool:
+        return isinstance(self.mechanism, LocalMechanism)
 
     def independent(self, queries: int) -> int:
         """How many of the queries are independent and can see the vote that differs; one, if they are not."""
@@ -113,7 +122,7 @@ class Search:
         return found
 
     def silent(self) -> list[Pair]:
-        """The pairs that change the probability of "no answer" most."""
+        """The pairs that change the probability of the last outcome most: of "no answer", where there is one."""
 
         def score(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
             result: Array = np.abs(np.exp(here[:, -1]) - np.exp(there[:, -1]))
@@ -142,6 +151,8 @@ class Search:
         return renyi
 
     def _candidates(self) -> Counts:
+        if self.local:
+            return np.eye(1, self.classes, dtype=np.int64)
         levels = [round(value) for value in self.mechanism.parameters().values() if 1 <= value < self.teachers + 1]
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
@@ -153,7 +164,8 @@ class Search:
             scores = np.stack([score(*way, pairs.multiplicity) for way in ways])
             for place in np.argsort(-scores, axis=None, kind="stable")[: 4 * KEPT]:
                 way, row = divmod(int(place), scores.shape[1])
-                found.append((float(scores[way, row]), _pair(histograms, pairs, row, back=way == 1)))
+                pair = _vote(pairs, row) if self.local else _pair(histograms, pairs, row)
+                found.append((float(scores[way, row]), pair.reversed() if way else pair))
         return _merged(found)
 
 
@@ -166,15 +178,24 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
     return list(kept.values())[:KEPT]
 
 
-def _pair(histograms: Counts, pairs: exact.Pairs, row: int, back: bool) -> Pair:
-    """One row as a pair of data sets; with `back`, D is the neighbour and D′ the histogram."""
+def _vote(pairs: exact.Pairs, row: int) -> Pair:
+    """One row as a pair of votes of one teacher."""
+    counts = np.zeros(pairs.here.shape[1], dtype=np.int64)
+    counts[pairs.down[row]] = 1
+    return Pair(counts, int(pairs.down[row]), int(pairs.up[row]), *_outcomes(pairs, row))
+
+
+def _pair(histograms: Counts, pairs: exact.Pairs, row: int) -> Pair:
+    """One row as a pair of data sets."""
     counts = histograms[pairs.histogram[row]]
     rank = ranks(counts[None])[0]
     source = int(np.searchsorted(rank, pairs.down[row], side="right")) - 1
     target = int(np.searchsorted(rank, pairs.up[row]))
-    here, there, multiplicity = (each[row] for each in (pairs.here, pairs.there, pairs.multiplicity))
-    pair = Pair(counts, source, target, here, there, multiplicity)
-    return pair.reversed() if back else pair
+    return Pair(counts, source, target, *_outcomes(pairs, row))
+
+
+def _outcomes(pairs: exact.Pairs, row: int) -> tuple[Array, Array, NDArray[np.integer]]:
+    return pairs.here[row], pairs.there[row], pairs.multiplicity[row]
 
 
 def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:

@@ -19,10 +19,10 @@ def draw_figure(
     name: str,
     collected: Sequence[Path],
     baselines: Sequence[Path],
-    audits: Sequence[Path],
     published: Path,
     png: Path,
     pdf: Path,
+    audits: Sequence[Path] = (),
 ) -> None:
     """Draw the figure `name` from collected records into a PNG and a PDF file.
 

@@ -23,11 +23,11 @@ def write_table(
     name: str,
     collected: Sequence[Path],
     baselines: Sequence[Path],
-    audits: Sequence[Path],
     published: Path,
     csv: Path,
     markdown: Path,
     latex: Path,
+    audits: Sequence[Path] = (),
 ) -> None:
     """Write the table `name` of collected records as CSV (full precision), Markdown and LaTeX (booktabs).
 
