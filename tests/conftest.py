@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
 from patebench.data import stage
 
 CLASSES = 3
+
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

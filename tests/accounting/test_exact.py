@@ -179,7 +179,7 @@ def test_both_directions_are_needed(mechanism):
     np.testing.assert_array_equal(larger, np.maximum(forward, back))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 60), min_size=2, max_size=7).filter(any), st.randoms(), st.sampled_from(MECHANISMS))
 def test_order_of_classes_does_not_matter(counts, random, mechanism):
     shuffled = list(counts)
@@ -187,7 +187,7 @@ def test_order_of_classes_does_not_matter(counts, random, mechanism):
     np.testing.assert_array_equal(curves(counts, mechanism.neighbours), curves(shuffled, mechanism.neighbours))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 400), min_size=2, max_size=8).filter(any), st.floats(0.3, 3), st.sampled_from(sorted(KINDS))
 )

@@ -180,7 +180,7 @@ def test_noise_is_fresh_unless_seeded(table):
     assert draws(100).standard_normal() != draws(101).standard_normal()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(2, 40), st.integers(2, 5), st.sampled_from([gnmax(4.0), lnmax(0.3)]))
 def test_releases_of_adjacent_votes_differ_by_no_more_than_the_cost(seed, teachers, classes, mechanism):
     rng = np.random.default_rng(seed)

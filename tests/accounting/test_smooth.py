@@ -93,7 +93,7 @@ def test_theorems_grow_with_q(bound):
     assert np.all(np.diff(curve, axis=0) <= 1e-13 * curve[:-1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 2**32),
     st.integers(1, 60),
@@ -121,7 +121,7 @@ LARGE = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data(), st.sampled_from(LARGE))
 def test_one_vote_changes_no_query_by_more_than_the_table_says(data, case):
     bound, teachers, steps = case

@@ -47,7 +47,7 @@ def test_laplace_by_hand():
     assert solve("lnmax", {"gamma": 0.05}, 4.308, DELTA).queries == 100  # the notes: 4.31
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.sampled_from(["lnmax", "gnmax"]), st.floats(0.05, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 500))
 def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     found = solve(name, {}, epsilon, delta, queries)

@@ -137,7 +137,7 @@ def test_what_is_no_array(tmp_path, path):
     assert path in str(fault.value)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_damage_is_one_line_or_the_same_shape_of_numbers(tmp_path_factory, data):
     """A file cut short is always refused; one with a byte changed either is refused or still holds sound counts."""
