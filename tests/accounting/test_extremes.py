@@ -67,7 +67,9 @@ def test_laplace_curves(classes, scale):
 @pytest.mark.parametrize("ratio", [0, 1, 10, 37, 38, 39, 100, 500])
 def test_gap_in_units_of_the_gaussian_noise(ratio):
     log_q = plurality.gaussian_log_q(np.array([[ratio, 0]]), 1.0)
-    check(rdp.gaussian_data_dependent(log_q, 1.0, ORDERS))
+    curve = rdp.gaussian_data_dependent(log_q, 1.0, ORDERS)
+    check(curve)
+    assert (curve > 0).all()
     assert log_q[0] >= -ratio * ratio / 4 - math.log(ratio + 1) - 2
 
 
@@ -75,7 +77,17 @@ def test_gap_in_units_of_the_gaussian_noise(ratio):
 def test_gap_in_units_of_the_laplace_noise(product):
     log_q = plurality.laplace_log_q(np.array([[product, 0]]), 1.0)
     assert log_q[0] == pytest.approx(math.log(2 + product) - math.log(4) - product, rel=1e-15)
-    check(rdp.laplace_data_dependent(log_q, 1.0, ORDERS))
+    curve = rdp.laplace_data_dependent(log_q, 1.0, ORDERS)
+    check(curve)
+    assert (curve > 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-150, 1.0, 1e150, 1e200])
+def test_what_is_too_small_for_a_number_is_rounded_up(scale):
+    assert (rdp.gaussian(scale, ORDERS) > 0).all()
+    assert (rdp.laplace(scale, ORDERS) > 0).all()
+    assert (moments.data_independent(scale, moments.PUBLISHED) > 0).all()
+    assert (rdp.gaussian(math.inf, ORDERS) == 0).all()  # noise that drowns everything tells nothing
 
 
 def test_no_noise_is_no_privacy():

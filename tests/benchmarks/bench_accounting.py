@@ -119,15 +119,14 @@ def bench_moments() -> list[Row]:
 
     table = votes.counts.tolist()
     rows = []
-    for name, plain, target in (
-        ("as published, NumPy per query", lambda: plain_moments(votes.counts, gamma), 100.0),
-        ("fastest plain loop, no NumPy", lambda: scalar_moments(table, gamma), 0.0),
+    for name, plain in (
+        ("loop as published, NumPy per query", lambda: plain_moments(votes.counts, gamma)),
+        ("fastest plain loop, no NumPy", lambda: scalar_moments(table, gamma)),
     ):
         np.testing.assert_allclose(ours(), plain(), rtol=1e-8)
         fast, slow = seconds(ours, 20), seconds(plain, 1)
         what = f"data-dependent moments l ≤ 8, 9,000 queries ({name})"
-        promised = f"≥ {target:g}×" if target else "—"
-        rows.append(Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", promised, slow / fast >= target))
+        rows.append(Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", "≥ 100×", slow >= 100 * fast))
     return rows
 
 

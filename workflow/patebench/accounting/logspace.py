@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+#: Bounds that are not 0 are at least this, so that no rounding makes them so.
+LEAST = 1e-300
+
 _CELLS = 1 << 21
+
+#: Numbers between e⁻⁶⁰⁰ and e⁶⁰⁰ need no log space.
+_PLAIN = 600.0
 
 
 def log1mexp(x: ArrayLike) -> Array:
@@ -65,12 +71,36 @@ def rowwise(function: Callable[[NDArray[np.integer]], Array], table: NDArray[np.
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
     """ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form that both data-dependent theorems of PATE share.
 
-    Needs q ≤ r ≤ 1, B ≥ 1 and an exponent e > 0. It is computed as ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are
-    all positive, so that nothing cancels however small q is.
+    Needs q ≤ r ≤ 1, B ≥ 1 and exponents e > 0, along the last axis where there are several. It is computed as
+    ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that nothing cancels however small q is. It is
+    never 0: what is below `LEAST` is rounded up to it.
     """
-    log_q, log_r = np.asarray(log_q, dtype=np.float64), np.asarray(log_r, dtype=np.float64)
+    log_q, log_r, log_b, exponent = (np.asarray(each, dtype=np.float64) for each in (log_q, log_r, log_b, exponent))
     with np.errstate(over="ignore"):
         log_a = np.log1p(np.exp(log_q + log_expm1(log_r - log_q) - log1mexp(log_r)))
-    likely = log1mexp(log_q) + log_expm1(np.multiply(exponent, log_a))
-    rest = log_q + log_expm1(np.multiply(exponent, log_b))
-    return softplus(np.logaddexp(likely, rest))
+    near = exponent * max(log_a.max(), log_b.max()) <= _PLAIN
+    near &= log_q.min() >= -_PLAIN
+    if near.all():
+        return _plain(log_q, log_a, log_b, exponent)
+    if not near.any():
+        return _far(log_q, log_a, log_b, exponent)
+    result = np.empty(np.broadcast_shapes(log_q.shape, log_b.shape, exponent.shape))
+    result[..., near] = _plain(log_q, log_a, log_b, exponent[near])
+    result[..., ~near] = _far(log_q, log_a, log_b, exponent[~near])
+    return result
+
+
+def _plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
+    """Where no power overflows and q does not vanish."""
+    q = np.exp(log_q)
+    total = np.expm1(exponent * log_a)
+    total *= 1 - q
+    result: Array = np.maximum(np.log1p(total + q * np.expm1(exponent * log_b)), LEAST)
+    return result
+
+
+def _far(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
+    """Anywhere."""
+    likely = log1mexp(log_q) + log_expm1(exponent * log_a)
+    rest = log_q + log_expm1(exponent * log_b)
+    return np.maximum(softplus(np.logaddexp(likely, rest)), LEAST)

@@ -7,7 +7,7 @@ LNMax(γ) releases argmax(counts + Lap(1/γ)); one query is 2γ-DP. α(l) is the
 import numpy as np
 from numpy.typing import ArrayLike
 
-from patebench.accounting.logspace import Array, log_two_outcomes
+from patebench.accounting.logspace import LEAST, Array, log_two_outcomes
 
 #: The moments that the paper's analysis tries.
 PUBLISHED = np.arange(1.0, 9.0)
@@ -17,7 +17,8 @@ def data_independent(gamma: float, moments: ArrayLike) -> Array:
     """α(l) ≤ min(2γ²l(l+1), 2γl): PATE 2017, Theorem 3, and 2γ-DP itself."""
     moments = np.asarray(moments, dtype=np.float64)
     with np.errstate(over="ignore"):
-        result: Array = np.minimum(2 * gamma * gamma * moments * (moments + 1), 2 * gamma * moments)
+        quadratic = np.maximum(2 * gamma * gamma * moments * (moments + 1), LEAST)
+        result: Array = np.minimum(quadratic, 2 * gamma * moments)
     return result
 
 

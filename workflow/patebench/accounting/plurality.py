@@ -9,6 +9,9 @@ from patebench.accounting.logspace import Array, logsumexp, rowwise
 #: Stands for what is larger still, so that ∞ − ∞ never arises; it rounds q up.
 _LARGE = 1e290
 
+#: Up to here e⁻ˣ needs no log space.
+_PLAIN = 600.0
+
 
 def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
     """How far each class is behind the plurality, queries × (classes − 1), the plurality itself left out.
@@ -25,7 +28,10 @@ def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
 
     def union(counts: NDArray[np.integer]) -> Array:
         scaled = min(gamma, _LARGE) * gaps(counts)
-        result: Array = logsumexp(np.log1p(scaled / 2) - scaled) - np.log(2)
+        if scaled.max() > _PLAIN:
+            result: Array = logsumexp(np.log1p(scaled / 2) - scaled) - np.log(2)
+        else:
+            result = np.log(((2 + scaled) * np.exp(-scaled)) @ np.ones(scaled.shape[1])) - np.log(4)
         return result
 
     return _capped(rowwise(union, counts), counts.shape[1])

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from patebench.accounting import moments
-from patebench.accounting.logspace import Array, log1mexp, log_expm1, log_two_outcomes, softplus
+from patebench.accounting.logspace import LEAST, Array, log1mexp, log_expm1, log_two_outcomes, softplus
 
 
 def gaussian(sigma: float, orders: ArrayLike) -> Array:
     """Data-independent curve of GNMax(σ): α/σ² (Scalable PATE, Proposition 8)."""
     orders = np.asarray(orders, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
-        result: Array = orders / sigma / sigma
+        result: Array = np.maximum(orders / sigma / sigma, LEAST if np.isfinite(sigma) else 0.0)
     return result
 
 
@@ -57,7 +57,7 @@ def pure(epsilon: float, orders: ArrayLike) -> Array:
         return np.full_like(orders, np.inf)
     with np.errstate(over="ignore"):
         log_x = log_expm1((orders - 1) * epsilon) + log1mexp(-orders * epsilon) - softplus(-epsilon)
-        result: Array = np.minimum(softplus(log_x) / (orders - 1), epsilon)
+        result: Array = np.minimum(np.maximum(softplus(log_x) / (orders - 1), LEAST), epsilon)
     return result
 
 

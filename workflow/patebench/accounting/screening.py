@@ -42,9 +42,13 @@ class Screening:
         test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
 
+    def test(self, orders: Array) -> Array:
+        """α/(2σ₁²), what the test costs at worst (Mironov 2017, Corollary 3)."""
+        return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
+
     def data_independent(self, orders: Array) -> Array:
         """α/(2σ₁²) + α/σ₂², for any query may be answered (Mironov 2017, Corollary 3; Scalable PATE, Proposition 8)."""
-        result: Array = rdp.gaussian(math.sqrt(2) * self.sigma1, orders) + rdp.gaussian(self.sigma2, orders)
+        result: Array = self.test(orders) + rdp.gaussian(self.sigma2, orders)
         return result
 
     def data_dependent(self, rows: Array, orders: Array) -> Array:

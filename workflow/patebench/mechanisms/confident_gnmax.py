@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from patebench.accounting import conversion, exact, independent, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import Costs
-from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised_accountant import Noise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
 from patebench.accounting.screening import Screening
@@ -61,7 +60,7 @@ class ConfidentGNMax(Mechanism):
             )
 
     def costs(self) -> Costs:
-        return Costs(answer=self._answer.costs().answer, question=self._test)
+        return Costs(answer=self._answer.costs().answer, question=self._screening.test)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.gaussian_log_q(votes.counts, self.sigma2)
@@ -102,13 +101,12 @@ class ConfidentGNMax(Mechanism):
         """The test at its worst case, composed with the answer as if it were always given: that hides no more."""
         per_query = PerQuery(
             lambda counts: plurality.gaussian_log_q(counts, self.sigma2),
-            lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self._test(orders),
+            lambda log_q, orders: (
+                rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self._screening.test(orders)
+            ),
         )
         theorem = "Mironov 2017, Corollary 3 (test, worst case); Scalable PATE, Theorem 6 (answer to every query)"
         return sanitised_accountants(votes, per_query, self._screening.data_independent, theorem, noise)
-
-    def _test(self, orders: Array) -> Array:
-        return orders / (2 * self.sigma1**2) if self.sigma1 > 0 else np.full_like(orders, np.inf)
 
     @property
     def _answer(self) -> GNMax:
