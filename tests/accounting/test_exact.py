@@ -1,6 +1,7 @@
 """Exact divergences against 40 digits of mpmath, against all adjacent vote matrices, and below every theorem."""
 
 import json
+import tracemalloc
 from itertools import product
 
 import mpmath as mp
@@ -221,6 +222,32 @@ def test_sums_over_queries_and_teachers(mechanism, monkeypatch):
     blocked = ExactDivergence(votes, mechanism.neighbours).directions([60, 7, 1], ORDERS)
     for one, other in zip(whole, blocked, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def _peak(votes, mechanism):
+    """Bytes held at most, beyond the votes, while divergences are summed over all queries."""
+    tracemalloc.start()
+    try:
+        ExactDivergence(votes, mechanism.neighbours).directions([votes.queries], ORDERS)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
+def test_memory_does_not_grow_with_the_number_of_queries(mechanism, monkeypatch):
+    for name in ("_TABLE", "_KEPT", "_BALLOTS"):
+        monkeypatch.setattr(exact, name, 1 << 13)
+    monkeypatch.setattr(neighbours, "_CELLS", 1 << 15)
+    monkeypatch.setattr(neighbours, "_NUMBERS", 1 << 15)
+    few, many = random_votes(queries=50, classes=50), random_votes(queries=400, classes=50)
+    _peak(few, mechanism)  # imports
+    assert _peak(many, mechanism) < 1.2 * _peak(few, mechanism)
+
+
+def test_many_classes_stay_far_below_two_gigabytes():
+    votes = random_votes(teachers=250, queries=300, classes=1000)
+    assert _peak(votes, GNMax(40.0)) < 200e6
 
 
 def test_without_a_matrix_nothing_is_known_per_teacher():

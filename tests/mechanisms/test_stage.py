@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -85,17 +84,15 @@ def test_curves_run_through_the_bounds_and_draw_nothing(votes_path, tmp_path):
     assert apart == {"rdp-sanitised", "rdp-sanitised-optimised"}
     assert stated == {key: along.get(key, epsilon) for key, epsilon in stated.items()}
     _, votes = read_votes(votes_path)
-    alone = _epsilons(make("confident-gnmax", CONFIDENT).bounds(votes, [spaced(60)[4]], 1e-5))
+    alone = _epsilons(make("confident-gnmax", CONFIDENT).bounds(votes, [spaced(60)[2]], 1e-5))
     assert {key: along[key] for key in alone} == pytest.approx(alone, rel=1e-4)
 
 
-@pytest.mark.parametrize("queries", [1, 2, 17, 400, 9000])
-def test_spaced_numbers_of_queries_run_from_one_to_all(queries):
+@pytest.mark.parametrize(("queries", "held"), [(1, 1), (2, 2), (60, 5), (400, 20), (9000, 37)])
+def test_spaced_numbers_of_queries_run_from_one_to_all(queries, held):
     found = spaced(queries)
-    assert (found[0], found[-1]) == (1, queries)
+    assert (found[0], found[-1], len(found)) == (1, queries, held)
     assert found == sorted(set(found))
-    assert len(found) <= 41
-    assert all(after <= max(before + 1, 1.3 * before + 1) for before, after in pairwise(found))
 
 
 def test_an_infinite_epsilon_survives_strict_json(votes_path, tmp_path):

@@ -14,7 +14,7 @@ Where the probabilities come from is the mechanism's business (`Neighbours`). Re
 probabilities may be wrong by, and are never below the truth.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -44,6 +44,8 @@ _LIKELY, _LARGE_EXPONENT = 100.0, 600.0
 
 _CELLS = 1 << 16  # of one block of pairs × outcomes × orders: what fits a processor's cache is fastest
 _TABLE = 1 << 24  # numbers held at once for a block of queries
+_KEPT = 1 << 24  # numbers of all distributions together that are kept for further orders
+_BALLOTS = 1 << 20  # cells of one block of teachers × queries × ranks
 _LEAST = 1e-300  # what is smaller is rounded up to it
 _LARGE = 1e280  # stands for ∞ in sums with weight 0
 
@@ -165,6 +167,7 @@ class ExactDivergence:
     votes: Votes
     neighbours: Neighbours | None
     _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
+    _kept: dict[int, list[Pairs]] = field(default_factory=dict, repr=False)
 
     def per_query(self, queries: Sequence[int], orders: Array) -> Array:
         """The worst neighbour of each query by itself, which may be another teacher each time."""
@@ -202,10 +205,11 @@ class ExactDivergence:
         step = max(1, _TABLE // (width * _most_ranks(self.votes)))
         for start in range(0, last, step):
             block = _Block.of(self.votes, start, min(start + step, last))
-            table = _table(block.histograms, neighbours, orders)
+            portions = neighbours(block.histograms)
+            table = _table(block.histograms, self._remembered(last, portions) if last <= step else portions, orders)
             worst = table.max(axis=1)
             stops = {T - start for T in queries if start < T <= start + step}
-            short = max(1, _TABLE // (len(each) * table.shape[1]))
+            short = max(1, _BALLOTS // (len(each) * table.shape[1]))
             for low, high in pairwise(sorted({*range(0, len(block), short), len(block), *stops})):
                 one = one + worst[block.number[low:high]].sum(axis=0)
                 each = each + block.ballots(low, high, table) if known else np.full_like(each, _LARGE)
@@ -213,6 +217,20 @@ class ExactDivergence:
         totals = np.array([found[T] for T in queries])
         totals = np.where(totals < _LARGE, totals, np.inf).reshape(len(queries), 2, 2, len(orders))
         return Directions(totals[:, 0], totals[:, 1])
+
+    def _remembered(self, queries: int, portions: Iterator[Pairs]) -> Iterator[Pairs]:
+        """The distributions of the first so many queries, kept if they are few: asked again, they are as they were."""
+        if queries in self._kept:
+            yield from self._kept[queries]
+            return
+        kept, room = [], _KEPT
+        for pairs in portions:
+            room -= 3 * pairs.there.size
+            if room > 0:
+                kept.append(pairs)
+            yield pairs
+        if room > 0:
+            self._kept[queries] = kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,14 +278,14 @@ def _most_ranks(votes: Votes) -> int:
     return min(votes.classes, int(np.sqrt(2 * votes.teachers)) + 2)
 
 
-def _table(histograms: Counts, neighbours: Neighbours, orders: Array) -> Array:
+def _table(histograms: Counts, portions: Iterable[Pairs], orders: Array) -> Array:
     """The worst neighbour per histogram and rank of the class that loses a vote, in both directions.
 
     Shape: histograms × ranks × (2 · orders); 0 for ranks that a histogram does not have.
     """
     spread = int(ranks(histograms)[:, -1].max()) + 1
     table = np.zeros((len(histograms), spread, 2 * len(orders)))
-    for pairs in neighbours(histograms):
+    for pairs in portions:
         there = divergence(pairs.here, pairs.there, pairs.multiplicity, orders)
         back = divergence(pairs.there, pairs.here, pairs.multiplicity, orders)
         cell = pairs.histogram * spread + pairs.down

@@ -88,3 +88,10 @@ def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
     result = np.zeros(ordered.shape, dtype=np.int64)
     result[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
     return result
+
+
+def multiplicities(rank: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many classes have each rank, in rows with equally many ranks (see `ranks`)."""
+    rows, distinct = len(rank), int(rank[0, -1]) + 1
+    cells = np.arange(rows)[:, None] * distinct + rank
+    return np.bincount(cells.ravel(), minlength=rows * distinct).reshape(rows, distinct)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.exact import Pairs
 from patebench.accounting.logspace import Array, log1mexp, logsumexp
-from patebench.accounting.votes import Counts, ranks
+from patebench.accounting.votes import Counts, multiplicities, ranks
 from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import LOG_WEIGHTS, NODES, Histograms, Panels, log_argmax_probabilities, panels
 
@@ -28,9 +28,9 @@ _LARGEST_FACTOR = 300.0
 #: Nodes lie less than this below the lowest count, in noise scales, as far as a Gaussian reaches.
 _BEYOND = 20.0
 
-#: Sizes of portions: quadrature cells (with about so many nodes per query), and numbers of pairs × outcomes.
-_CELLS, _USUAL_NODES = 1 << 19, 256
-_NUMBERS = 1 << 20
+#: Sizes of portions: quadrature cells (with about so many nodes per query and √class), pairs, and pairs × outcomes.
+_CELLS, _USUAL_NODES = 1 << 19, 80
+_PAIRS, _NUMBERS = 1 << 13, 1 << 20
 
 
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
@@ -44,13 +44,9 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
     with np.errstate(over="ignore"):
         factor = shift * noise.steepest(shift * spread + _BEYOND)
     small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
-    for most in np.unique(rank[:, -1]):
-        alike = np.flatnonzero(small & (rank[:, -1] == most))
-        number = int(most) + 1
-        block = max(1, min(_CELLS // (_USUAL_NODES * number), _NUMBERS // number**3))
-        for start in range(0, len(alike), block):
-            rows = alike[start : start + block]
-            yield _shared(rows, counts[rows], rank[rows], noise)
+    nodes = int(_USUAL_NODES * np.sqrt(counts.shape[1]))
+    for rows in _alike(np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)):
+        yield _shared(rows, counts[rows], rank[rows], noise)
     yield from one_by_one(counts, lambda table: log_argmax_probabilities(table, noise), np.flatnonzero(~small))
 
 
@@ -62,23 +58,18 @@ def one_by_one(
     `log_probabilities` gives ln P of the outcomes (histograms × outcomes), which become the columns.
     """
     rank = ranks(counts)
-    rows = np.arange(len(counts)) if rows is None else rows
-    for most in np.unique(rank[rows, -1]):
-        alike = rows[rank[rows, -1] == most]
-        block = max(1, _NUMBERS // ((int(most) + 1) ** 2 * counts.shape[1]))
-        for start in range(0, len(alike), block):
-            some = alike[start : start + block]
-            yield from _apart(some, counts[some], rank[some], log_probabilities)
+    block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
+    for alike in _alike(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
+        yield from _apart(alike, counts[alike], rank[alike], log_probabilities, block)
 
 
 def _apart(
-    number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array]
+    number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array], block: int
 ) -> Iterator[Pairs]:
-    """Neighbours of histograms with equally many ranks, each worked out by itself."""
-    multiplicity = _multiplicity(rank)
+    """Neighbours of histograms with equally many ranks, each worked out by itself, `block` of them at a time."""
+    multiplicity = multiplicities(rank)
     row, down, up = _changes(multiplicity, counts[:, -1])
     here = log_probabilities(counts)
-    block = max(1, _NUMBERS // counts.shape[1])
     for start in range(0, len(row), block):
         one, less, more = row[start : start + block], down[start : start + block], up[start : start + block]
         there = log_probabilities(_changed(counts[one], multiplicity[one], less, more))
@@ -86,11 +77,12 @@ def _apart(
         yield Pairs(number[one], less, more, here[one], there, once)
 
 
-def _multiplicity(rank: Integers) -> Integers:
-    """How many classes have each rank (histograms × ranks), where all histograms have equally many ranks."""
-    rows, number = len(rank), int(rank[0, -1]) + 1
-    cells = np.arange(rows)[:, None] * number + rank
-    return np.bincount(cells.ravel(), minlength=rows * number).reshape(rows, number)
+def _alike(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
+    """`rows` whose histograms have equally many ranks r, in ascending portions of `portion(r)`, or of one."""
+    for most in np.unique(rank[rows, -1]):
+        chosen = rows[rank[rows, -1] == most]
+        step = max(1, portion(int(most) + 1))
+        yield from (chosen[start : start + step] for start in range(0, len(chosen), step))
 
 
 def _changes(multiplicity: Integers, least: Counts) -> Triple:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import erfcx
 
 from patebench.accounting.logspace import log1mexp, logsumexp
-from patebench.accounting.votes import ranks
+from patebench.accounting.votes import multiplicities, ranks
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 Array = NDArray[np.float64]
@@ -47,13 +47,11 @@ class Histograms:
     @classmethod
     def of(cls, counts: Array, rank: Integers, scale: float) -> "Histograms":
         """From rows of counts in descending order, with equally many ranks in each (see `votes.ranks`)."""
-        rows, distinct = len(counts), int(rank[0, -1]) + 1
-        values = np.empty((rows, distinct))
+        values = np.empty((len(counts), int(rank[0, -1]) + 1))
         with np.errstate(over="ignore"):
             behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)
         np.put_along_axis(values, rank, behind, axis=1)
-        cells = (np.arange(rows)[:, None] * distinct + rank).ravel()
-        return cls(values, np.bincount(cells, minlength=rows * distinct).reshape(rows, distinct))
+        return cls(values, multiplicities(rank))
 
     def __getitem__(self, rows: slice) -> "Histograms":
         return Histograms(self.values[rows], self.multiplicity[rows])

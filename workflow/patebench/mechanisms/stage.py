@@ -1,6 +1,5 @@
 """The stages `patebench aggregate` and `patebench account`: votes in, released labels or bound records out."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,10 +104,9 @@ def account(
     files.write_json(out, BOUNDS, payload)
 
 
-def spaced(queries: int, per_decade: int = 10) -> list[int]:
-    """Numbers of queries from 1 to all, evenly spaced in their logarithms but for rounding."""
-    points = 1 + math.ceil(per_decade * math.log10(queries))
-    return sorted({round(T) for T in np.geomspace(1, queries, points)})
+def spaced(queries: int, most: int = 40) -> list[int]:
+    """Numbers of queries from 1 to all, evenly spaced in their logarithms but for rounding; fewer for small pools."""
+    return sorted({round(T) for T in np.geomspace(1, queries, min(most, 2 + queries // 20))})
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
