@@ -39,7 +39,8 @@ class How:
     """Adam at `learning_rate`, falling to zero over the second half; batches of `batch` samples of each kind.
 
     `agreement` is the weight of the consistency term, reached after the share `ramp` of the training, where the
-    average is `confident`.
+    average is `confident`. After the share `trust`, released labels that the average gives a probability below
+    `improbable` are not learnt.
     """
 
     epochs: int
@@ -50,6 +51,8 @@ class How:
     agreement: float = 1.0
     confident: float = 0.95
     ramp: float = 0.1
+    trust: float = 0.3
+    improbable: float = 0.1
 
 
 class Gan:
@@ -88,11 +91,12 @@ class Gan:
             for group in optimiser.param_groups:
                 group["lr"] = self.how.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
         known = torch.randint(len(self.answered), (len(chosen),))
-        real = self.views.medium(torch.cat([self.x[self.answered[known]], self.x[chosen]]))
+        x = torch.cat([self.x[self.answered[known]], self.x[chosen]])
+        real, guess = self.views.strong(x), self._guess(x)
         with reduced(self.device):
             generated = self.generator(torch.rand(len(chosen), LATENT, device=self.device))
             logits, features = self.discriminator(torch.cat([real, generated.detach().to(real.dtype)]))
-        losses = self._discriminate(logits.float(), self.y[known], *self._guess(self.x[chosen]))
+        losses = self._discriminate(logits.float(), self.y[known], guess)
         goal = features.detach().float()[len(chosen) : 2 * len(chosen)].mean(0)
         matching = self._generate(generated, goal)
         self.step += 1
@@ -100,22 +104,25 @@ class Gan:
         return torch.stack([*losses, matching]).detach()
 
     @torch.no_grad()
-    def _guess(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The average's labels for samples of the pool, and how much each counts."""
+    def _guess(self, x: Tensor) -> Tensor:
+        """The average's probabilities (samples, classes)."""
         self.average.eval()
         with reduced(self.device):
             logits, _ = self.average(self.views.weak(x))
-        probability, label = logits.float().softmax(1).max(1)
-        weight = self.how.agreement * min(1.0, self.step / (self.how.ramp * self.steps))
-        return label, weight * (probability > self.how.confident)
+        probabilities: Tensor = logits.float().softmax(1)
+        return probabilities
 
-    def _discriminate(self, logits: Tensor, y: Tensor, guess: Tensor, weight: Tensor) -> list[Tensor]:
+    def _discriminate(self, logits: Tensor, y: Tensor, guess: Tensor) -> list[Tensor]:
         """Move the discriminator: classes for the first third, real for the second, generated for the last."""
         known, real, generated = logits.split(len(y))  # type: ignore[no-untyped-call]
-        labelled = F.cross_entropy(known, y)
+        how, done = self.how, self.step / self.steps
+        believed = (guess[: len(y)].gather(1, y[:, None])[:, 0] > how.improbable) | torch.tensor(done < how.trust)
+        labelled = (F.cross_entropy(known, y, reduction="none") * believed).mean()
         is_real, is_generated = real.logsumexp(1), generated.logsumexp(1)
         unlabelled = (F.softplus(-is_real).mean() + F.softplus(is_generated).mean()) / 2
-        agreement = (F.cross_entropy(real, guess, reduction="none") * weight).mean()
+        probability, label = guess[len(y) :].max(1)
+        sure = how.agreement * min(1.0, done / how.ramp) * (probability > how.confident)
+        agreement = (F.cross_entropy(real, label, reduction="none") * sure).mean()
         self._move(0, labelled + unlabelled + agreement)
         return [labelled, unlabelled, agreement]
 

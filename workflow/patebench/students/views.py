@@ -13,7 +13,6 @@ from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN, Recipe
 
 _WEAK = replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04)
-_MEDIUM = replace(MODERN, rotation=12.0, shear=12.0, scale=0.12, shift=0.08)
 _STRONG = replace(MODERN, rotation=18.0, shear=18.0, scale=0.18, shift=0.1)
 
 #: The share of a table's features that are swapped, and the spread of the noise on all standardised features.
@@ -29,9 +28,6 @@ class Views:
 
     def weak(self, x: Tensor) -> Tensor:
         return self._moved(x, _WEAK) if x.ndim == 4 else _swapped(x, "weak")
-
-    def medium(self, x: Tensor) -> Tensor:
-        return self._moved(x, _MEDIUM) if x.ndim == 4 else _swapped(x, "weak")
 
     def strong(self, x: Tensor) -> Tensor:
         return self._moved(x, _STRONG) if x.ndim == 4 else _swapped(x, "strong")
