@@ -18,7 +18,7 @@ from patebench.students.training import Checkpoint, learn
 
 STUDENTS_FOLDER = Path(__file__).parents[2] / "workflow" / "patebench" / "students"
 #: Epochs of a short training, enough for an easy world.
-SHORT = {"supervised": 60, "gan": 25, "vat": 12, "consistency": 12}
+SHORT = {"supervised": 60, "noise-aware": 60, "gan": 25, "vat": 12, "consistency": 12}
 
 
 class InterruptionError(Exception):
@@ -183,7 +183,7 @@ def test_no_student_can_read_counts_votes_or_true_labels(path: Path) -> None:
 
 
 def test_the_lesson_is_all_that_a_method_gets() -> None:
-    assert set(Lesson.__dataclass_fields__) == {"pool", "labels", "classes", "channel"}
+    assert set(Lesson.__dataclass_fields__) == {"pool", "labels", "classes", "evidence"}
 
 
 # The GAN's networks.

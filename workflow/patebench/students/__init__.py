@@ -12,6 +12,7 @@ from patebench.core.registry import Registry
 
 STUDENTS = Registry("student method")
 STUDENTS.add("supervised", "patebench.students.supervised:start")
+STUDENTS.add("noise-aware", "patebench.students.noise_aware:start")
 STUDENTS.add("gan", "patebench.students.gan:start")
 STUDENTS.add("vat", "patebench.students.vat:start")
 STUDENTS.add("consistency", "patebench.students.consistency:start")
@@ -19,6 +20,7 @@ STUDENTS.add("consistency", "patebench.students.consistency:start")
 #: What may be chosen for a method besides its epochs; the rest is its own.
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "supervised": ("model", "recipe"),
+    "noise-aware": ("model", "recipe"),
     "gan": (),
     "vat": ("model",),
     "consistency": ("model",),

@@ -1,6 +1,6 @@
 """What a student sees and how it is asked to learn: plain values, free of torch and of files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,14 +12,14 @@ class Lesson:
     """Everything that a student may learn from.
 
     `pool` holds all public samples (samples, …); `labels` (samples,) what was released for each, −1 where nothing was
-    asked or answered. `channel`, for local mechanisms only, is public knowledge: the probability of each released
-    label (columns) for each label that the ensemble meant (rows).
+    asked or answered. `evidence` (samples, classes), for local mechanisms only, is the log-likelihood of what the
+    teachers released for each class: public, since their channel is. Nothing is known of it for other mechanisms.
     """
 
     pool: NDArray[Any]
     labels: NDArray[np.int64]
     classes: int
-    channel: NDArray[np.float64] | None = None
+    evidence: NDArray[np.float64] | None = None
 
     @property
     def answered(self) -> NDArray[np.intp]:
@@ -30,7 +30,7 @@ class Lesson:
         """The same lesson with the labels at `held_out` kept from the student."""
         labels = self.labels.copy()
         labels[held_out] = -1
-        return Lesson(pool=self.pool, labels=labels, classes=self.classes, channel=self.channel)
+        return replace(self, labels=labels)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import MODELS, RECIPES
 from patebench.models.average import follow, follower
-from patebench.models.network import Network, Standardise
+from patebench.models.learner import make
+from patebench.models.network import Standardise
 from patebench.models.precision import reduced
 from patebench.students.lesson import Approach, Lesson
+from patebench.students.supervised import RECIPE, names, networks_only
 from patebench.students.views import Views
 
 #: How many samples are labelled at once.
@@ -77,7 +78,7 @@ class SemiSupervised:
     recipe = "own"
 
     def __init__(self, lesson: Lesson, approach: Approach, how: Steps, objective: Objective) -> None:
-        self.model = approach.model or ("small-cnn" if lesson.pool.ndim == 4 else "mlp")
+        self.model, _ = names(lesson, approach)
         self.how, self.epochs, self.objective, self.settings = how, how.epochs, objective, asdict(how)
         self.net, self.standardise = _network(self.model, lesson)
         self.average = follower(self.net)
@@ -140,9 +141,7 @@ class SemiSupervised:
 
 def _network(model: str, lesson: Lesson) -> tuple[nn.Module, Standardise]:
     """An untrained network of the registry for the pool, and what standardises samples by the pool."""
-    learner = MODELS.load(model)(RECIPES.load("modern"), lesson.classes)
-    if not isinstance(learner, Network):
-        raise PatebenchError(f"the model '{model}' is no network, and this method needs one; use small-cnn or mlp")
+    learner = networks_only(make(model, RECIPE, classes=lesson.classes), model)
     net = learner.build(tuple(lesson.pool.shape[1:]), lesson.classes).to(learner.device)
     if lesson.pool.ndim == 4:
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.core.errors import PatebenchError
 from patebench.models.learner import Learner, epochs_of, make
 from patebench.models.network import Fitting, Network
 from patebench.students.lesson import Approach, Lesson, Training
@@ -14,14 +15,25 @@ RECIPE = "modern"
 
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A learner, of any model and recipe, for those samples of the pool that have a label."""
-    model = approach.model or ("small-cnn" if lesson.pool.ndim == 4 else "mlp")
-    recipe = approach.recipe or RECIPE
+    model, recipe = names(lesson, approach)
     learner = make(model, recipe, classes=lesson.classes, epochs=approach.epochs)
     facts = model, recipe, epochs_of(recipe, approach.epochs)
     x, y = lesson.pool[lesson.answered], lesson.labels[lesson.answered]
     if isinstance(learner, Network):
         return OfNetwork(learner, learner.begin(x, y, seed=seed), *facts)
     return OfEstimator(learner, x, y, seed, *facts)
+
+
+def names(lesson: Lesson, approach: Approach) -> tuple[str, str]:
+    """The model and recipe asked for, or those for the pool's shape."""
+    return approach.model or ("small-cnn" if lesson.pool.ndim == 4 else "mlp"), approach.recipe or RECIPE
+
+
+def networks_only(learner: Learner, model: str) -> Network:
+    """The learner, if it is a network."""
+    if not isinstance(learner, Network):
+        raise PatebenchError(f"the model '{model}' is no network, and this method needs one; use small-cnn or mlp")
+    return learner
 
 
 class OfNetwork:
