@@ -1,7 +1,11 @@
 """Made-up records for the tests of the reporting: none of these numbers was measured."""
 
+import base64
+import io
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.files import write_json
@@ -69,7 +73,16 @@ def student_record(facts: dict[str, Any], queries: int, accuracy: float) -> dict
     how = {"method": "supervised", "student_model": "small-cnn", "student_recipe": "modern"}
     slug = f"supervised_queries-{queries}_small-cnn_modern"
     got = {"queries": queries, "answered": queries, "label_accuracy": 0.97, "accuracy": accuracy}
-    return {"record": "student", **facts, "student": slug, **how, **got}
+    curve = [{"epoch": epoch, "loss": 1 / epoch, "accuracy": accuracy * epoch / 4} for epoch in (1, 2, 3, 4)]
+    learnt = {"learning_curve": curve, "picture": None}
+    return {"record": "student", **facts, "student": slug, **how, **got, **learnt}
+
+
+def picture(pixels: Any) -> str:
+    """Bytes (height, width) as the base64 of a PNG."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="png")
+    return base64.b64encode(stream.getvalue()).decode()
 
 
 def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> dict[str, Any]:

@@ -180,6 +180,8 @@ SUBSETS = {
     "distance": "no distances to draw",
     "epsilon": "no ε to draw",
     "frontier": "no students",
+    "learning-curves": "no learning curves",
+    "generated-samples": "no generated samples",
     "epsilon-gap": "no cost of a query",
 }
 
@@ -191,8 +193,9 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     words = _words(_draw(name, [made.write_collected(tmp_path / "c.json", records)]))
     needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release"}
     needed |= {"gap": "ensemble", "distance": "ensemble"}
-    needed |= {"frontier": "student", "epsilon-gap": "student"}
+    needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
+    shown &= name != "generated-samples"  # the made-up students draw nothing
     assert (SUBSETS[name] not in words) == shown
 
 
@@ -230,3 +233,29 @@ def test_the_same_thing_looks_the_same_everywhere():
 def test_an_unknown_figure_is_refused(tmp_path):
     with pytest.raises(PatebenchError, match=r"unknown figure 'gaps' \(did you mean 'gap'\?\)"):
         draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
+
+
+def test_learning_curves_draw_the_looks_of_each_student(tmp_path):
+    figure = _draw("learning-curves", *made.files(tmp_path, teachers=(250,), seeds=(0,)))
+    (axis,) = figure.axes
+    drawn = axis.get_lines()
+    assert {tuple(line.get_xdata()) for line in drawn} == {(0.25, 0.5, 0.75, 1.0)}
+    assert {line.get_label() for line in drawn} == {"supervised, T = 100", "supervised, T = 1000"}
+
+
+def test_generated_samples_show_the_picture_itself(tmp_path):
+    pixels = np.arange(48, dtype=np.uint8).reshape(6, 8) * 5
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    record = made.student_record(facts, 100, 0.9) | {"picture": made.picture(pixels)}
+    figure = _draw("generated-samples", [made.write_collected(tmp_path / "c.json", [record])])
+    (image,) = figure.axes[0].get_images()
+    assert np.array_equal(np.round(np.asarray(image.get_array()) * 255).astype(np.uint8), pixels)
+    assert "T = 100" in figure.axes[0].get_title()
+
+
+def test_students_without_curves_or_pictures_are_told(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    record = made.student_record(facts, 100, 0.9) | {"learning_curve": [{"epoch": 1}]}
+    path = made.write_collected(tmp_path / "c.json", [record])
+    assert "no learning curves" in _words(_draw("learning-curves", [path]))
+    assert "no GAN students" in _words(_draw("generated-samples", [path]))

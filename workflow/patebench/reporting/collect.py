@@ -161,6 +161,8 @@ def _student_record(path: Path, known: Mapping[str, _Release], truth: NDArray[An
         "student_recipe": found.pop("recipe"),
         **found,
         "label_accuracy": label_accuracy(release.labels["labels"][:queries], truth[:queries]),
+        "learning_curve": content.get("curve", []),
+        "picture": content.get("picture"),
     }
 
 

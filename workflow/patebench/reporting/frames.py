@@ -49,6 +49,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **_RELEASE,
         **{"student": str, "method": str, "queries": int, "answered": int},
         **{"label_accuracy": float, "accuracy": float, "student_model": str, "student_recipe": str},
+        **{"learning_curve": list, "picture": str},
     },
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "accuracy": float},
     "audit": {
@@ -58,7 +59,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"runs": int, "confidence": float},
     },
 }
-_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict"}
+_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture"}
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _IDENTITY = {

@@ -64,6 +64,15 @@ MECHANISMS: Mapping[str, Look] = {
     "distributed-gnmax": Look(GREY, "H"),
 }
 
+#: Methods of students; others take what is free.
+METHODS: Mapping[str, Look] = {
+    "supervised": Look(GREY, "s"),
+    "noise-aware": Look(BLACK, "D"),
+    "gan": Look(ORANGE, "^"),
+    "vat": Look(GREEN, "v"),
+    "consistency": Look(BLUE, "o"),
+}
+
 #: Accountants that the figure of ε shows; others take what is free.
 ACCOUNTANTS: Mapping[str, Look] = {
     "strong-composition": Look(GREY, "X"),

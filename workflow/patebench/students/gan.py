@@ -92,7 +92,7 @@ class Gan:
                 group["lr"] = self.how.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
         known = torch.randint(len(self.answered), (len(chosen),))
         x = torch.cat([self.x[self.answered[known]], self.x[chosen]])
-        real, guess = self.views.strong(x), self._guess(x)
+        real, guess = self.views.medium(x), self._guess(x)
         with reduced(self.device):
             generated = self.generator(torch.rand(len(chosen), LATENT, device=self.device))
             logits, features = self.discriminator(torch.cat([real, generated.detach().to(real.dtype)]))
@@ -146,9 +146,13 @@ class Gan:
         self.average.eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with reduced(self.device):
-            logits = [self.average(self.scale(batch.to(self.device)))[0].cpu() for batch in batches]
-        found: NDArray[np.float64] = torch.cat(logits).double().log_softmax(1).numpy()
+            answers = [self.views.answer(self._logits, self.scale(batch.to(self.device))).cpu() for batch in batches]
+        found: NDArray[np.float64] = torch.cat(answers).double().log_softmax(1).numpy()
         return found
+
+    def _logits(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.average(x)[0]
+        return logits
 
     @torch.inference_mode()
     def picture(self) -> NDArray[np.uint8] | None:

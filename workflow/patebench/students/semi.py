@@ -123,8 +123,9 @@ class SemiSupervised:
         self.average.eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with reduced(self.device):
-            logits = [self.average(self.standardise(batch.to(self.device))).cpu() for batch in batches]
-        found: NDArray[np.float64] = torch.cat(logits).double().log_softmax(1).numpy()
+            seen = (self.standardise(batch.to(self.device)) for batch in batches)
+            answers = [self.views.answer(self.average, x).cpu() for x in seen]
+        found: NDArray[np.float64] = torch.cat(answers).double().log_softmax(1).numpy()
         return found
 
     def state(self) -> dict[str, Any]:

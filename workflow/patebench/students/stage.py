@@ -4,6 +4,7 @@ The only file here that reads artefacts: the public pool, the released labels, a
 learning curve and gives the final accuracy but steers nothing.
 """
 
+import base64
 import hashlib
 import json
 import logging
@@ -15,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.files import Artefact, atomic, read_arrays, write_json
 from patebench.core.formats import LABELS, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.data.stage import read_samples
-from patebench.students.lesson import Approach, Lesson, Student
+from patebench.students.lesson import Approach, Lesson, Student, Training
 
 log = logging.getLogger("patebench")
 
@@ -88,7 +89,8 @@ def study(
         "epochs": len(curve),
         "seed": seed,
         **reached,
-        "curve": curve,
+        "curve": [{name: float(f"{value:.6g}") for name, value in row.items()} for row in curve],
+        "picture": _picture(training, out.with_suffix(".png")),
     }
     write_json(out, "student", result)
 
@@ -111,6 +113,19 @@ def lesson_of(samples: Artefact, released: Artefact, queries: int) -> Lesson:
 def agreement(student: Student, x: NDArray[Any], y: NDArray[np.integer]) -> float:
     """The share of samples `x` to which the student gives their label `y`."""
     return float(np.mean(student.log_probabilities(x).argmax(1) == y))
+
+
+def _picture(training: Training, path: Path) -> str | None:
+    """Save what a generator draws as a PNG and return its bytes in base64; None for students that draw nothing."""
+    draw = getattr(training, "picture", None)
+    pixels = draw() if draw else None
+    if pixels is None:
+        return None
+    from PIL import Image
+
+    with atomic(path) as temporary:
+        Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(temporary, format="png")
+    return base64.b64encode(path.read_bytes()).decode()
 
 
 def _identity(facts: Mapping[str, Any]) -> str:

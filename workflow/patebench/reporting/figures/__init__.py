@@ -13,6 +13,8 @@ FIGURES.add("gaussian-accuracy", "patebench.reporting.figures.gaussian_accuracy:
 FIGURES.add("epsilon", "patebench.reporting.figures.epsilon:draw")
 FIGURES.add("epsilon-gap", "patebench.reporting.figures.epsilon_gap:draw")
 FIGURES.add("frontier", "patebench.reporting.figures.frontier:draw")
+FIGURES.add("learning-curves", "patebench.reporting.figures.learning_curves:draw")
+FIGURES.add("generated-samples", "patebench.reporting.figures.generated_samples:draw")
 
 
 def draw_figure(

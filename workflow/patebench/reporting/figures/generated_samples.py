@@ -1,0 +1,40 @@
+"""What the generators of GAN students draw, one picture for each kind of release."""
+
+import base64
+import io
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.frames import Records, arrange
+from patebench.reporting.published import Published
+from patebench.reporting.style import empty, panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: More pictures say no more.
+_MOST = 6
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """The students of the first seed, in the order of their names."""
+    students = records.students[records.students["picture"].notna()]
+    if students.empty:
+        return empty("This run has no GAN students of images,\nso there are no generated samples to show.")
+    named = arrange(students, ["dataset", "mechanism", "noise", "queries", "ensemble", "seed"])
+    shown = named.drop_duplicates(["dataset", "mechanism", "noise", "queries"]).head(_MOST).to_dict("records")
+    titles = [f"{row['dataset']} · {row['mechanism']}, {row['noise']}, T = {row['queries']}" for row in shown]
+    figure, axes = panels(titles, sharey=False)
+    for axis, row in zip(axes, shown, strict=True):
+        _show(axis, row["picture"])
+    figure.set_figheight(0.62 * figure.get_figheight())
+    return figure
+
+
+def _show(axis: "Axes", picture: str) -> None:
+    from matplotlib.image import imread
+
+    image: Any = imread(io.BytesIO(base64.b64decode(picture)), format="png")
+    grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1} if image.ndim == 2 else {}
+    axis.imshow(image, **grey, interpolation="nearest")
+    axis.set_axis_off()
