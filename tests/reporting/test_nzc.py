@@ -64,7 +64,7 @@ def records(tmp_path):
         immutable = facts("immutable-lnmax", NZC, {"c": 1e100, "gamma": 1e-10, "distance": 0.0}, n)
         gated = facts("immutable-lnmax", NZC[:-1] + "3", {"c": 1e100, "gamma": 1e-10, "distance": 3.0}, n)
         clean = facts("gnmax", "sigma-0", {"sigma": 0.0}, n)
-        noisy = facts("gnmax", "sigma-40", {"sigma": 40.0}, n)
+        other = facts("permute-and-flip", "epsilon-1", {"epsilon": 1.0}, n)
         laplace = facts("lnmax", "gamma-0.05", {"gamma": 0.05}, n)
         histogram = [2, 1, 3, 4, *[0] * (n - 4), 90]
         found += [
@@ -73,6 +73,7 @@ def records(tmp_path):
             bound(immutable, 9.2e-8, "moments", Kind.CLAIMED),
             bound(immutable, math.inf, "pld", Kind.WORST_CASE, Conversion.NONE),
             bound(immutable, math.inf, "exact", Kind.DATA_DEPENDENT),
+            bound(clean, math.inf, "gdp", Kind.WORST_CASE, Conversion.NONE),
             bound(laplace, 135.0, "moments", Kind.WORST_CASE),
             bound(laplace, 60.0, "pld", Kind.WORST_CASE, Conversion.NONE),
             bound(laplace, 17.0, "moments", Kind.DATA_DEPENDENT),
@@ -81,7 +82,7 @@ def records(tmp_path):
                 made.release_record(each, drawn, drawn)
                 for each, drawn in ((immutable, 0.97), (gated, 0.98), (laplace, 0.96))
             ),
-            *(made.student_record(each, 9000, 0.9) for each in (immutable, clean, noisy, laplace)),
+            *(made.student_record(each, 9000, 0.9) for each in (immutable, clean, other, laplace)),
         ]
     return load_records([made.write_collected(tmp_path / "c.json", found)])
 
@@ -91,7 +92,6 @@ def test_students_stand_with_what_is_claimed_and_what_is_true(records):
     frame = table.build(records, PUBLISHED)
     rows = {(row["teachers"], row["mechanism"]): row for row in frame.to_dict("records")}
     assert set(rows) == {(n, name) for n in (5, 250) for name in ("immutable-lnmax", "gnmax", "lnmax")}
-    assert set(frame["noise"]) == {NZC, "sigma-0", "gamma-0.05"}, "no other noise than that of clean votes"
     claimed = rows[250, "immutable-lnmax"]
     assert (claimed["stated_epsilon_mean"], claimed["stated_kind"]) == (9.2e-8, "claimed")
     assert claimed["worst_case_epsilon_mean"] == claimed["exact_epsilon_mean"] == math.inf
@@ -100,6 +100,9 @@ def test_students_stand_with_what_is_claimed_and_what_is_true(records):
     assert (sound["stated_epsilon_mean"], sound["stated_kind"]) == (17.0, "data_dependent")
     assert (sound["worst_case_epsilon_mean"], sound["exact_epsilon_mean"]) == (60.0, 3.5)
     assert (sound["published_epsilon"], sound["published_student_accuracy"]) == ("> 8.03", 0.934)
+    clean = rows[250, "gnmax"]
+    assert clean["worst_case_epsilon_mean"] == math.inf
+    assert math.isnan(clean["stated_epsilon_mean"])
     assert rows[5, "immutable-lnmax"]["published_student_accuracy"] == 0.978
     assert (rows[5, "gnmax"]["published_student_accuracy"], rows[250, "gnmax"]["published_student_accuracy"]) == (
         0.975,
