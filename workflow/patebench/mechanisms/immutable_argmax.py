@@ -20,6 +20,9 @@ from patebench.mechanisms.noise import Noise
 #: A constant above so many noise scales leaves the other classes a chance below exp(−10¹²), which no double holds.
 _CERTAIN = 1e12
 
+#: The source of ε = ∞.
+ENDLESS = "an outcome is certain for some votes and impossible for their neighbours, so no finite ε holds"
+
 
 class ImmutableArgmax(Mechanism):
     """argmax(counts + c·[largest] + noise); with `distance` > 0, only where the two largest counts differ by that much.

@@ -6,7 +6,7 @@ from patebench.accounting import conversion, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
-from patebench.mechanisms.immutable_argmax import ImmutableArgmax
+from patebench.mechanisms.immutable_argmax import ENDLESS, ImmutableArgmax
 from patebench.mechanisms.noise import Gaussian
 
 
@@ -38,9 +38,10 @@ class ImmutableGNMax(ImmutableArgmax):
 
     def worst_case(self) -> Accountant:
         sigma = 0.0 if self.certain else self.sigma / (self.c + 1)
+        proof = "Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with L2 sensitivity √2·(c + 1)"
         return DirectAccountant(
             name="gdp",
             kind=Kind.WORST_CASE,
-            source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with L2 sensitivity √2·(c + 1)",
+            source=ENDLESS if self.certain else proof,
             epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(sigma, T), delta),
         )

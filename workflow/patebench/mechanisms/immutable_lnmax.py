@@ -7,7 +7,7 @@ from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
-from patebench.mechanisms.immutable_argmax import ImmutableArgmax
+from patebench.mechanisms.immutable_argmax import ENDLESS, ImmutableArgmax
 from patebench.mechanisms.noise import Laplace
 
 
@@ -45,9 +45,10 @@ class ImmutableLNMax(ImmutableArgmax):
 
     def worst_case(self) -> Accountant:
         epsilon = math.inf if self.certain else 2 * (self.c + 1) * self.gamma
+        proof = "Laplace mechanism with L1 sensitivity 2(c + 1); Kairouz, Oh, Viswanath 2015, Theorem 3.3"
         return DirectAccountant(
             name="pld",
             kind=Kind.WORST_CASE,
-            source="Laplace mechanism with L1 sensitivity 2(c + 1); Kairouz, Oh, Viswanath 2015, Theorem 3.3",
+            source=ENDLESS if self.certain else proof,
             epsilon=lambda T, delta: independent.pure_composition(epsilon, T, delta),
         )
