@@ -76,9 +76,11 @@ METHODS: Mapping[str, Look] = {
 #: Accountants that the figure of ε shows; others take what is free.
 ACCOUNTANTS: Mapping[str, Look] = {
     "strong-composition": Look(GREY, "X"),
+    "basic": Look(GREY, "p"),
     "moments": Look(PURPLE, "v"),
     "rdp": Look(BLUE, "o"),
     "pld": Look(GREEN, "^"),
+    "pld-channel": Look(PURPLE, "<"),
     "gdp": Look(BLACK, "P"),
     "exact": Look(ORANGE, "s"),
     "exact-per-teacher": Look(VERMILLION, "D"),

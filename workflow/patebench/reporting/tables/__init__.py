@@ -16,6 +16,7 @@ TABLES.add("accountants", "patebench.reporting.tables.accountants:TABLE")
 TABLES.add("disagreement", "patebench.reporting.tables.disagreement:TABLE")
 TABLES.add("nzc-students", "patebench.reporting.tables.nzc_students:TABLE")
 TABLES.add("nzc-ensembles", "patebench.reporting.tables.nzc_ensembles:TABLE")
+TABLES.add("entities", "patebench.reporting.tables.entities:TABLE")
 TABLES.add("bounds", "patebench.reporting.tables.bounds:TABLE")
 
 

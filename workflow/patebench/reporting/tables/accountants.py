@@ -22,9 +22,10 @@ _GROUPS = {
 #: Columns: title, kind, and which accountants and conversions it shows (of several the least ε).
 _COLUMNS = (
     ("strong composition", _SOUND, ("strong-composition",), (_NONE,)),
+    ("basic, T_n·ε_n", _SOUND, ("basic",), (_NONE,)),
     ("moments, l ≤ 8", _SOUND, ("moments",), (_CLASSIC,)),
     ("Rényi", _SOUND, ("rdp",), (_TIGHT,)),
-    ("Gaussian DP, PLD", _SOUND, ("gdp", "pld"), (_NONE,)),
+    ("Gaussian DP, PLD", _SOUND, ("gdp", "pld", "pld-channel"), (_NONE,)),
     ("Rényi", _CLEAN, ("rdp-sanitised",), (_CLASSIC, _TIGHT, _NONE)),
     ("moments, l ≤ 8", _LEAKY, ("moments",), (_CLASSIC,)),
     ("Rényi, as published", _LEAKY, ("rdp",), (_CLASSIC,)),
@@ -35,7 +36,7 @@ _COLUMNS = (
 
 
 def _field(title: str, kind: Kind) -> str:
-    words = title.replace(",", "").replace("≤ ", "").replace("é", "e").lower().split()
+    words = title.replace(",", "").replace("≤ ", "").replace("é", "e").replace("·ε_n", "").lower().split()
     return "_".join([kind, *words])
 
 

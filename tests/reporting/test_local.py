@@ -1,0 +1,114 @@
+"""Local mechanisms from votes to figure and table: what single teachers pay, labels without an expectation."""
+
+import numpy as np
+import pytest
+from tests.reporting import made
+
+from patebench.core.files import read_arrays, read_json, write_arrays, write_json
+from patebench.core.formats import LABELS, TRUTH, VOTES
+from patebench.mechanisms.base import make
+from patebench.mechanisms.stage import account, aggregate
+from patebench.reporting.collect import collect, stream_facts
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.frames import load_records
+from patebench.reporting.published import read_published
+from patebench.reporting.style import themed
+from patebench.reporting.tables import TABLES
+
+PUBLISHED = read_published(made.PUBLISHED)
+COMMON = {"unbiased": 0.0, "participation": 1.0, "spread": 1.0}
+SETTINGS = [
+    ("randomised-response", {"epsilon": 1.0, **COMMON}),
+    ("randomised-response", {"epsilon": 2.0, **COMMON}),
+    ("truncated-geometric", {"epsilon": 2.0, **COMMON, "unbiased": 1.0}),
+    ("randomised-response", {"epsilon": 2.0, **COMMON, "participation": 0.5, "spread": 4.0}),
+]
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+    """The records of one ensemble of 8 teachers, 40 queries and 3 classes."""
+    folder = tmp_path_factory.mktemp("local")
+    truth = np.random.default_rng(0).integers(0, 3, size=40)
+    voted = np.where(np.random.default_rng(1).random((8, 40)) < 0.8, truth, (truth + 1) % 3).astype(np.int16)
+    meta = {"partition": "p", "pool": "pool", "test": "t", "classes": 3, "chunks": ["c"]}
+    digest = write_arrays(folder / "votes.npz", VOTES, {"votes": voted, "test_votes": voted}, meta)
+    write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, {"pool": "pool", "classes": 3})
+    facts = {"votes": digest, "classes": 3, "model": "small-cnn", "recipe": "modern", "epochs": 5, "partition": "iid"}
+    gaps = {"gap_histogram": [0] * 9, "gap_mean": 0.5, "plurality_accuracy_pool": 0.9, "plurality_accuracy_test": 0.9}
+    ensemble = {**facts, **gaps, "teachers": 8, "seed": 0, "teacher_accuracies": [0.8] * 8}
+    write_json(folder / "ensemble.json", "ensemble", ensemble)
+    releases = [folder / f"{name}-{make(name, parameters).slug}" for name, parameters in SETTINGS]
+    for (name, parameters), release in zip(SETTINGS, releases, strict=True):
+        aggregate(folder / "votes.npz", name, parameters, 0, str(release.name), release / "labels.npz")
+        account(folder / "votes.npz", name, parameters, [10, 40], 1e-5, 0, "s", release / "bounds.json")
+    student = releases[0] / "supervised_queries-10_mlp_modern" / "student.json"
+    student.parent.mkdir()
+    learnt = {"labels": read_arrays(releases[0] / "labels.npz", LABELS).digest, "queries": 10, "answered": 10}
+    write_json(
+        student, "student", {**learnt, "method": "supervised", "accuracy": 0.7, "model": "mlp", "recipe": "modern"}
+    )
+    collect(
+        ensemble=folder / "ensemble.json",
+        votes=folder / "votes.npz",
+        truth=folder / "truth.npz",
+        labels=[release / "labels.npz" for release in releases],
+        bounds=[release / "bounds.json" for release in releases],
+        students=[student],
+        facts=stream_facts("toy/seed-0_pool-40/teachers-8_iid_small-cnn_modern"),
+        out=folder / "collected.json",
+    )
+    return folder / "collected.json"
+
+
+def test_labels_have_no_expectation_and_teachers_have_costs(collected):
+    records = read_json(collected, "collected")["records"]
+    releases = [record for record in records if record["record"] == "release"]
+    assert [release["expected_label_accuracy"] for release in releases] == [None] * len(SETTINGS)
+    assert all(0 < release["label_accuracy"] <= 1 for release in releases)
+    costs = [record for record in records if record["record"] == "entities"]
+    assert [(cost["noise"], cost["queries"]) for cost in costs] == [
+        (make(name, parameters).slug, T) for name, parameters in SETTINGS for T in (10, 40)
+    ]
+    assert (costs[-1]["asked_most"], costs[-1]["basic_most"], costs[-1]["epsilon_least"]) == (20, 40.0, 0.5)
+
+
+def test_the_figure_shows_labels_against_both_epsilons(collected):
+    records = load_records([collected])
+    with themed():
+        figure = FIGURES.load("local")(records, PUBLISHED)
+        figure.draw_without_rendering()
+    one_vote, all_votes = figure.axes
+    accuracy = records.releases.set_index("noise")["label_accuracy"]
+    lines = {bars.get_label(): bars.lines[0].get_xydata() for bars in one_vote.containers}
+    published = [[epsilon, accuracy[f"epsilon-{epsilon}_unbiased-0_participation-1_spread-1"]] for epsilon in (1, 2)]
+    assert lines["randomised-response: as published"].tolist() == published
+    assert "truncated-geometric: unbiased" in lines
+    assert "randomised-response: as published, each in 0.5 of the queries, smallest ε 4 times smaller" in lines
+    students = {bars.get_label(): bars.lines[0].get_xydata() for bars in all_votes.containers}
+    ((total, reached),) = students["randomised-response: student"]
+    bounds = records.bounds[
+        (records.bounds["queries"] == 10) & (records.bounds["noise"] == records.students["noise"][0])
+    ]
+    assert (total, reached) == (bounds["epsilon"].min(), 0.7)
+    assert "10 queries" in all_votes.get_xlabel(), "as many as the student learns from"
+
+
+def test_the_table_lists_least_median_and_most(collected):
+    table = TABLES.load("entities")
+    frame = table.build(load_records([collected]), PUBLISHED)
+    assert len(frame) == 2 * len(SETTINGS)
+    (row,) = frame[(frame["noise"] == make(*SETTINGS[-1]).slug) & (frame["queries"] == 40)].to_dict("records")
+    assert row["asked_least_mean"] == row["asked_most_mean"] == 20
+    assert row["epsilon_least_mean"] == pytest.approx(0.5)
+    assert row["basic_most_mean"] == 40
+    assert 0 < row["composed_most_mean"] < 40
+    assert "| T_n·ε_n: most |" in table.markdown(frame)
+
+
+def test_without_noise_costs_are_infinite_and_shown_so(tmp_path, collected):
+    records = read_json(collected, "collected")["records"]
+    (free,) = [record for record in records if record["record"] == "entities" and record["queries"] == 10][:1]
+    made.write_collected(tmp_path / "c.json", [{**free, "epsilon_most": "inf", "basic_most": "inf"}])
+    table = TABLES.load("entities")
+    assert "∞" in table.markdown(table.build(load_records([tmp_path / "c.json"]), PUBLISHED))

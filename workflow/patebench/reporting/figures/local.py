@@ -1,0 +1,130 @@
+"""Local privacy: accuracy against the ε of one vote, and against the ε of all votes of one teacher."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.mechanisms import MECHANISMS as REGISTRY
+from patebench.mechanisms.local import LocalMechanism
+from patebench.reporting.figures.panels import FAMILY, members, titles
+from patebench.reporting.frames import Records, spread
+from patebench.reporting.outcomes import RELEASE
+from patebench.reporting.published import Published
+from patebench.reporting.style import (
+    BLUE,
+    GREY,
+    MECHANISMS,
+    VERMILLION,
+    Look,
+    empty,
+    labelled,
+    legend,
+    logarithmic,
+    looks,
+    panels,
+    percent,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_PANEL = (*FAMILY, "teachers")
+_KEY = [*RELEASE, "seed"]
+
+#: How the votes of a release become labels: the colour; other ways take what is free.
+_WAYS = {"as published": Look(VERMILLION, "o"), "unbiased": Look(BLUE, "o")}
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """Two panels per ensemble; the marker tells the mechanism, the colour how labels come from the perturbed votes."""
+    releases = _local(records.releases)
+    if releases.empty:
+        return empty("This run released no labels under local privacy,\nso there is nothing to draw.")
+    queries = _queries(records)
+    total = _total(records.bounds, queries)
+    students = _local(records.students)
+    students = students[students["queries"] == queries].drop(columns="queries").merge(total, on=_KEY)
+    names = _titles(releases, queries)
+    style = looks(releases["way"], _WAYS)
+    figure, axes = panels([title for pair in names.values() for title in pair], sharey=False)
+    for panel, one_vote, all_votes in zip(names, axes[::2], axes[1::2], strict=True):
+        shown = members(releases, panel, _PANEL)
+        for axis in (one_vote, all_votes):
+            _draw_plurality(axis, members(records.ensembles, panel, _PANEL))
+        _draw(one_vote, shown, "vote_epsilon", "label_accuracy", style)
+        _draw(all_votes, shown.merge(total, on=_KEY), "total_epsilon", "label_accuracy", style)
+        _draw(all_votes, members(students, panel, _PANEL), "total_epsilon", "accuracy", style, student=True)
+        _dress(one_vote, "ε of one vote   (← more private)", "accuracy of released labels")
+        _dress(all_votes, f"ε of {queries} queries, publishable   (← more private)", "accuracy of labels, students")
+    legend(figure, labelled(axes))
+    return figure
+
+
+def _local(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of local mechanisms, with the ε of a vote and the way to labels spelt out."""
+    local = {name for name in set(frame["mechanism"]) if issubclass(REGISTRY.load(name), LocalMechanism)}
+    frame = frame[frame["mechanism"].isin(local)]
+    values = [{name: float(value) for name, value in row.items()} for row in frame["parameters"]]
+    return frame.assign(vote_epsilon=[row["epsilon"] for row in values], way=[_way(row) for row in values])
+
+
+def _way(parameters: Mapping[str, float]) -> str:
+    words = ["unbiased" if parameters["unbiased"] else "as published"]
+    if parameters["participation"] < 1:
+        words.append(f"each in {parameters['participation']:.3g} of the queries")
+    if parameters["spread"] > 1:
+        words.append(f"smallest ε {parameters['spread']:.3g} times smaller")
+    return ", ".join(words)
+
+
+def _queries(records: Records) -> int:
+    """The number of queries whose total ε is shown: the most that a student learns from, else the most accounted."""
+    students = _local(records.students)["queries"]
+    return int((_local(records.bounds)["queries"] if students.empty else students).max())
+
+
+def _total(bounds: "pd.DataFrame", queries: int) -> "pd.DataFrame":
+    """The least worst-case ε of each release after so many queries."""
+    chosen = bounds[(bounds["queries"] == queries) & (bounds["kind"] == Kind.WORST_CASE) & bounds["publishable"]]
+    return chosen.groupby(_KEY, dropna=False)["epsilon"].min().rename("total_epsilon").reset_index()
+
+
+def _titles(releases: "pd.DataFrame", queries: int) -> dict[tuple[Any, ...], tuple[str, str]]:
+    """For each ensemble, the titles of its two panels."""
+    families = titles(releases)
+    found = sorted(set(releases[list(_PANEL)].itertuples(index=False, name=None)))
+    names = {key: f"{families[key[:-1]]}, n = {key[-1]}" for key in found}
+    return {key: (f"{name}\none vote", f"{name}\n{queries} queries") for key, name in names.items()}
+
+
+def _draw(axis: "Axes", frame: "pd.DataFrame", x: str, y: str, style: dict[str, Look], student: bool = False) -> None:
+    """One line for each mechanism and way; students are single, larger markers with a black rim."""
+    groups = frame[["mechanism", "way"]].drop_duplicates().sort_values(["mechanism", "way"])
+    for mechanism, way in groups.itertuples(index=False, name=None):
+        rows = frame[(frame["mechanism"] == mechanism) & (frame["way"] == way)]
+        points = spread(rows, ["vote_epsilon"], [x, y] if x != "vote_epsilon" else [y])
+        marker = MECHANISMS.get(mechanism, Look(GREY, "o")).marker
+        drawn: dict[str, Any] = {"color": style[way].color, "marker": marker, "capsize": 3}
+        if student:
+            drawn |= {"linestyle": "none", "markersize": 10, "markeredgecolor": "black", "zorder": 4}
+            label = f"{mechanism}: student"
+        else:
+            drawn["linestyle"] = "-" if mechanism == "randomised-response" else (0, (4, 1.5))
+            label = f"{mechanism}: {way}"
+        at = points["vote_epsilon"] if x == "vote_epsilon" else points[f"{x}_mean"]
+        axis.errorbar(at, points[f"{y}_mean"], yerr=points[f"{y}_std"], label=label, **drawn)
+
+
+def _draw_plurality(axis: "Axes", ensembles: "pd.DataFrame") -> None:
+    plurality = ensembles["plurality_accuracy_pool"].mean()
+    axis.axhline(plurality, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label="plurality of true votes")
+
+
+def _dress(axis: "Axes", x: str, y: str) -> None:
+    axis.set_xscale("log")
+    logarithmic(axis.xaxis)
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    percent(axis)
