@@ -183,6 +183,7 @@ SUBSETS = {
     "learning-curves": "no learning curves",
     "generated-samples": "no generated samples",
     "epsilon-gap": "no cost of a query",
+    "local": "no labels under local privacy",
 }
 
 
@@ -192,7 +193,7 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     records = [record for record in made.records(teachers=50) if record["record"] in kinds]
     words = _words(_draw(name, [made.write_collected(tmp_path / "c.json", records)]))
     needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release"}
-    needed |= {"gap": "ensemble", "distance": "ensemble"}
+    needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing
