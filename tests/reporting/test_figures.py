@@ -184,6 +184,7 @@ SUBSETS = {
     "generated-samples": "no generated samples",
     "epsilon-gap": "no cost of a query",
     "local": "no labels under local privacy",
+    "audit": "audits no mechanism",
 }
 
 
@@ -195,6 +196,7 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release"}
     needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
+    needed |= {"audit": "audit"}
     shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing
     assert (SUBSETS[name] not in words) == shown

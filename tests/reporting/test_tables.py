@@ -197,7 +197,7 @@ def test_csv_reads_back_at_full_precision(tmp_path, name):
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == len(frame)
     numbers = [column for column in frame.columns if column.endswith(("_mean", "_std"))]
-    assert numbers
+    assert numbers or frame.empty
     for row, (_, wanted) in zip(rows, frame.iterrows(), strict=True):
         for column in numbers:
             assert (row[column] == "" and math.isnan(wanted[column])) or float(row[column]) == wanted[column]

@@ -16,6 +16,7 @@ FIGURES.add("local", "patebench.reporting.figures.local:draw")
 FIGURES.add("frontier", "patebench.reporting.figures.frontier:draw")
 FIGURES.add("learning-curves", "patebench.reporting.figures.learning_curves:draw")
 FIGURES.add("generated-samples", "patebench.reporting.figures.generated_samples:draw")
+FIGURES.add("audit", "patebench.reporting.figures.audit:draw")
 
 
 def draw_figure(

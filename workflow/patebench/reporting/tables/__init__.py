@@ -17,6 +17,7 @@ TABLES.add("disagreement", "patebench.reporting.tables.disagreement:TABLE")
 TABLES.add("nzc-students", "patebench.reporting.tables.nzc_students:TABLE")
 TABLES.add("nzc-ensembles", "patebench.reporting.tables.nzc_ensembles:TABLE")
 TABLES.add("entities", "patebench.reporting.tables.entities:TABLE")
+TABLES.add("audit", "patebench.reporting.tables.audit:TABLE")
 TABLES.add("bounds", "patebench.reporting.tables.bounds:TABLE")
 
 

@@ -1,0 +1,122 @@
+"""The audit's figure and table: what is stated beside what was found, the unsound plain to see."""
+
+import math
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Bound, Kind
+from patebench.core.errors import ArtefactError
+from patebench.core.files import write_json
+from patebench.reporting.audits import audited
+from patebench.reporting.figures import FIGURES, draw_figure
+from patebench.reporting.frames import load_records
+from patebench.reporting.published import read_published
+from patebench.reporting.tables import TABLES, write_table
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def statement(accountant, kind, epsilon, queries, verdict, audited):
+    bound = Bound(
+        epsilon=epsilon, delta=1e-5, queries=queries, accountant=accountant, kind=kind,
+        publishable=kind is Kind.WORST_CASE, source="made up",
+    )  # fmt: skip
+    compared = {"verdict": verdict, "audited": "inf" if math.isinf(audited) else audited}
+    return {**bound.to_json(), **compared}
+
+
+def audit(path, mechanism, parameters, findings, dataset="mnist"):
+    """`findings`: queries → (claimed or None, worst case, data-dependent, exact, sampled)."""
+    written = []
+    for queries, (claimed, worst, dependent, exact, sampled) in findings.items():
+        bounds = [
+            statement("audit-exact", Kind.AUDITED_LOWER, exact, queries, None, exact),
+            statement("audit-sampled", Kind.AUDITED_LOWER, sampled, queries, None, sampled),
+            statement("pld", Kind.WORST_CASE, worst, queries, "vacuous" if math.isinf(worst) else "holds", exact),
+            statement("rdp", Kind.WORST_CASE, 2 * worst, queries, "vacuous", exact),
+            statement("exact", Kind.DATA_DEPENDENT, dependent, queries, "holds", exact),
+        ]
+        if claimed is not None:
+            verdict = "violated" if exact > claimed else "holds"
+            bounds.append(statement("moments", Kind.CLAIMED, claimed, queries, verdict, exact))
+        written.append({"queries": queries, "bounds": bounds})
+    noise = "_".join(f"{name}-{value:.12g}" for name, value in parameters.items())
+    facts = {"dataset": dataset, "mechanism": mechanism, "parameters": parameters, "noise": noise, "teachers": 250}
+    write_json(path, "audit", {**facts, "classes": 10, "runs": 5000, "confidence": 0.999, "findings": written})
+    return path
+
+
+@pytest.fixture
+def audits(tmp_path):
+    sound = {1: (None, 1.0, 0.93, 0.92, 0.7), 100: (None, 25.0, 20.0, 19.0, 15.0)}
+    claimed = {1: (1e-9, math.inf, math.inf, math.inf, 8.0), 100: (1e-8, math.inf, math.inf, math.inf, 800.0)}
+    return [
+        audit(tmp_path / "a.json", "lnmax", {"gamma": 0.5}, sound),
+        audit(tmp_path / "b.json", "immutable-lnmax", {"c": 1e100, "gamma": 1e-10}, claimed),
+    ]
+
+
+def test_the_least_of_each_kind_and_the_least_favourable_verdict(audits):
+    frame = audited(load_records([], [], audits))
+    rows = {(row["mechanism"], row["queries"]): row for row in frame.to_dict("records")}
+    assert len(rows) == 4
+    sound = rows["lnmax", 1]
+    assert [sound[name] for name in ("worst_case", "data_dependent", "exact", "sampled")] == [1.0, 0.93, 0.92, 0.7]
+    assert math.isnan(sound["claimed"])
+    assert sound["verdict"] == "holds"
+    unsound = rows["immutable-lnmax", 100]
+    assert (unsound["claimed"], unsound["exact"], unsound["sampled"]) == (1e-8, math.inf, 800.0)
+    assert unsound["claim"] == "violated"
+
+
+def test_the_table_names_verdicts(audits, tmp_path):
+    out = [tmp_path / f"out.{form}" for form in ("csv", "md", "tex")]
+    write_table("audit", [], [], made.PUBLISHED, *out, audits=audits)
+    lines = out[1].read_text().splitlines()
+    assert len(lines) == 6
+    assert [line for line in lines if "immutable-lnmax" in line and "violated" in line and "∞" in line]
+    assert "1e-09" in out[0].read_text()
+
+
+def test_the_figure_marks_what_is_violated(audits):
+    figure = FIGURES.load("audit")(load_records([], [], audits), PUBLISHED)
+    one, many = figure.axes
+    assert "one query" in one.get_title()
+    assert "100 queries" in many.get_title()
+    assert [label.get_text().split("  ")[0] for label in one.get_yticklabels()] == ["immutable-lnmax", "lnmax"]
+    labels = [tick.get_text() for tick in one.get_xticklabels()]
+    assert labels[0] == "≈ 0"
+    assert labels[-1] == "∞"
+    zero, infinity = one.get_xticks()[[0, -1]]
+    drawn = {}
+    for dots in one.collections:
+        (x, y), *_ = dots.get_offsets()
+        drawn.setdefault(round(y), []).append(x)
+    assert sorted(drawn[0]) == sorted([zero, infinity, infinity, infinity, 8.0])
+    assert sorted(drawn[1]) == sorted([1.0, 0.93, 0.92, 0.7])
+    shaded = [patch for patch in one.patches if patch.get_height() < 1]
+    assert [round(patch.get_y() + patch.get_height() / 2) for patch in shaded] == [0]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "stated ε contradicted by the audit" in legend
+
+
+def test_without_violations_nothing_is_red(tmp_path):
+    path = audit(tmp_path / "a.json", "lnmax", {"gamma": 0.5}, {1: (None, 1.0, 0.93, 0.92, 0.0)}, dataset="")
+    figure = FIGURES.load("audit")(load_records([], [], [path]), PUBLISHED)
+    assert "contradicted" not in " ".join(text.get_text() for text in figure.legends[0].get_texts())
+    assert all(patch.get_height() >= 1 for patch in figure.axes[0].patches)
+
+
+def test_without_audits_both_say_so(tmp_path):
+    assert TABLES.load("audit").build(load_records([]), PUBLISHED).empty
+    draw_figure("audit", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_an_audit_given_twice_or_damaged_is_refused(audits):
+    with pytest.raises(Exception, match="given twice"):
+        load_records([], [], [audits[0], audits[0]])
+    write_json(audits[0], "audit", {"dataset": "mnist"})
+    with pytest.raises(ArtefactError, match="no audit as patebench writes it"):
+        load_records([], [], audits)

@@ -1,0 +1,47 @@
+"""What is stated of each mechanism beside what its audit found: the common ground of the audit's figure and table."""
+
+from typing import TYPE_CHECKING
+
+from patebench.core.bound import Kind
+from patebench.reporting.frames import Records, arrange
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What one audit is about.
+SUBJECT = ["dataset", "teachers", "classes", "delta", "mechanism", "noise", "queries", "runs", "confidence"]
+
+#: The columns of ε: the least that is stated of each kind, and the audit's own.
+STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependent": Kind.DATA_DEPENDENT}
+FOUND = {"exact": "audit-exact", "sampled": "audit-sampled"}
+
+#: The least favourable verdict counts.
+_ORDER = ("violated", "holds", "vacuous")
+
+
+def audited(records: Records) -> "pd.DataFrame":
+    """One row per mechanism, setting and number of queries, in natural order.
+
+    Columns: those of `SUBJECT`, the ε of `STATED` and `FOUND` (NaN for what is not stated), `claim` and `verdict`: the
+    verdicts on what is claimed and on what is stated as proven (None where there is nothing).
+    """
+    frame = records.audits
+    found = frame[SUBJECT].drop_duplicates()
+    for column, kind in STATED.items():
+        found = found.merge(_least(frame[frame["kind"] == kind], column), on=SUBJECT, how="left")
+    for column, accountant in FOUND.items():
+        found = found.merge(_least(frame[frame["accountant"] == accountant], column), on=SUBJECT, how="left")
+    claims, proven = frame["kind"] == Kind.CLAIMED, frame["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
+    for column, chosen in (("claim", claims), ("verdict", proven)):
+        found = found.merge(_verdicts(frame[chosen], column), on=SUBJECT, how="left")
+    return arrange(found, SUBJECT)
+
+
+def _least(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":
+    return bounds.groupby(SUBJECT)["epsilon"].min().rename(column).reset_index()
+
+
+def _verdicts(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":
+    ranks = bounds["verdict"].map({name: rank for rank, name in enumerate(_ORDER)})
+    worst = bounds.assign(rank=ranks.astype("float64")).groupby(SUBJECT)["rank"].min()
+    return worst.map(dict(enumerate(_ORDER))).astype("object").rename(column).reset_index()

@@ -1,0 +1,157 @@
+"""What is claimed and proven of each mechanism, and what its audit found, side by side on one axis of ε."""
+
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.reporting.audits import FOUND, audited
+from patebench.reporting.figures.panels import members
+from patebench.reporting.frames import Records, arrange
+from patebench.reporting.published import Published
+from patebench.reporting.style import GREY, KINDS, VERMILLION, empty, legend
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: From the left: what a smaller ε shows as, and where that is marked; ∞ has its place at the right.
+_NOTHING, _ZERO = 1e-3, 4e-4
+
+_BLOCK = ("dataset", "teachers", "delta")
+_ROW = ("mechanism", "noise")
+_ARROW: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
+_MARKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "worst_case": ("proven, whatever the votes are", {"kind": Kind.WORST_CASE, "s": 46}),
+    "data_dependent": ("proven, for the audited votes", {"kind": Kind.DATA_DEPENDENT, "s": 30}),
+    "claimed": ("claimed by a paper", {"kind": Kind.CLAIMED, "s": 52}),
+    "exact": ("lost at least: worst pair found", {"kind": Kind.AUDITED_LOWER, "s": 46}),
+    "sampled": ("lost at least: counted in runs", {"kind": Kind.AUDITED_LOWER, "s": 46, "hollow": True}),
+}
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """A block for each data set and number of teachers, a row for each mechanism and setting, a column for each T."""
+    from matplotlib.figure import Figure
+
+    frame = audited(records)
+    if frame.empty:
+        return empty("This run audits no mechanism,\nso there is nothing to compare.")
+    frame = frame.assign(asked=_asked(frame))
+    blocks = list(arrange(frame[list(_BLOCK)].drop_duplicates(), _BLOCK).itertuples(index=False, name=None))
+    rows = [_rows(members(frame, block, _BLOCK)) for block in blocks]
+    figure = Figure(figsize=(11.4, 1.0 + sum(0.7 + 0.3 * len(each) for each in rows)), layout="constrained")
+    heights = [0.7 + 0.3 * len(each) for each in rows]
+    axes = figure.subplots(len(blocks), 2, squeeze=False, sharex=True, sharey="row", height_ratios=heights)
+    infinity = _infinity(frame)
+    for line, block, names in zip(axes, blocks, rows, strict=True):
+        for axis, asked in zip(line, ("one", "many"), strict=True):
+            shown = members(frame, (*block, asked), (*_BLOCK, "asked"))
+            _draw_block(axis, shown, names, infinity)
+            axis.set_title(_title(block, shown))
+        line[0].set_yticks(range(len(names)), [_name(name) for name in names])
+        line[0].set_ylim(len(names) - 0.4, -0.6)
+    for axis in axes[-1]:
+        axis.set_xlabel("ε")
+    legend(figure, _entries(frame))
+    return figure
+
+
+def _asked(frame: "pd.DataFrame") -> "pd.Series[str]":
+    """Of each block, one query and the largest number of them are shown; the table has the others."""
+    most = frame.groupby(list(_BLOCK))["queries"].transform("max")
+    return most.eq(frame["queries"]).map({True: "many", False: ""}).mask(frame["queries"] == 1, "one")
+
+
+def _rows(frame: "pd.DataFrame") -> list[tuple[str, str]]:
+    return list(arrange(frame[list(_ROW)].drop_duplicates(), _ROW).itertuples(index=False, name=None))
+
+
+def _infinity(frame: "pd.DataFrame") -> float:
+    """Where ∞ is marked: beyond all that is finite."""
+    import numpy as np
+
+    values = frame[list(_MARKS)].to_numpy(dtype=float)
+    largest = float(np.max(values, initial=1.0, where=np.isfinite(values)))
+    return float(10 ** np.ceil(np.log10(30 * largest)))
+
+
+def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[str, str]], infinity: float) -> None:
+    axis.set_xscale("log")
+    axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
+    for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):
+        axis.axvspan(low, high, color="#ECECEC", zorder=0, linewidth=0)
+    axis.grid(which="major", axis="x", color="#D9D9D9", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.tick_params(axis="y", length=0)
+    _label_ticks(axis, infinity)
+    for row in frame.to_dict("records"):
+        _draw_row(axis, names.index((row["mechanism"], row["noise"])), row, infinity)
+
+
+def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], infinity: float) -> None:
+    """Stated above, found below; a violated statement has a shaded row, and an arrow leads to what was found."""
+    places = {name: _place(row[name], infinity) for name in _MARKS if row[name] == row[name]}
+    if "violated" in (row["claim"], row["verdict"]):
+        axis.axhspan(height - 0.42, height + 0.42, color=VERMILLION, alpha=0.13, linewidth=0, zorder=0.5)
+        wrong = "claimed" if row["claim"] == "violated" else "worst_case"
+        if wrong in places:
+            found = max(places[name] for name in FOUND if name in places)
+            axis.annotate("", (found, height + 0.15), (places[wrong], height - 0.15), arrowprops=_ARROW, zorder=1.5)
+    for name, place in places.items():
+        beside = 0.15 if name in FOUND else -0.15
+        axis.scatter([place], [height + beside], clip_on=False, **_drawn(name))
+
+
+def _place(epsilon: float, infinity: float) -> float:
+    return infinity if epsilon == float("inf") else epsilon if epsilon >= _NOTHING else _ZERO
+
+
+def _drawn(name: str) -> dict[str, Any]:
+    settings = dict(_MARKS[name][1])
+    look, hollow = KINDS[settings.pop("kind")], settings.pop("hollow", False)
+    colors = {"facecolors": "white" if hollow else look.color, "edgecolors": look.color, "linewidths": 1.4}
+    order = 4 if name in FOUND else 3
+    return {**settings, **colors, "marker": look.marker, "zorder": order}
+
+
+def _label_ticks(axis: "Axes", infinity: float) -> None:
+    import numpy as np
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    powers = np.arange(np.log10(_NOTHING) + 1, np.log10(infinity / 2.6)).round().astype(int)
+    shown = powers[:: -(-len(powers) // 6)]
+    axis.xaxis.set_major_locator(FixedLocator([_ZERO, *(10.0**shown), infinity]))
+    labels = (f"{10.0**power:g}" if power < 4 else f"$10^{{{power}}}$" for power in shown)
+    axis.xaxis.set_major_formatter(FixedFormatter(["≈ 0", *labels, "∞"]))
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.tick_params(labelbottom=True)
+
+
+def _title(block: tuple[Any, ...], frame: "pd.DataFrame") -> str:
+    queries = int(frame["queries"].max()) if len(frame) else 1
+    asked = "one query" if queries == 1 else f"{queries} queries"
+    return f"{block[0] or 'any data'}, n = {block[1]}: {asked}, δ = {block[2]:g}"
+
+
+def _name(name: tuple[str, str]) -> str:
+    mechanism, noise = name
+    words = [word.partition("-") for word in noise.split("_")]
+    return f"{mechanism}  " + ", ".join(f"{parameter} {float(value):g}" for parameter, _, value in words)
+
+
+def _entries(frame: "pd.DataFrame") -> dict[str, Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    entries: dict[str, Any] = {}
+    for name, (words, _) in _MARKS.items():
+        if frame[name].notna().any():
+            drawn = _drawn(name)
+            entries[words] = Line2D(
+                [], [], linestyle="", marker=drawn["marker"], markerfacecolor=drawn["facecolors"],
+                markeredgecolor=drawn["edgecolors"],
+            )  # fmt: skip
+    if (frame[["claim", "verdict"]] == "violated").any(axis=None):
+        entries["stated ε contradicted by the audit"] = Patch(color=VERMILLION, alpha=0.25, linewidth=0)
+    entries["places of ε ≈ 0 and of no finite ε"] = Patch(color=GREY, alpha=0.2, linewidth=0)
+    return entries
