@@ -11,7 +11,7 @@ from patebench.core.errors import PatebenchError
 from patebench.reporting.figures import FIGURES, draw_figure
 from patebench.reporting.frames import load_records
 from patebench.reporting.published import read_published
-from patebench.reporting.style import BLUE, KINDS, TEACHERS, looks, themed
+from patebench.reporting.style import BLUE, KINDS, MECHANISMS, METHODS, TEACHERS, looks, themed
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -133,9 +133,12 @@ def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
 
 def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):
     (axis,) = _draw("frontier", *made.files(tmp_path, seeds=(0, 1), teachers=(250,))).axes
-    places = {(bars.get_label(), *np.round(bars.lines[0].get_xydata()[0], 4)) for bars in axis.containers}
-    assert ("lnmax: data-dependent ε, not publishable", 0.65, 0.961) in places
-    assert ("lnmax: worst-case ε, publishable", 4.0, 0.961) in places
+    points = [bars.lines[0] for bars in axis.containers]
+    places = {(point.get_markerfacecolor(), *np.round(point.get_xydata()[0], 4)) for point in points}
+    grey = METHODS["supervised"].color
+    assert ("white", 0.65, 0.961) in places, "data-dependent"
+    assert (grey, 4.0, 0.961) in places, "worst-case, publishable"
+    assert {point.get_marker() for point in points} == {MECHANISMS[name].marker for name in ("lnmax", "gnmax")}
     hollow = {tuple(dots.get_offsets()[0]) for dots in axis.collections if "PATE 2017" in str(dots.get_label())}
     assert hollow == {(2.04, 0.98), (8.03, 0.981), (8.0, 0.97)}
     assert _lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)

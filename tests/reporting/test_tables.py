@@ -56,6 +56,23 @@ def test_utility_and_privacy_by_hand(tmp_path):
     assert published == [2.04, 0.98, 0.9918]
 
 
+def test_the_frontier_by_hand(tmp_path):
+    """(ε, accuracy): (1, .95) and (3, .97) stand; (2, .94) costs more than a better one, ∞ is no place on it."""
+    records = []
+    for sigma, epsilon, accuracy in ((80, 1.0, 0.95), (60, 2.0, 0.94), (40, 3.0, 0.97), (10, math.inf, 0.99)):
+        facts = made.release(made.ensemble(), "gnmax", sigma)
+        records += [
+            made.student_record(facts, 100, accuracy),
+            made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE),
+        ]
+    collected = [made.write_collected(tmp_path / "c.json", records)]
+    frame = TABLES.load("frontier").build(load_records(collected), PUBLISHED)
+    assert list(zip(frame["worst_case_epsilon_mean"], frame["accuracy_mean"], strict=True)) == [
+        (1.0, 0.95),
+        (3.0, 0.97),
+    ]
+
+
 def test_accountants_side_by_side_by_hand(tmp_path):
     frame = TABLES.load("accountants").build(load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
     first, later = frame.to_dict("records")

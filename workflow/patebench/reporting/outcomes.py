@@ -34,6 +34,21 @@ def outcomes(records: Records) -> "pd.DataFrame":
     return arrange(frame, [*STUDENT, "delta"])
 
 
+def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
+    """Which outcomes no other of the same data set and split beats: more accurate at no larger publishable ε.
+
+    Of outcomes alike in both, the first; none has an infinite ε.
+    """
+    import numpy as np
+
+    ranked = students.assign(better=-students["accuracy_mean"], place=range(len(students)))
+    ranked = ranked.sort_values(["worst_case_epsilon_mean", "better", "place"])
+    panels = ranked.groupby(["dataset", "setting"], sort=False)["accuracy_mean"]
+    before = panels.transform(lambda accuracies: accuracies.cummax().shift(fill_value=-np.inf))
+    found = (ranked["accuracy_mean"] > before) & (ranked["worst_case_epsilon_mean"] < np.inf)
+    return found.reindex(students.index)
+
+
 def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     """The least ε of a kind for each release, T and δ; among data-dependent ones the paper's own goes first."""
     chosen = bounds[bounds["kind"] == kind]

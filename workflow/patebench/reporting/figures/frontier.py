@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import outcomes
+from patebench.reporting.outcomes import frontier, outcomes
 from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.style import (
+    BLACK,
     GREY,
-    KINDS,
     MECHANISMS,
+    METHODS,
     Look,
     empty,
     hollow,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL = ("dataset", "setting")
+#: The fill of a marker says what may be told.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, publishable",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
@@ -37,49 +39,75 @@ _KINDS = {
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """One panel per data set; colour tells the kind of ε, the marker the mechanism; hollow points are published."""
+    """One panel per data set; colour tells how a student learnt, the marker the mechanism, the fill the kind of ε."""
     reached = outcomes(records)
     names = titles(records.students, _PANEL)
     if reached.empty:
         return empty("This run has no students, so there is no frontier to draw.")
-    style = looks(reached["mechanism"], MECHANISMS)
-    figure, axes = panels(list(names.values()))
+    colours, markers = looks(reached["method"], METHODS), looks(reached["mechanism"], MECHANISMS)
+    figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
         students = members(reached, panel, _PANEL)
         _draw_baseline(axis, students)
-        _draw_students(axis, students, style)
+        _draw_students(axis, students, colours, markers)
+        _draw_frontier(axis, students)
         _draw_published(axis, published.of(PATE_2017), panel[0])
         _dress(axis, students)
         _name_students(axis, students)
+    _explain(axes[0], reached, colours, markers)
     legend(figure, labelled(axes))
     return figure
 
 
-def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[str, Look]) -> None:
+def _draw_students(axis: "Axes", students: "pd.DataFrame", colours: dict[str, Look], markers: dict[str, Look]) -> None:
     endless = students["worst_case_epsilon_mean"] == math.inf
     for row in students[~endless].to_dict("records"):
         pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
-        axis.plot(pair, [row["accuracy_mean"]] * 2, color="#BBBBBB", linewidth=1, zorder=1)
-        for kind, meaning in _KINDS.items():
-            drawn: dict[str, Any] = {"color": KINDS[kind].color, "marker": style[row["mechanism"]].marker}
-            drawn |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"], "linestyle": "none"}
-            label = f"{row['mechanism']}: {meaning}"
-            axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **drawn, capsize=3, label=label)
+        look = {"color": colours[row["method"]].color, "marker": markers[row["mechanism"]].marker}
+        axis.plot(pair, [row["accuracy_mean"]] * 2, color=look["color"], linewidth=0.6, alpha=0.5, zorder=1)
+        for kind in _KINDS:
+            filled = {} if kind is Kind.WORST_CASE else {"markerfacecolor": "white", "markersize": 4.5, "alpha": 0.7}
+            drawn: dict[str, Any] = {**look, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
+            drawn |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"]}
+            axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **drawn)
+
+
+def _draw_frontier(axis: "Axes", students: "pd.DataFrame") -> None:
+    """The best accuracy at every publishable ε: a staircase through the students that no other beats."""
+    best = students[frontier(students)].sort_values("worst_case_epsilon_mean")
+    if len(best) > 1:
+        axis.step(
+            best["worst_case_epsilon_mean"], best["accuracy_mean"], where="post", color=BLACK, linewidth=0.9,
+            linestyle=(0, (2, 2)), zorder=0, label="frontier of publishable ε",
+        )  # fmt: skip
+
+
+def _explain(axis: "Axes", students: "pd.DataFrame", colours: dict[str, Look], markers: dict[str, Look]) -> None:
+    """What colours, markers and fills mean, as entries of the legend."""
+    for method in dict.fromkeys(students["method"]):
+        axis.plot([], [], color=colours[method].color, linewidth=4, label=f"student: {method}")
+    plain: dict[str, Any] = {"color": GREY, "linestyle": "none"}
+    for mechanism in dict.fromkeys(students["mechanism"]):
+        axis.plot([], [], marker=markers[mechanism].marker, label=mechanism, **plain)
+    for kind, meaning in _KINDS.items():
+        fill = GREY if kind is Kind.WORST_CASE else "white"
+        axis.plot([], [], marker="o", markerfacecolor=fill, label=meaning, **plain)
 
 
 def _name_students(axis: "Axes", students: "pd.DataFrame") -> None:
-    """Say n and T above each student's line, but not over another's words."""
+    """Say n and T of the students on the frontier, then of others, but not over another's words."""
     several = students["teachers"].nunique() > 1
     taken: list[tuple[float, float]] = []
-    for row in students.to_dict("records"):
-        middle = math.sqrt(math.prod(row[f"{kind}_epsilon_mean"] for kind in _KINDS))
+    best = frontier(students)
+    for row in [*students[best].to_dict("records"), *students[~best].to_dict("records")]:
+        x, y = row["worst_case_epsilon_mean"], row["accuracy_mean"]
         words = f"n = {row['teachers']}, T = {row['queries']}" if several else f"T = {row['queries']}"
-        if not math.isfinite(middle):
+        if not math.isfinite(x):
             continue
-        x, y = axis.transData.transform((middle, row["accuracy_mean"]))
-        if all(abs(x - there[0]) > 6 * len(words) or abs(y - there[1]) > 12 for there in taken):
-            _annotate(axis, middle, row["accuracy_mean"], words, above=True)
-            taken.append((x, y))
+        across, up = axis.transData.transform((x, y))
+        if all(abs(across - there[0]) > 6 * len(words) or abs(up - there[1]) > 12 for there in taken):
+            _annotate(axis, x, y, words, above=True)
+            taken.append((across, up))
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
@@ -89,7 +117,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
             continue
         look = MECHANISMS.get(value.mechanism or "", Look(GREY, "d"))
         cited = "" if value.queries else f"{value.row}, cited by "
-        hollow(axis, value.value, accuracy, look.color, look.marker, f"published: {cited}{value.paper}")
+        hollow(axis, value.value, accuracy, BLACK, look.marker, f"published: {cited}{value.paper}")
         if value.queries:
             _annotate(axis, value.value, accuracy, f"T = {value.queries}")
 
@@ -104,9 +132,9 @@ def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
 
 
 def _annotate(axis: "Axes", x: float, y: float, words: str, above: bool = False) -> None:
-    """Small words above the middle of a line, or below and right of a point."""
+    """Small words above a point, or below and right of a point."""
     if math.isfinite(x):
-        place: Any = {"xytext": (0, 2.5), "ha": "center"} if above else {"xytext": (6, -11)}
+        place: Any = {"xytext": (0, 4.5), "ha": "center"} if above else {"xytext": (6, -11)}
         axis.annotate(words, (x, y), **place, textcoords="offset points", fontsize=8, color=GREY)
 
 

@@ -1,0 +1,45 @@
+"""The students that no other beats: the most accurate for each publishable ε, over mechanism, noise, T and method."""
+
+from typing import TYPE_CHECKING
+
+from patebench.reporting.frames import Records
+from patebench.reporting.outcomes import STUDENT, frontier, outcomes
+from patebench.reporting.published import Published
+from patebench.reporting.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MEASURED = [
+    f"{name}_{what}"
+    for name in ("answered", "worst_case_epsilon", "data_dependent_epsilon", "label_accuracy", "accuracy")
+    for what in ("mean", "std")
+]
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per student on the frontier, by data set and rising ε."""
+    frame = outcomes(records)
+    best = frame[frontier(frame)].sort_values(["dataset", "setting", "worst_case_epsilon_mean"], kind="stable")
+    return best[[*STUDENT, "delta", "seeds", *_MEASURED]].reset_index(drop=True)
+
+
+TABLE = Table(
+    title="The frontier: the most accurate student for each publishable ε",
+    columns=(
+        Column("dataset", "Data set"),
+        Column("teachers", "n", "count"),
+        Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
+        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", spread=True, group="ε"),
+        Column("delta", "δ", "number"),
+        Column("mechanism", "Mechanism"),
+        Column("noise", "Noise"),
+        Column("queries", "Queries", "count"),
+        Column("answered_mean", "Answered", "count"),
+        Column("method", "Student"),
+        Column("label_accuracy", "labels", "percent", spread=True, group="Accuracy %"),
+        Column("accuracy", "student", "percent", spread=True, group="Accuracy %"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build,
+)
