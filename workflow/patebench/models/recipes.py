@@ -9,7 +9,8 @@ class Recipe:
 
     `schedule` is "constant" or "one-cycle" (warm up to `learning_rate`, then anneal to zero); `average` the decay of an
     exponential average of the weights, used for prediction (None: the last weights). Augmentation is a random affine
-    map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions.
+    map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions; `bend` displaces points smoothly, by a
+    fraction of the size.
     """
 
     optimiser: str
@@ -24,6 +25,7 @@ class Recipe:
     shear: float = 0.0
     scale: float = 0.0
     shift: float = 0.0
+    bend: float = 0.0
 
     @property
     def augments(self) -> bool:

@@ -25,6 +25,7 @@ class Consistency(Steps):
     share `ramp` of the training; after the share `trust`, released labels below the probability `improbable` are not.
     """
 
+    labelled: int = 16
     confident: float = 0.95
     ramp: float = 0.1
     trust: float = 0.3

@@ -36,15 +36,17 @@ _GRID = (5, 10)
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """Adam at `learning_rate`, falling to zero over the second half; batches of `batch` samples of each kind.
+    """Adam at `learning_rate`, falling to zero over the second half.
 
-    `agreement` is the weight of the consistency term, reached after the share `ramp` of the training, where the
-    average is `confident`. After the share `trust`, released labels that the average gives a probability below
-    `improbable` are not learnt.
+    A step takes `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is
+    the weight of the consistency term, reached after the share `ramp` of the training, where the average is
+    `confident`. After the share `trust`, released labels to which the average gives a probability below `improbable`
+    are not learnt.
     """
 
     epochs: int
     batch: int
+    labelled: int = 32
     learning_rate: float = 3e-3
     momentum: float = 0.5
     decay: float = 0.995
@@ -90,14 +92,14 @@ class Gan:
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = self.how.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
-        known = torch.randint(len(self.answered), (len(chosen),))
+        known = torch.randint(len(self.answered), (self.how.labelled,))
         x = torch.cat([self.x[self.answered[known]], self.x[chosen]])
         real, guess = self.views.medium(x), self._guess(x)
         with reduced(self.device):
             generated = self.generator(torch.rand(len(chosen), LATENT, device=self.device))
             logits, features = self.discriminator(torch.cat([real, generated.detach().to(real.dtype)]))
         losses = self._discriminate(logits.float(), self.y[known], guess)
-        goal = features.detach().float()[len(chosen) : 2 * len(chosen)].mean(0)
+        goal = features.detach().float()[len(known) : len(x)].mean(0)
         matching = self._generate(generated, goal)
         self.step += 1
         follow(self.average, self.discriminator, self.step, self.how.decay)
@@ -113,8 +115,8 @@ class Gan:
         return probabilities
 
     def _discriminate(self, logits: Tensor, y: Tensor, guess: Tensor) -> list[Tensor]:
-        """Move the discriminator: classes for the first third, real for the second, generated for the last."""
-        known, real, generated = logits.split(len(y))  # type: ignore[no-untyped-call]
+        """Move the discriminator: logits of samples with labels `y`, then of the pool's, then of generated ones."""
+        known, real, generated = logits.split([len(y), self.how.batch, self.how.batch])  # type: ignore[no-untyped-call]
         how, done = self.how, self.step / self.steps
         believed = (guess[: len(y)].gather(1, y[:, None])[:, 0] > how.improbable) | torch.tensor(done < how.trust)
         labelled = (F.cross_entropy(known, y, reduction="none") * believed).mean()

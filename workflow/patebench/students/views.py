@@ -15,8 +15,8 @@ from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN, Recipe
 
 _WEAK = replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04)
-_MEDIUM = replace(MODERN, rotation=10.0, shear=10.0, scale=0.1, shift=0.08)
-_STRONG = replace(MODERN, rotation=18.0, shear=18.0, scale=0.18, shift=0.1)
+_MEDIUM = replace(MODERN, rotation=10.0, shear=10.0, scale=0.1, shift=0.08, bend=0.02)
+_STRONG = replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend=0.03)
 
 #: How many views of an image answer beside the image itself.
 _VIEWS = 5
