@@ -24,6 +24,7 @@ PARAMETERS = {
     "randomised-response": {"epsilon": 1.0, "unbiased": 0.0, "participation": 1.0, "spread": 1.0},
     "exponential": {"epsilon": 0.2},
     "permute-and-flip": {"epsilon": 0.2},
+    "stable-argmax": {"epsilon": 6.0, "failure": 1e-6},
 }
 
 

@@ -4,6 +4,7 @@ A mechanism lists its accountants; nobody else needs to know which theorems boun
 function handed in here, so that this page only composes, converts and labels.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,21 +21,35 @@ from patebench.core.errors import PatebenchError
 #: Rényi divergence of the first T queries for each T (rows) at each order (columns).
 Totals = Callable[[Sequence[int], Array], Array]
 _CELLS = 1 << 15  # of one block of queries × orders: what fits a processor's cache is fastest
+_ROUNDING = 1e-12  # of a failure probability, relatively
+
+
+def never(queries: int) -> float:
+    """The failure probability of what can not fail."""
+    return 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accountant(ABC):
-    """What every bound of this accountant says of itself: its name, the kind of statement, the paper and theorem."""
+    """What every bound of this accountant says of itself: its name, the kind of statement, the paper and theorem.
+
+    Where the theorem holds but for a failure, the failure's probability for the first T queries is paid in δ first.
+    """
 
     name: str
     kind: Kind
     source: str
     #: Why the theorem holds as well when the noise is the discrete distribution of the same scale; None: it may not.
     discrete: str | None = None
+    failure: Callable[[int], float] = never
 
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         """Bounds at δ on the first T queries, for each T in `queries`."""
+
+    def left(self, delta: float, queries: int) -> float:
+        """What is left of δ after the failure; 0 where nothing is, and no ε is enough."""
+        return max(delta - self.failure(queries) * (1 + _ROUNDING), 0.0)
 
     def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
         return Bound(
@@ -56,7 +71,10 @@ class DirectAccountant(Accountant):
     epsilon: Callable[[int, float], float]
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        return [self.bound(self.epsilon(T, delta), delta, T) for T in queries]
+        return [self.bound(self._epsilon(T, self.left(delta, T)), delta, T) for T in queries]
+
+    def _epsilon(self, queries: int, left: float) -> float:
+        return self.epsilon(queries, left) if left > 0 else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,13 +99,15 @@ class RenyiAccountant(Accountant):
         ]
 
     def _best(self, queries: int, curve: Array, how: Conversion, delta: float) -> Bound:
-        orders = self.orders
-        epsilons = conversion.convert(how, orders, curve, delta)
+        orders, left = self.orders, self.left(delta, queries)
+        if left == 0:
+            return self.bound(math.inf, delta, queries, conversion=how)
+        epsilons = conversion.convert(how, orders, curve, left)
         best = int(np.argmin(epsilons))
         epsilon, order = epsilons[best], orders[best]
         for _ in range(3 if self.refine and 0 < epsilon < np.inf else 0):
             orders = conversion.between(orders, best)
-            epsilons = conversion.convert(how, orders, self.totals([queries], orders)[0], delta)
+            epsilons = conversion.convert(how, orders, self.totals([queries], orders)[0], left)
             best = int(np.argmin(epsilons))
             if epsilons[best] < epsilon:
                 epsilon, order = epsilons[best], orders[best]

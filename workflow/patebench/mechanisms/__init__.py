@@ -15,3 +15,4 @@ MECHANISMS.add("truncated-geometric", "patebench.mechanisms.truncated_geometric:
 MECHANISMS.add("randomised-response", "patebench.mechanisms.randomised_response:RandomisedResponse")
 MECHANISMS.add("exponential", "patebench.mechanisms.exponential:Exponential")
 MECHANISMS.add("permute-and-flip", "patebench.mechanisms.permute_and_flip:PermuteAndFlip")
+MECHANISMS.add("stable-argmax", "patebench.mechanisms.stable_argmax:StableArgmax")
