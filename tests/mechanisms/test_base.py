@@ -25,6 +25,8 @@ PARAMETERS = {
     "exponential": {"epsilon": 0.2},
     "permute-and-flip": {"epsilon": 0.2},
     "stable-argmax": {"epsilon": 6.0, "failure": 1e-6},
+    "stable-svt": {"epsilon": 500.0, "failure": 1e-6, "cutoff": 40.0},
+    "stable-svt-gaussian": {"sigma1": 0.3, "sigma2": 0.4, "failure": 1e-6, "cutoff": 30.0},
 }
 
 

@@ -83,6 +83,9 @@ class Mechanism(ABC):
         """
         from patebench.mechanisms.neighbours import one_by_one
 
+        if not self.memoryless:
+            raise PatebenchError(f"{type(self).__name__} keeps state from query to query, so no query stands alone")
+
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:
             found = self.log_outcome_probabilities(Votes(rows))
             if found is None:

@@ -12,6 +12,7 @@ from patebench.accounting.accountant import Accountant, DirectAccountant
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
+from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.neighbours import one_by_one
 from patebench.mechanisms.noise import Laplace
@@ -35,7 +36,7 @@ class StableArgmax(Mechanism):
     def threshold(self) -> float:
         return 1 - math.log(2 * self.failure) / self.epsilon
 
-    def release(self, votes: Votes, rng: np.random.Generator) -> Labels:
+    def release(self, votes: Votes, rng: Source) -> Labels:
         score = stability.distance(votes.counts) + rng.laplace(scale=1 / self.epsilon, size=votes.queries)
         return np.where(score > self.threshold, votes.plurality, np.int32(NO_ANSWER))
 
@@ -97,6 +98,6 @@ class StableArgmax(Mechanism):
 
     def _log_test(self, counts: Counts) -> Array:
         """ln Pr[answered] and ln Pr[no answer] (queries × 2)."""
-        missing = self.epsilon * (1 - stability.distance(counts)) - math.log(2 * self.failure)
+        missing = np.asarray(self.epsilon * (1.0 - stability.distance(counts)) - math.log(2 * self.failure))
         noise = Laplace(1.0)
         return np.column_stack([noise.log_distribution(-missing), noise.log_distribution(missing)])

@@ -15,7 +15,7 @@ SUBJECT = [*RELEASE, "queries", "delta"]
 HOW = ["accountant", "conversion", "kind", "publishable"]
 
 #: The tightest bounds that depend on the votes, tightest first: what others are measured against.
-_EXACT = ("exact-per-teacher", "exact")
+_EXACT = ("exact-per-teacher", "exact", "exact-split-per-teacher", "exact-split")
 
 
 def compared(records: Records) -> "pd.DataFrame":

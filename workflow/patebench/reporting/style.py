@@ -82,8 +82,11 @@ ACCOUNTANTS: Mapping[str, Look] = {
     "pld": Look(GREEN, "^"),
     "pld-channel": Look(PURPLE, "<"),
     "gdp": Look(BLACK, "P"),
+    "bounded-range": Look(GREEN, "<"),
     "exact": Look(ORANGE, "s"),
     "exact-per-teacher": Look(VERMILLION, "D"),
+    "exact-split": Look(ORANGE, "p"),
+    "exact-split-per-teacher": Look(VERMILLION, "p"),
     "rdp-sanitised": Look(SKY, "h"),
     "rdp-expected": Look(GREY, "*"),
 }

@@ -25,13 +25,13 @@ _COLUMNS = (
     ("basic, T_n·ε_n", _SOUND, ("basic",), (_NONE,)),
     ("moments, l ≤ 8", _SOUND, ("moments",), (_CLASSIC,)),
     ("Rényi", _SOUND, ("rdp",), (_TIGHT,)),
-    ("Gaussian DP, PLD", _SOUND, ("gdp", "pld", "pld-channel"), (_NONE,)),
+    ("Gaussian DP, PLD", _SOUND, ("gdp", "pld", "pld-channel", "bounded-range"), (_NONE,)),
     ("Rényi", _CLEAN, ("rdp-sanitised",), (_CLASSIC, _TIGHT, _NONE)),
     ("moments, l ≤ 8", _LEAKY, ("moments",), (_CLASSIC,)),
     ("Rényi, as published", _LEAKY, ("rdp",), (_CLASSIC,)),
     ("Rényi", _LEAKY, ("rdp",), (_TIGHT,)),
-    ("exact", _LEAKY, ("exact",), (_TIGHT, _NONE)),
-    ("exact per teacher", _LEAKY, ("exact-per-teacher",), (_TIGHT, _NONE)),
+    ("exact", _LEAKY, ("exact", "exact-split"), (_TIGHT, _NONE)),
+    ("exact per teacher", _LEAKY, ("exact-per-teacher", "exact-split-per-teacher"), (_TIGHT, _NONE)),
 )
 
 

@@ -1,0 +1,130 @@
+"""The sparse vector technique: tests of which only those that fail cost, until so many have failed.
+
+ρ is drawn once, and ν afresh for every query. Query q passes if d(q) + ν > w + ρ, and fails otherwise; after `cutoff`
+failed queries nothing more is tested (Lyu, Su, Li 2017, Algorithm 7, with passing and failing exchanged). What is seen
+is which queries passed. One teacher changes every d(q) by at most 1, up or down.
+
+Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the lesser of `cutoff` and the number of queries T, and
+K ≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − 2],
+
+    u^α u′^{1−α}  ≤  K·(1 − (1−u)^α (1−u′)^{1−α}) + B.                                                              (*)
+
+Then D_α(M(D) ‖ M(D′)) ≤ R(α) + ln N/(α − 1), where N = Σ_{i≤c} C(T, i) Bⁱ K^{c−i}.
+
+Proof. Write φ(p, q) = p^α q^{1−α}, which is jointly convex and homogeneous. For a transcript t, Pr[t] is the integral
+over ρ of its density f(ρ) times the probability of each outcome given ρ. Replace ρ by ρ − 1 in Pr′[t]: by Hölder's
+inequality φ(Pr[t], Pr′[t]) is at most the integral of φ(f(ρ), f(ρ−1)) times φ of each outcome. There u = Pr[ν ≤ x]
+with x = w + ρ − d(q), and u′ = Pr[ν ≤ x − 1 + d(q) − d′(q)], whose argument is less than x by 0 to 2. Hence
+ĝ = φ(1−u, 1−u′) ≤ 1. With g = φ(u, u′), g + Kĝ is convex in u′, and u + K(1 − u) ≤ K at u′ = u; so (*), which says
+g + Kĝ ≤ K + B at the other end, holds for all u′ between. Given ρ, let V(t, j) be the most that the sum over
+transcripts of t queries can be while j more may fail: V(t, 0) = V(0, j) = 1, and V(t, j) is the greatest
+g·V(t−1, j−1) + ĝ·V(t−1, j). By induction V(t, j) ≤ N(t, j) = Σ_{i≤j} C(t, i) Bⁱ K^{j−i}: by (*) the new value is at
+most (K(1 − ĝ) + B)·N(t−1, j−1) + ĝ·N(t−1, j), linear in ĝ, thus at most its greater end. That is N(t, j) at ĝ = 1,
+by Pascal's rule, and (K + B)·N(t−1, j−1) ≤ N(t, j) at ĝ = 0. What is left is the integral of φ(f(ρ), f(ρ−1)).  ∎
+
+The threshold is thus paid for once, and the cost of failures grows with α like that of c private steps each. The
+proof is ours; Zhu & Wang 2020 introduced the Gaussian form, with a threshold drawn anew after each failure.
+"""
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, gammaln, log_ndtr, ndtr
+
+from patebench.accounting.logspace import Array, log1mexp, logsumexp, softplus
+
+#: Nodes at which (*) is checked, and how many values of K are tried.
+_NODES, _TRIED = 4096, 32
+
+#: Tails of ν beyond this many standard deviations are bounded as one.
+_REACH = 10.0
+
+#: Room for rounding, relatively.
+_SLACK = 1e-9
+
+#: ln of the largest g, and the largest K.
+_LARGEST, _MOST = 300.0, 1e150
+
+
+def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int, orders: Array) -> Array:
+    """The theorem for ρ ~ Lap(threshold_scale) and ν ~ Lap(test_scale), with B = 0.
+
+    A test is η-DP with η = 2/test_scale, so u and u′ are a·(p, q) + b·(q, p) with p = 1 − q = e^η/(1 + e^η) and
+    0 ≤ b ≤ a ≤ 1 (randomised response; b ≤ a since u′ ≤ u). Then (u, u′) = (a−b)·(p, q) + b·(1, 1) and the complement
+    is (a−b)·(q, p) + (1−a)·(1, 1), so g + Kĝ ≤ (a−b)(φ(p, q) + K φ(q, p)) + b + (1−a)K, and K with
+    φ(p, q) + K φ(q, p) = K is enough. The pure bound that α = ∞ leads to is the standard one, 1/b₁ + 2c/b₂.
+    """
+    eta, failures = 2 / test_scale, min(cutoff, queries)
+    log_q = -softplus(eta)
+    log_k = log_q + orders * eta - log1mexp(log_q - (orders - 1) * eta)
+    per_failure = np.minimum(log_k / (orders - 1), eta)
+    result: Array = _laplace_shift(1 / threshold_scale, orders) + failures * per_failure
+    return result
+
+
+def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
+    """The theorem for ρ ~ N(0, threshold_sigma²) and ν ~ N(0, test_sigma²), with the best of many K at each order.
+
+    ∞ at orders where a single test could cost more than any release should.
+    """
+    shift, result = 2 / test_sigma, np.full(orders.shape, np.inf)
+    tried = orders * (orders - 1) * shift * shift / 2 < _LARGEST
+    if not np.any(tried):
+        return result
+    failures, used = min(cutoff, queries), orders[tried]
+    log_k, log_b = (constant[:, :, None] for constant in _gaussian_constants(shift, tuple(used)))
+    i = np.arange(failures + 1)
+    log_choose = gammaln(queries + 1) - gammaln(i + 1) - gammaln(queries - i + 1)
+    with np.errstate(invalid="ignore"):
+        powers = np.where(i > 0, i * log_b, 0.0) + (failures - i) * log_k
+    log_n = np.min(logsumexp(log_choose + powers), axis=1)
+    result[tried] = used / (2 * threshold_sigma**2) + log_n / (used - 1)
+    return result
+
+
+def _laplace_shift(shift: float, orders: Array) -> Array:
+    """D_α of Laplace noise of scale 1 from the same, shifted (Mironov 2017, Proposition 6)."""
+    log_terms = np.stack(
+        [
+            np.log(orders / (2 * orders - 1)) + (orders - 1) * shift,
+            np.log((orders - 1) / (2 * orders - 1)) - orders * shift,
+        ]
+    )
+    result: Array = np.minimum(logsumexp(log_terms, axis=0) / (orders - 1), shift)
+    return result
+
+
+@cache
+def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
+    """ln K and ln B of pairs that satisfy (*), orders × pairs, for ν ~ N(0, 1) and u′ = Pr[ν ≤ x − shift].
+
+    Between two nodes ĝ falls, and ln g rises by at most what its slope α h(x) − (α−1) h(x − shift) allows, h = φ/Φ
+    falling; also g ≤ e^{α(α−1)·shift²/2}, as the divergence of the test is at most that of its noise. Below the first
+    node and above the last g is at most what the slope's sign there allows, which changes once, from + to −, as
+    h(x)/h(x − shift) falls. And ĝ ≤ 1 − u, where that is the better bound in floating point.
+    """
+    order = np.array(orders)[:, None]
+    x = np.linspace(-_REACH - (order[:, 0] - 1) * shift, _REACH, _NODES, axis=1)
+    ahead, behind = _hazard(x), _hazard(x - shift)
+    log_g = order * log_ndtr(x) - (order - 1) * log_ndtr(x - shift)
+    log_passed = order * log_ndtr(-x) - (order - 1) * log_ndtr(shift - x)
+    failed = np.maximum(-np.expm1(np.minimum(log_passed, 0.0)), ndtr(x)) * (1 - _SLACK)
+    most = order * (order - 1) * shift * shift / 2
+    steepest = np.maximum(order * ahead[:, :-1] - (order - 1) * behind[:, 1:], 0.0)
+    between = np.minimum(log_g[:, :-1] + steepest * np.diff(x), most)
+    slope = order * ahead - (order - 1) * behind
+    first = np.where(slope[:, :1] >= 0, log_g[:, :1], most)
+    last = np.where(slope[:, -1:] <= 0, log_g[:, -1:], most)
+    peaks = np.exp(np.hstack([first, between, last])) * (1 + _SLACK)
+    floors = np.hstack([np.zeros_like(first), failed])
+    with np.errstate(divide="ignore", over="ignore"):
+        k = np.clip(np.exp(log_g - np.log(failed))[:, :: _NODES // _TRIED], 1.0, _MOST)
+        b = [np.max(peaks - each[:, None] * floors, axis=1, initial=0.0) for each in k.T]
+        return np.log(k), np.log(np.stack(b, axis=1))
+
+
+def _hazard(x: NDArray[np.float64]) -> Array:
+    """φ(x)/Φ(x)."""
+    result: Array = np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2))
+    return result
