@@ -338,6 +338,12 @@ def test_what_the_command_line_gives() -> None:
     assert len(validate(settings | {"seeds": 3}).experiments[0].baselines) == 1
 
 
+def test_an_experiment_may_have_seeds_of_its_own() -> None:
+    config = validate(changed("experiments/demo/seeds", [5, 7, 9]))
+    assert config.seeds == (5, 7, 9), "those of the selected experiments"
+    assert {each.split.seed for each in config.experiments[0].baselines} == {5, 7, 9}
+
+
 def test_yaml_reads_some_numbers_as_text() -> None:
     assert yaml.safe_load("1e-5") == "1e-5"
     assert validate(changed("experiments/demo/accounting/delta", "1e-5")) == validate(GOOD)

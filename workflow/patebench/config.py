@@ -133,11 +133,13 @@ def validate(settings: Settings) -> Config:
             f"name: '{settings['name']}' is a folder of data sets or pages already; choose a name that is none of"
             f" {', '.join([*DATASETS, *own, *RESERVED])}"
         )
-    seeds = _listed(settings["seeds"])
     agreement = _Agreement()
     mode = Mode(settings["mode"])
+    seeds = {
+        name: _listed(written.get("seeds", settings["seeds"])) for name, written in settings["experiments"].items()
+    }
     experiments = {
-        name: _experiment(name, written, own, seeds, mode, agreement)
+        name: _experiment(name, written, own, seeds[name], mode, agreement)
         for name, written in settings["experiments"].items()
     }
     for where, name in _places("only", settings["only"]):
@@ -151,7 +153,7 @@ def validate(settings: Settings) -> Config:
         results=str(Path(settings["results"])),
         data_root=os.environ.get("PATEBENCH_DATA") or settings["data_root"],
         download=settings["download"],
-        seeds=tuple(seeds),
+        seeds=tuple(dict.fromkeys(seed for name in names for seed in seeds[name])),
         mode=mode,
         experiments=selected,
     )
