@@ -105,8 +105,8 @@ def looks(things: Iterable[Any], fixed: Mapping[Any, Look] | None = None) -> dic
     """A look for each thing: the fixed one where there is one, else the free ones in sorted order, round and round."""
     fixed = fixed or {}
     wanted = sorted(set(things))
-    taken = [fixed[thing] for thing in wanted if thing in fixed]
-    free = [look for look in _LOOKS if look not in taken] or list(_LOOKS)
+    taken = {fixed[thing].color for thing in wanted if thing in fixed}
+    free = [look for look in _LOOKS if look.color not in taken] or list(_LOOKS)
     rest = [thing for thing in wanted if thing not in fixed]
     return {thing: fixed[thing] for thing in wanted if thing in fixed} | {
         thing: free[index % len(free)] for index, thing in enumerate(rest)
@@ -147,11 +147,15 @@ def percent(axis: "Axes") -> None:
 
 
 def logarithmic(ticks: "Axis") -> None:
-    """Plain numbers at 1, 2, 5, 10, … on a logarithmic axis that has its data already; a few more where it is short."""
+    """Plain numbers at 1, 2, 5, 10, … on a logarithmic axis that has its data already.
+
+    More where the axis is short, fewer where it is long.
+    """
     from matplotlib.ticker import LogLocator, NullLocator
 
     low, high = ticks.get_view_interval()
-    ticks.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0)))
+    subs = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0) if high < 500 * low else (1.0, 3.0)
+    ticks.set_major_locator(LogLocator(subs=subs))
     ticks.set_major_formatter(lambda value, _: f"{value:g}")
     ticks.set_minor_locator(NullLocator())
 

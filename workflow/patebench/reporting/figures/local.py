@@ -75,7 +75,7 @@ def _way(parameters: Mapping[str, float]) -> str:
     if parameters["participation"] < 1:
         words.append(f"each in {parameters['participation']:.3g} of the queries")
     if parameters["spread"] > 1:
-        words.append(f"smallest ε {parameters['spread']:.3g} times smaller")
+        words.append(f"personal ε down to 1/{parameters['spread']:.3g}")
     return ", ".join(words)
 
 
@@ -106,7 +106,7 @@ def _draw(axis: "Axes", frame: "pd.DataFrame", x: str, y: str, style: dict[str, 
         rows = frame[(frame["mechanism"] == mechanism) & (frame["way"] == way)]
         points = spread(rows, ["vote_epsilon"], [x, y] if x != "vote_epsilon" else [y])
         marker = MECHANISMS.get(mechanism, Look(GREY, "o")).marker
-        drawn: dict[str, Any] = {"color": style[way].color, "marker": marker, "capsize": 3}
+        drawn: dict[str, Any] = {"color": style[way].color, "marker": marker, "markersize": 7}
         if student:
             drawn |= {"linestyle": "none", "markersize": 10, "markeredgecolor": "black", "zorder": 4}
             label = f"{mechanism}: student"
