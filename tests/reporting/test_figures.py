@@ -105,13 +105,16 @@ def test_epsilon_draws_the_tight_conversion_where_there_are_two(tmp_path):
 def test_epsilon_draws_lines_through_curves_and_markers_where_it_is_stated(tmp_path):
     facts = made.release(made.ensemble(), "gnmax", 40.0)
     stated = [made.bound_record(facts, T, 0.1 * T**0.5, "gdp", Kind.WORST_CASE) for T in (10, 1000)]
-    drawn = [made.bound_record(facts, T, 1.0 + T / 500, "rdp-sanitised", Kind.WORST_CASE) for T in (10, 1000)]
+    drawn = [made.bound_record(facts, T, 1.0 + T / 500, "rdp-sanitised", Kind.SANITISED) for T in (10, 1000)]
     curve = {**stated[0], "record": "curve", "queries": [1, 10, 100, 1000], "epsilon": [0.1, 0.3, 1.0, "inf"]}
     records = [made.student_record(facts, 100, 0.9), *stated, *drawn, curve]
-    (axis,) = _draw("epsilon", [made.write_collected(tmp_path / "c.json", records)]).axes
+    figure = _draw("epsilon", [made.write_collected(tmp_path / "c.json", records)])
+    (axis,) = figure.axes
     marked = {container.get_label().split(":")[0]: container.lines[0] for container in axis.containers}
     assert marked["gdp"].get_xdata().tolist() == [10, 1000]
-    assert (marked["gdp"].get_linestyle(), marked["rdp-sanitised"].get_linestyle()) == ("None", "-")
+    assert marked["gdp"].get_linestyle() == "None" != marked["rdp-sanitised"].get_linestyle()
+    assert marked["rdp-sanitised"].get_markerfacecolor() != "none"
+    assert "sanitised, publishable if drawn without a seed" in _legend(figure)
     (line,) = [line for line in axis.get_lines() if line.get_marker() == "None" and len(line.get_xdata()) == 4]
     assert line.get_xdata().tolist() == [1, 10, 100, 1000]
     assert line.get_ydata().tolist() == [0.1, 0.3, 1.0, np.inf]

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,18 +16,22 @@ from patebench.accounting.votes import Counts, Votes
 from patebench.core import seeds
 from patebench.core.bound import Bound, Conversion, Kind
 
-#: For a number of queries T, the generator of the noise in the bound on the first T queries.
-Noise = Callable[[int], np.random.Generator]
+
+@dataclass(frozen=True)
+class Noise:
+    """Where the noise in a sanitised bound comes from."""
+
+    generator: Callable[[int], np.random.Generator]  #: of the noise in the bound on the first T queries, for each T
+    secret: bool  #: nobody can draw it again, so that the bound may be published
 
 
-def fresh(queries: int) -> np.random.Generator:
-    """Noise from the operating system's entropy: what a real release needs."""
-    return np.random.default_rng()
+#: Noise from the operating system's entropy: what a real release needs.
+fresh = Noise(lambda queries: np.random.default_rng(), secret=True)
 
 
 def seeded(seed: int, *names: str | int) -> Noise:
     """Noise that can be reproduced, for experiments: who knows the seed can take it off again."""
-    return lambda queries: seeds.generator(seed, *names, "sanitised", queries)
+    return Noise(lambda queries: seeds.generator(seed, *names, "sanitised", queries), secret=False)
 
 
 def accountants(
@@ -97,7 +102,8 @@ class _Releasing(Accountant):
 class SanitisedAccountant(_Releasing):
     """Designs the release for a made-up profile of votes, from public facts alone, and draws it. See `sanitised.py`.
 
-    The classic and the tight record of one T come from the same draw, so both may be published together.
+    The classic and the tight record of one T come from the same draw, so both may be published together, unless the
+    noise can be drawn again.
     """
 
     noise: Noise = fresh
@@ -109,12 +115,21 @@ class SanitisedAccountant(_Releasing):
         designs = [sanitised.design(T * curve, T * local, T * worst, ORDERS, delta) for T in queries]
         return [(design, self._draw(T, design)) for T, design in zip(queries, designs, strict=True)]
 
+    def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
+        return replace(super().bound(epsilon, delta, queries, **how), publishable=self.noise.secret)
+
+    def _terms(self, design: Design) -> str:
+        drawn = "" if self.noise.secret else "; its noise came from a named seed, so this draw is not for publishing"
+        return super()._terms(design) + drawn
+
     def _draw(self, queries: int, design: Design) -> float:
         order, counts = np.array([design.order]), self.counts[:queries]
         local = smooth.local(Steps.of(self.per_query, *self.shape, order), counts)
         value = _totals(self.per_query, counts, [queries], order)[0, 0]
         sensitivity = float(smooth.smooth(local, design.beta)[0])
-        return design.release(float(value), sensitivity, queries * float(self.worst(order)[0]), self.noise(queries))
+        return design.release(
+            float(value), sensitivity, queries * float(self.worst(order)[0]), self.noise.generator(queries)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

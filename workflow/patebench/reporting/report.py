@@ -39,7 +39,11 @@ MEANINGS = {
         "Holds for the votes of this very run and is computed from them. It is often much smaller, but the number "
         "itself tells something about the private data.",
     ),
-    Kind.SANITISED: ("yes", "A data-dependent bound that was itself released with noise, at a cost that it includes."),
+    Kind.SANITISED: (
+        "yes",
+        "A data-dependent bound that was itself released with noise, at a cost that it includes. What may be published "
+        "is one draw with noise that nobody can draw again; those of a benchmark come from named seeds.",
+    ),
     Kind.CLAIMED: ("no", "Printed by a paper; we know of no proof that we accept. Shown to compare, never to rely on."),
     Kind.AUDITED_LOWER: (
         "",

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, arrange, spread
 from patebench.reporting.published import Published
@@ -102,13 +103,15 @@ def _cumulative(points: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _meaning(line: Any) -> str:
+    if line["kind"] == Kind.SANITISED and not line["publishable"]:
+        return "sanitised, publishable if drawn without a seed"
     return f"{line['kind'].replace('_', ' ')}, {'' if line['publishable'] else 'not '}publishable"
 
 
 def _drawn(look: Look, kind: str, publishable: bool) -> dict[str, Any]:
     """Hollow markers are larger and on top, so that equal bounds of two kinds both show."""
     drawn: dict[str, Any] = {"color": look.color, "linestyle": KINDS[kind].line, "marker": look.marker, "capsize": 3}
-    if publishable:
+    if publishable or kind == Kind.SANITISED:
         return drawn
     return {**drawn, "markerfacecolor": "none", "markersize": 9, "zorder": 3}
 

@@ -15,7 +15,7 @@ _SOUND, _LEAKY, _CLEAN = Kind.WORST_CASE, Kind.DATA_DEPENDENT, Kind.SANITISED
 _CLASSIC, _TIGHT, _NONE = Conversion.CLASSIC, Conversion.TIGHT, Conversion.NONE
 _GROUPS = {
     _SOUND: "ε, worst case, publishable",
-    _CLEAN: "ε, sanitised, publishable",
+    _CLEAN: "ε, sanitised",
     _LEAKY: "ε, data-dependent, not publishable",
 }
 
