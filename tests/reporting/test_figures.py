@@ -114,7 +114,7 @@ def test_epsilon_draws_lines_through_curves_and_markers_where_it_is_stated(tmp_p
     assert marked["gdp"].get_xdata().tolist() == [10, 1000]
     assert marked["gdp"].get_linestyle() == "None" != marked["rdp-sanitised"].get_linestyle()
     assert marked["rdp-sanitised"].get_markerfacecolor() != "none"
-    assert "sanitised, publishable if drawn without a seed" in _legend(figure)
+    assert "sanitised, drawn from a seed" in _legend(figure)
     (line,) = [line for line in axis.get_lines() if line.get_marker() == "None" and len(line.get_xdata()) == 4]
     assert line.get_xdata().tolist() == [1, 10, 100, 1000]
     assert line.get_ydata().tolist() == [0.1, 0.3, 1.0, np.inf]

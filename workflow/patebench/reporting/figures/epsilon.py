@@ -104,7 +104,7 @@ def _cumulative(points: "pd.DataFrame") -> "pd.DataFrame":
 
 def _meaning(line: Any) -> str:
     if line["kind"] == Kind.SANITISED and not line["publishable"]:
-        return "sanitised, publishable if drawn without a seed"
+        return "sanitised, drawn from a seed"
     return f"{line['kind'].replace('_', ' ')}, {'' if line['publishable'] else 'not '}publishable"
 
 
