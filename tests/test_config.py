@@ -262,6 +262,7 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     "mode": ("mode", "relase", "mode", ["did you mean 'release'", "one of seeded, release is needed"]),
     "several releases": ("mode", "release", "mode", ["12 label sets of digits", "keep one seed, one ensemble"]),
     "a budget of nothing": ("experiments/demo/accounting/budget", 0, "experiments.demo.accounting.budget", ["above 0"]),
+    "one aggregator": ("secure", {"aggregators": 1}, "secure.aggregators", ["at least 2"]),
     "two δ": (
         "experiments/more",
         twin(accounting={"delta": 1e-6, "queries": 100}),
@@ -305,6 +306,31 @@ def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
         assert (options["release"], options["budget"], options["delta"]) == (True, 2, 1e-5)
         assert not {"seed", "stream"} & set(options)
     assert set(validate(GOOD).plan().modes().values()) == {"seeded"}
+
+
+def test_a_budget_is_for_mechanisms_that_can_keep_it() -> None:
+    settings = changed("experiments/demo/accounting/budget", 2)
+    validate(settings)
+    settings["experiments"]["demo"]["mechanisms"]["distributed-gnmax"] = {"sigma": 9, "tolerance": 2}
+    validate(settings)
+    with pytest.raises(PatebenchError, match=r"\.distributed-gnmax: the secure path opens all queries at once"):
+        validate(settings | {"secure": {"aggregators": 2}})
+    settings["experiments"]["demo"]["mechanisms"]["distributed-gnmax"]["tolerance"] = 10
+    with pytest.raises(PatebenchError, match=r"mechanisms.distributed-gnmax: of 10 teachers 10 can not be missing"):
+        validate(settings)
+    settings["experiments"]["demo"]["mechanisms"] = {"randomised-response": LOCAL}
+    with pytest.raises(PatebenchError, match=r"mechanisms.randomised-response: .* has no cost per query"):
+        validate(settings | {"experiments": {"demo": {**settings["experiments"]["demo"], "students": []}}})
+
+
+def test_what_can_not_be_drawn_discretely_is_not_released() -> None:
+    settings = changed("experiments/demo/mechanisms", {"randomised-response": LOCAL}) | {"mode": "release", "seeds": 0}
+    settings["experiments"]["demo"]["students"] = []
+    with pytest.raises(PatebenchError, match=r"\.randomised-response: .* can not be drawn with discrete noise"):
+        validate(settings)
+
+
+LOCAL = {"epsilon": 2, "unbiased": 1, "participation": 1, "spread": 1}
 
 
 def test_settings_are_left_as_they_were() -> None:

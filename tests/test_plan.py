@@ -111,6 +111,33 @@ def test_slugs_and_folders() -> None:
     assert student.folder == f"{RELEASE.folder}/supervised_queries-100_small-cnn_modern"
 
 
+def test_a_secure_release_draws_what_the_plain_one_draws() -> None:
+    made = plan(demo(mechanisms=DEMO["mechanisms"] | SHARED), seeds=7, secure={"aggregators": 3})
+    plain = plan(demo(mechanisms=DEMO["mechanisms"] | SHARED), seeds=7)
+    secure = [release for release in made.secure_releases() if release.ensemble.slug.startswith("teachers-60")]
+    (release,) = secure
+    assert release.folder.endswith("/distributed-gnmax/sigma-9_tolerance-2_secure-3")
+    assert release.folder.removesuffix("_secure-3") in plain.releases
+    assert release.share_options()["stream"] == release.folder.removesuffix("_secure-3")
+    assert release.share_options()["teachers"] == 60
+    wildcards = SimpleNamespace(
+        dataset="digits", split=release.ensemble.split.slug, ensemble=release.ensemble.slug,
+        mechanism="distributed-gnmax", noise=release.noise, aggregator="2",
+    )  # fmt: skip
+    assert made.share_files(wildcards) == [
+        f"results/{release.folder}/secure/aggregator-2/{chunk}.npz" for chunk in ("0-24", "25-49", "50-59")
+    ]
+    rules = Counter(job.split("/")[0] for job in made.jobs())
+    assert (rules["secure_share"], rules["secure_sum"], rules["secure_open"]) == (1 + 3 + 3, 3 * 3, 3)
+    assert not plain.secure_releases()
+    for noises, noise in ((True, "sigma-9_tolerance-2_secure-3"), (False, "gamma-0.05"), (False, "sigma-20")):
+        assert re.fullmatch(made.noises(secure=noises), noise)
+        assert not re.fullmatch(made.noises(secure=not noises), noise)
+
+
+SHARED = {"distributed-gnmax": {"sigma": 9, "tolerance": 2}}
+
+
 def test_artefacts_of_one_experiment() -> None:
     found = plan(demo(), seeds=7).artefacts()
     split = "results/digits/seed-7_pool-400_test-200"

@@ -141,9 +141,18 @@ def test_impossible_targets_are_one_line(arguments, message):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_can_be_calibrated_for_queries(name):
     parameters = PARAMETERS[name]
-    least = worst_case(make(name, parameters), 5, DELTA, classes=10)[0].epsilon
+    least = worst_case(make(name, parameters), 5, DELTA, classes=10, teachers=30)[0].epsilon
     assert np.isfinite(least)
-    assert solve(name, parameters, least, DELTA, classes=10).queries >= 5
+    assert solve(name, parameters, least, DELTA, classes=10, teachers=30).queries >= 5
+
+
+def test_a_cost_that_depends_on_the_teachers_is_not_guessed():
+    """The less noise each of them adds, the less is their sum a discrete Gaussian."""
+    parameters = {"sigma": 10.0, "tolerance": 0.0}
+    few, many = (solve("distributed-gnmax", parameters, 2.0, DELTA, teachers=n).queries for n in (10, 150))
+    assert few == solve("distributed-gnmax", parameters, 2.0, DELTA, teachers=20).queries > many > 0
+    with pytest.raises(PatebenchError, match="depends on the number of teachers; add --teachers"):
+        solve("distributed-gnmax", parameters, 2.0, DELTA)
 
 
 def test_a_cost_that_depends_on_the_classes_is_not_guessed():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from patebench.core.entropy import LARGEST_SCALE, Draws, Entropy
+from patebench.core.entropy import LARGEST_SCALE, Draws, Entropy, uniform_words
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode, generator
 
@@ -73,7 +73,7 @@ def test_no_two_draws_agree():
     for draw in (
         lambda: Entropy().laplace(scale=50, size=40),
         lambda: Entropy().normal(scale=50, size=40),
-        lambda: Entropy().words(4),
+        lambda: uniform_words(Entropy(), 4),
     ):
         assert np.any(draw() != draw())
 

@@ -89,7 +89,7 @@ def test_worst_case_curves_hold_for_labels_whichever_class_wins_ties(mechanism, 
             curve = np.log(np.sum(p ** orders[:, None] * q ** (1 - orders[:, None]), axis=1)) / (orders - 1)
             worst = np.maximum(worst, curve)
     assert np.all(worst > 0)
-    assert np.all(worst <= mechanism.costs().answer(orders))
+    assert np.all(worst <= mechanism.costs(30).answer(orders))
 
 
 def test_an_accountant_says_nothing_of_discrete_noise_unless_it_declares_to():
@@ -109,7 +109,7 @@ def test_an_accountant_says_nothing_of_discrete_noise_unless_it_declares_to():
 class Unfit(GNMax):
     discrete = False
 
-    def costs(self):
+    def costs(self, teachers):
         return None
 
 
@@ -117,7 +117,7 @@ def test_mechanisms_that_can_not_are_refused_in_one_line():
     with pytest.raises(PatebenchError, match=r"'unfit' can not be drawn with discrete noise.*lnmax, gnmax"):
         releasable("unfit", Unfit)
     with pytest.raises(PatebenchError, match="'unfit' has no cost per query"):
-        budgeted("unfit", Unfit(3.0))
+        budgeted("unfit", Unfit(3.0), 9)
     releasable("gnmax", GNMax)
 
 
@@ -202,7 +202,7 @@ def test_a_budget_ends_the_answers(votes_path, tmp_path, name, parameters, relea
             labels["labels"][:asked], files.read_arrays(whole, formats.LABELS)["labels"][:asked]
         )
     if name == "gnmax":  # the next query would be too much, for any order and hence for the filter's
-        costs = GNMax(20.0).costs()
+        costs = GNMax(20.0).costs(30)
         keeper = RenyiFilter.for_steps(costs.answer, epsilon=epsilon, delta=delta)
         assert asked == queries_within(keeper, [True] * 60, costs)
         orders = 1 + np.geomspace(0.1, 1000, 5001)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.workflow.conftest import REPOSITORY, Workflow, environment
 
 from patebench.config import validate
-from patebench.core.files import read_json
+from patebench.core import formats
+from patebench.core.files import read_arrays, read_json
+from patebench.core.seeds import generator
+from patebench.mechanisms.base import make
+from patebench.mechanisms.distributed_gnmax import DistributedGNMax
+from patebench.mechanisms.stage import read_votes
 
 pytestmark = pytest.mark.workflow
 
@@ -89,6 +96,31 @@ def test_a_release_is_made_once(copy: Workflow) -> None:
     assert status != 0
     assert "it is a release already" in said or "protected" in said  # root may write to protected files
     assert labels.read_bytes() == drawn
+
+
+def test_the_secure_path_gives_the_plain_paths_counts_and_labels(copy: Workflow) -> None:
+    """Bit for bit, and each party's command names its own files alone."""
+    copy.settings["experiments"]["tiny"] |= {"mechanisms": {"distributed-gnmax": {"sigma": 4, "tolerance": 2}}}
+    copy.settings["experiments"]["tiny"]["students"] = []
+    copy.settings["secure"] = {"aggregators": 3}
+    copy.run("--until", "collect")
+    labels = copy.find("**/distributed-gnmax/sigma-4_tolerance-2_secure-3/labels.npz")
+    _, votes = read_votes(labels.parents[2] / "votes.npz")
+    folder = str(labels.parent.relative_to(copy.folder / "results"))
+    mechanism = make("distributed-gnmax", {"sigma": 4, "tolerance": 2})
+    assert isinstance(mechanism, DistributedGNMax)
+    noisy = mechanism.noisy_counts(votes, generator(0, folder.removesuffix("_secure-3")))
+    counts = read_arrays(labels.with_name("noisy_counts.npz"), formats.NOISY_COUNTS)
+    np.testing.assert_array_equal(counts["counts"], noisy)
+    np.testing.assert_array_equal(read_arrays(labels, formats.LABELS)["labels"], noisy.argmax(axis=1))
+    assert not list(labels.parent.glob("secure/*/[0-9]*.npz")), "shares are gone once they are summed"
+    logs = copy.folder / "results" / "logs"
+    for aggregator in (1, 2, 3):
+        (log,) = logs.glob(f"secure_sum/**/{aggregator}.log")
+        seen = set(re.findall(r"(?:aggregator-\d|chunks|votes)", log.read_text()))
+        assert seen == {f"aggregator-{aggregator}"}
+    for log in logs.glob("secure_share/**/*.log"):
+        assert re.findall(r"chunks/(\S+)\.npz", log.read_text()) == [log.stem]
 
 
 def test_data_that_moved_are_no_reason_to_train_again(copy: Workflow) -> None:

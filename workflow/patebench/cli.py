@@ -237,6 +237,44 @@ def aggregate(votes: Path, mechanism: str, parameters: list[tuple[str, float]], 
     run(votes, mechanism, dict(parameters), **arguments)
 
 
+@cli.command("secure-share")
+@in_file("--chunk", help="The votes of a chunk of teachers, who run this.")
+@MECHANISM[0]
+@MECHANISM[1]
+@click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many teachers there are in all.")
+@drawn
+@out_file("--out", multiple=True, help="Where an aggregator's shares go; repeat for each aggregator.")
+@common
+def secure_share(parameters: list[tuple[str, float]], **arguments: Any) -> None:
+    """Cut noisy votes into shares, one for each aggregator."""
+    from patebench.secure.stage import share
+
+    share(parameters=dict(parameters), **arguments)
+
+
+@cli.command("secure-sum")
+@click.argument("share_files", nargs=-1, required=True, type=FILE)
+@out_file("--out", help="Where the sum goes, which may be published.")
+@common
+def secure_sum(**arguments: Any) -> None:
+    """Sum the SHARE_FILES that one aggregator got, and runs this."""
+    from patebench.secure.stage import add
+
+    add(**arguments)
+
+
+@cli.command("secure-open")
+@click.argument("sum_files", nargs=-1, required=True, type=FILE)
+@out_file("--labels", help="Where the released labels go.")
+@out_file("--counts", help="Where the noisy counts go.")
+@common
+def secure_open(**arguments: Any) -> None:
+    """Add the published SUM_FILES of all aggregators up to noisy counts and labels."""
+    from patebench.secure.stage import open_sums
+
+    open_sums(**arguments)
+
+
 @cli.command()
 @in_file("--votes")
 @MECHANISM[0]
@@ -455,6 +493,7 @@ def epsilon(file: Path, votes: bool, as_json: bool, **arguments: Any) -> None:
 @click.option("--epsilon", type=float, required=True, help="The target, kept whatever the votes are.")
 @click.option("--queries", type=click.IntRange(min=1), default=None, help="Find the noise for this many queries.")
 @click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, where the cost needs it.")
+@click.option("--teachers", type=click.IntRange(min=1), default=None, help="Number of teachers, where it needs that.")
 @answering
 def calibrate(as_json: bool, **arguments: Any) -> None:
     """Find the least noise for a number of queries, or the most queries at a given noise, for a target (ε, δ).

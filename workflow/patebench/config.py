@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from patebench import secure
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
@@ -64,6 +65,7 @@ class Config:
     data_root: str
     download: bool
     mode: Mode
+    aggregators: int | None
     seeds: tuple[int, ...]
     experiments: tuple[Experiment, ...]
 
@@ -134,12 +136,13 @@ def validate(settings: Settings) -> Config:
             f" {', '.join([*DATASETS, *own, *RESERVED])}"
         )
     agreement = _Agreement()
-    mode = Mode(settings["mode"])
+    mode, aggregators = Mode(settings["mode"]), settings.get("secure", {}).get("aggregators")
+    manner = _Manner(mode, aggregators)
     seeds = {
         name: _listed(written.get("seeds", settings["seeds"])) for name, written in settings["experiments"].items()
     }
     experiments = {
-        name: _experiment(name, written, own, seeds[name], mode, agreement)
+        name: _experiment(name, written, own, seeds[name], manner, agreement)
         for name, written in settings["experiments"].items()
     }
     for where, name in _places("only", settings["only"]):
@@ -155,8 +158,20 @@ def validate(settings: Settings) -> Config:
         download=settings["download"],
         seeds=tuple(dict.fromkeys(seed for name in names for seed in seeds[name])),
         mode=mode,
+        aggregators=aggregators,
         experiments=selected,
     )
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """How all releases of a configuration are made."""
+
+    mode: Mode
+    aggregators: int | None
+
+    def aggregators_of(self, mechanism: str) -> int | None:
+        return self.aggregators if mechanism == secure.MECHANISM else None
 
 
 class _Agreement:
@@ -176,7 +191,7 @@ class _Agreement:
 
 
 def _experiment(
-    name: str, written: Settings, own: Mapping[str, Data], seeds: Sequence[int], mode: Mode, agreement: _Agreement
+    name: str, written: Settings, own: Mapping[str, Data], seeds: Sequence[int], manner: _Manner, agreement: _Agreement
 ) -> Experiment:
     where = key_path("experiments", name)
     data = _data(f"{where}.dataset", written["dataset"], own)
@@ -184,7 +199,8 @@ def _experiment(
     _check_queries(f"{where}.accounting.queries", accounting["queries"], written["pool"])
     settings = _settings(f"{where}.mechanisms", written["mechanisms"])
     budget = Budget(accounting["budget"], accounting["delta"]) if "budget" in accounting else None
-    _check_settings(f"{where}.mechanisms", settings, mode, budget)
+    sizes = [size for each in written["ensembles"] for size in _listed(each["teachers"])]
+    _check_settings(f"{where}.mechanisms", settings, manner, budget, sizes)
     accounts: list[Account] = []
     students: list[StudentRun] = []
     baselines: list[Baseline] = []
@@ -193,7 +209,7 @@ def _experiment(
         ensembles = list(_ensembles(f"{where}.ensembles", written["ensembles"], split, agreement))
         queries, delta = tuple(sorted(_listed(accounting["queries"]))), accounting["delta"]
         ours = [
-            Account(Release(ensemble, *setting, mode, budget), queries, delta)
+            Account(Release(ensemble, *setting, manner.mode, budget, manner.aggregators_of(setting[0])), queries, delta)
             for ensemble in ensembles
             for setting in settings
         ]
@@ -208,16 +224,23 @@ def _experiment(
     return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits))
 
 
-def _check_settings(where: str, settings: Iterable[Setting], mode: Mode, budget: Budget | None) -> None:
-    """Whether the mechanisms can be released, and keep a budget, where that is asked for."""
+def _check_settings(
+    where: str, settings: Iterable[Setting], manner: _Manner, budget: Budget | None, sizes: Sequence[int]
+) -> None:
+    """Whether the mechanisms suit the ensembles, and can be released and keep a budget, where that is asked for."""
     from patebench.mechanisms.base import budgeted, make, releasable
 
     for name, parameters in settings:
         with _at(key_path(where, name)):
-            if mode is Mode.RELEASE:
+            if manner.mode is Mode.RELEASE:
                 releasable(name, MECHANISMS.load(name))
+            mechanism = make(name, dict(parameters))
+            for teachers in sizes:
+                mechanism.costs(teachers)  # refuses what so few teachers can not do
             if budget is not None:
-                budgeted(name, make(name, dict(parameters)))
+                budgeted(name, mechanism, min(sizes))
+                if manner.aggregators_of(name):
+                    raise PatebenchError("the secure path opens all queries at once, so it can not stop at a budget")
 
 
 def _check_single(experiments: Iterable[Experiment]) -> None:

@@ -209,9 +209,16 @@ class Release:
     parameters: tuple[tuple[str, float], ...]
     mode: Mode = Mode.SEEDED
     budget: Budget | None = None
+    #: Number of aggregators of the secure path; without, one party sums the votes.
+    aggregators: int | None = None
 
     @property
     def noise(self) -> str:
+        """The parameters, and whatever else is not as usual."""
+        return self._plain_noise + (f"_secure-{self.aggregators}" if self.aggregators else "")
+
+    @property
+    def _plain_noise(self) -> str:
         mode = [str(self.mode)] if self.mode is Mode.RELEASE else []
         return "_".join([noise_slug(self.parameters), *mode, *([self.budget.slug] if self.budget else [])])
 
@@ -219,16 +226,30 @@ class Release:
     def folder(self) -> str:
         return f"{self.ensemble.folder}/{self.mechanism}/{self.noise}"
 
+    @property
+    def stream(self) -> str:
+        """The secure path draws what the plain path draws, so that both give the same labels."""
+        return f"{self.ensemble.folder}/{self.mechanism}/{self._plain_noise}"
+
     def mechanism_options(self) -> Options:
         return {"mechanism": self.mechanism, "parameter": dict(self.parameters)}
 
     def randomness(self) -> Options:
         """A stream to draw again, or none."""
-        return {"release": True} if self.mode is Mode.RELEASE else self.ensemble.split.randomness(self.folder)
+        return {"release": True} if self.mode is Mode.RELEASE else self.ensemble.split.randomness(self.stream)
 
     def options(self) -> Options:
         budget = {"budget": self.budget.epsilon, "delta": self.budget.delta} if self.budget else {}
         return {**self.mechanism_options(), **budget, **self.randomness()}
+
+    def share_options(self) -> Options:
+        """What a chunk of teachers needs to know to cut its votes into shares."""
+        return {**self.mechanism_options(), "teachers": self.ensemble.teachers, **self.randomness()}
+
+    def share_files(self, aggregator: int) -> list[str]:
+        """What an aggregator gets, one file from each chunk of teachers."""
+        chunks = self.ensemble.chunks()
+        return [f"{self.folder}/secure/aggregator-{aggregator}/{chunk.first}-{chunk.last}.npz" for chunk in chunks]
 
 
 def noise_slug(parameters: Iterable[tuple[str, float]]) -> str:
@@ -408,6 +429,10 @@ class Plan:
         """The chunks that make an ensemble's votes."""
         return self._below(chunk.file for chunk in self.ensemble(wildcards).chunks())
 
+    def share_files(self, wildcards: Any) -> list[str]:
+        """What an aggregator of a secure release gets."""
+        return self._below(self.release(wildcards).share_files(int(wildcards.aggregator)))
+
     def weights_options(self, wildcards: Any) -> Options:
         """Where the weights of an ensemble's teachers go, if they are kept."""
         ensemble = self.ensemble(wildcards)
@@ -438,6 +463,13 @@ class Plan:
     def audit_files(self) -> list[str]:
         return self._below(f"{folder}/audit.json" for folder in self.audits)
 
+    def secure_releases(self) -> list[Release]:
+        return [release for release in self.releases.values() if release.aggregators]
+
+    def noises(self, *, secure: bool) -> str:
+        """A pattern for the noise of all releases that are made in the one way or the other."""
+        return _either(release.noise for release in self.releases.values() if bool(release.aggregators) == secure)
+
     def artefacts(self) -> dict[str, list[str]]:
         """Every file of the plan below the pages, by the stage that makes it."""
         chunks = [chunk.file for ensemble in self.ensembles.values() for chunk in ensemble.chunks()]
@@ -467,7 +499,18 @@ class Plan:
                 for chunk in ensemble.chunks()
             ],
             "votes": self.ensembles,
-            "aggregate": self.releases,
+            "aggregate": [folder for folder, release in self.releases.items() if not release.aggregators],
+            "secure_share": [
+                f"{release.folder}/{chunk.first}-{chunk.last}"
+                for release in self.secure_releases()
+                for chunk in release.ensemble.chunks()
+            ],
+            "secure_sum": [
+                f"{release.folder}/{aggregator}"
+                for release in self.secure_releases()
+                for aggregator in range(1, (release.aggregators or 0) + 1)
+            ],
+            "secure_open": [release.folder for release in self.secure_releases()],
             "account": self.accounts,
             "student": self.students,
             "baseline": [f"{each.split.folder}/{each.learner.slug}" for each in self.baselines.values()],

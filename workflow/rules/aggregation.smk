@@ -10,6 +10,8 @@ rule aggregate:
         "<logs>/aggregate/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.log",
     benchmark:
         "<benchmarks>/aggregate/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.tsv"
+    wildcard_constraints:
+        noise=PLAN.noises(secure=False),
     group:
         "numbers"
     conda:

@@ -21,6 +21,10 @@ from patebench.mechanisms.base import Mechanism, make, plain
 MOST_QUERIES = 1_000_000
 
 
+#: Numbers of classes and teachers, as far as they are known.
+Size = Mapping[str, int | None]
+
+
 @dataclass(frozen=True)
 class Calibration:
     """A setting that keeps the target: all its parameters, the one `solved`, and every worst-case bound, least first.
@@ -36,6 +40,7 @@ class Calibration:
     solved: str
     bounds: Sequence[Bound]
     classes: int | None = None
+    teachers: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that strict JSON can hold; its ε and accountant are those of the least bound."""
@@ -59,26 +64,32 @@ def solve(
     delta: float,
     queries: int | None = None,
     classes: int | None = None,
+    teachers: int | None = None,
 ) -> Calibration:
     """The least noise for that many queries, or, without `queries`, the most queries at the given noise.
 
-    For the noise, `parameters` lacks exactly the one to find. `classes` is needed by mechanisms whose worst case
-    depends on it. Raises PatebenchError where nothing keeps the target.
+    For the noise, `parameters` lacks exactly the one to find. `classes` and `teachers` are needed by mechanisms whose
+    worst case depends on them. Raises PatebenchError where nothing keeps the target.
     """
     if not 0 < epsilon < math.inf:
         raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
     if not 0 < delta < 1:
         raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+    size = {"classes": classes, "teachers": teachers}
     if queries is not None:
-        return _noise_for(mechanism, dict(parameters), epsilon, delta, queries, classes)
-    return _queries_for(make(mechanism, parameters), mechanism, epsilon, delta, classes)
+        return _noise_for(mechanism, dict(parameters), epsilon, delta, queries, size)
+    return _queries_for(make(mechanism, parameters), mechanism, epsilon, delta, size)
 
 
-def worst_case(mechanism: Mechanism, queries: int, delta: float, classes: int | None = None) -> list[Bound]:
+def worst_case(
+    mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
+) -> list[Bound]:
     """Every publishable bound that holds whatever the votes are, least first."""
     if classes is None and mechanism.cost_needs_classes:
         raise PatebenchError(f"what {type(mechanism).__name__} costs depends on the number of classes; add --classes")
-    any_votes = Votes.from_counts(np.eye(1, classes or 2, dtype=np.int64))
+    if teachers is None and mechanism.cost_needs_teachers:
+        raise PatebenchError(f"what {type(mechanism).__name__} costs depends on the number of teachers; add --teachers")
+    any_votes = Votes.from_counts((teachers or 1) * np.eye(1, classes or 2, dtype=np.int64))
     found = [
         bound
         for accountant in mechanism.accountants(any_votes)
@@ -90,17 +101,17 @@ def worst_case(mechanism: Mechanism, queries: int, delta: float, classes: int | 
     return sorted(found, key=lambda bound: bound.epsilon)
 
 
-def _queries_for(mechanism: Mechanism, name: str, epsilon: float, delta: float, classes: int | None) -> Calibration:
-    queries = calibrate.most(lambda T: worst_case(mechanism, T, delta, classes)[0].epsilon, epsilon, MOST_QUERIES)
+def _queries_for(mechanism: Mechanism, name: str, epsilon: float, delta: float, size: Size) -> Calibration:
+    queries = calibrate.most(lambda T: worst_case(mechanism, T, delta, **size)[0].epsilon, epsilon, MOST_QUERIES)
     if queries == 0:
-        least = worst_case(mechanism, 1, delta, classes)[0].epsilon
+        least = worst_case(mechanism, 1, delta, **size)[0].epsilon
         raise PatebenchError(f"a single query costs ε = {least:.4g}, above the target {epsilon:g}; add noise")
-    bounds = worst_case(mechanism, queries, delta, classes)
-    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, "queries", bounds, classes)
+    bounds = worst_case(mechanism, queries, delta, **size)
+    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, "queries", bounds, **size)
 
 
 def _noise_for(
-    name: str, given: dict[str, float], epsilon: float, delta: float, queries: int, classes: int | None
+    name: str, given: dict[str, float], epsilon: float, delta: float, queries: int, size: Size
 ) -> Calibration:
     kind: type[Mechanism] = MECHANISMS.load(name)
     missing = [each for each in kind.parameter_names() if each not in given]
@@ -114,15 +125,15 @@ def _noise_for(
     with_noise = _maker(name, given, solved)
     try:
         value = calibrate.edge(
-            lambda noise: worst_case(with_noise(noise), queries, delta, classes)[0].epsilon,
+            lambda noise: worst_case(with_noise(noise), queries, delta, **size)[0].epsilon,
             epsilon,
             *_range(kind, solved),
         )
     except PatebenchError as fault:
         raise PatebenchError(f"no {solved} of '{name}' can be found for {queries} queries: {fault}") from None
     mechanism = with_noise(value)
-    bounds = worst_case(mechanism, queries, delta, classes)
-    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, classes)
+    bounds = worst_case(mechanism, queries, delta, **size)
+    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, **size)
 
 
 def _maker(name: str, given: Mapping[str, float], solved: str) -> Callable[[float], Mechanism]:

@@ -61,7 +61,10 @@ def _outward(result: Calibration, value: float) -> str:
     for rounded in (math.floor(value / step) * step, math.ceil(value / step) * step):
         text = f"{rounded:.{_DIGITS}g}"
         mechanism = make(result.mechanism, {**result.parameters, result.solved: float(text)})
-        if worst_case(mechanism, result.queries, result.delta, result.classes)[0].epsilon <= result.target:
+        if (
+            worst_case(mechanism, result.queries, result.delta, result.classes, result.teachers)[0].epsilon
+            <= result.target
+        ):
             return text
     return repr(value)
 

@@ -69,13 +69,30 @@ class Entropy:
             words[beyond] = _words(int(beyond.sum()))
         return (words % np.uint64(span)).astype(np.int64) + low
 
-    def words(self, size: Size) -> NDArray[np.uint64]:
-        """Uniform among all words of 64 bits."""
-        return _words(size)
-
     def spawn(self, n_children: int) -> list["Entropy"]:
         """Independent sources, which this one is to itself."""
         return [self] * n_children
+
+
+def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
+    """Discrete Gaussian noise from any source; from a seeded one by inverting its distribution, to 2⁻⁵³.
+
+    That is what seeded draws are good for: to be repeated, not to protect.
+    """
+    if isinstance(source, Entropy):
+        return source.normal(scale=scale, size=size)
+    if scale == 0:
+        return np.zeros(size, dtype=np.int64)
+    x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
+    below = np.cumsum(np.exp(-(x**2) / (2 * scale**2)))
+    return x[np.searchsorted(below / below[-1], source.random(size), side="right")]
+
+
+def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
+    """Words of 64 bits, all equally likely, from any source."""
+    if isinstance(source, np.random.Generator):
+        return source.integers(0, 2**64, size=size, dtype=np.uint64)
+    return _words(size)
 
 
 @dataclass(frozen=True)

@@ -47,3 +47,27 @@ LABELS = Layout(
     {"labels": Field("i", ("queries",), low=-1, below="classes")},
     ("votes", "pool", "classes", "mechanism", "parameters", "mode"),
 )
+
+#: What one aggregator gets of a chunk of teachers: words modulo 2⁶⁴ that alone tell nothing. `session` names the cut.
+SHARES = Layout(
+    "shares",
+    {
+        "shares": Field("u", ("teachers", "queries", "classes")),
+        "teachers": Field("iu", ("teachers",), low=0, below="ensemble"),
+    },
+    ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "session"),
+)
+
+#: What one aggregator publishes: its sum modulo 2⁶⁴, and whose shares are in it.
+SHARE_SUM = Layout(
+    "share-sum",
+    {"sum": Field("u", ("queries", "classes")), "teachers": Field("iu", ("teachers",), low=0, below="ensemble")},
+    ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "sessions"),
+)
+
+#: What all sums together reveal: counts with the noise of every teacher that sent shares.
+NOISY_COUNTS = Layout(
+    "noisy-counts",
+    {"counts": Field("i", ("queries", "classes")), "teachers": Field("iu", ("teachers",), low=0, below="ensemble")},
+    ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
+)

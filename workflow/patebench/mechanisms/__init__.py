@@ -8,6 +8,7 @@ from patebench.core.registry import Registry
 MECHANISMS = Registry("mechanism")
 MECHANISMS.add("lnmax", "patebench.mechanisms.lnmax:LNMax")
 MECHANISMS.add("gnmax", "patebench.mechanisms.gnmax:GNMax")
+MECHANISMS.add("distributed-gnmax", "patebench.mechanisms.distributed_gnmax:DistributedGNMax")
 MECHANISMS.add("confident-gnmax", "patebench.mechanisms.confident_gnmax:ConfidentGNMax")
 MECHANISMS.add("immutable-lnmax", "patebench.mechanisms.immutable_lnmax:ImmutableLNMax")
 MECHANISMS.add("immutable-gnmax", "patebench.mechanisms.immutable_gnmax:ImmutableGNMax")

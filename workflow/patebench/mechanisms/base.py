@@ -52,6 +52,9 @@ class Mechanism(ABC):
     #: Whether the worst case depends on the number of classes.
     cost_needs_classes: ClassVar[bool] = False
 
+    #: Whether it depends on the number of teachers.
+    cost_needs_teachers: ClassVar[bool] = False
+
     #: Whether `release` may be given a source of discrete noise. A mechanism that says so has an accountant that holds
     #: for it, whatever the votes are and however ties are broken.
     discrete: ClassVar[bool] = False
@@ -113,8 +116,8 @@ class Mechanism(ABC):
         """What single teachers pay for the first T queries, for each T; nothing where all pay alike."""
         return []
 
-    def costs(self) -> Costs | None:
-        """What a query costs whatever the votes are and with discrete noise too, if the mechanism can keep a budget."""
+    def costs(self, teachers: int) -> Costs | None:
+        """What a query to so many teachers costs, whatever their votes and with discrete noise too; None: unknown."""
         return None
 
     def bounds(
@@ -184,9 +187,9 @@ def releasable(name: str, kind: type[Mechanism]) -> None:
         )
 
 
-def budgeted(name: str, mechanism: Mechanism) -> Costs:
+def budgeted(name: str, mechanism: Mechanism, teachers: int) -> Costs:
     """What a query of a mechanism costs; one that can not tell beforehand is refused."""
-    if (costs := mechanism.costs()) is None:
+    if (costs := mechanism.costs(teachers)) is None:
         raise PatebenchError(
             f"the mechanism '{name}' has no cost per query that is known before it is asked, so it can not keep a "
             f"budget; leave the budget out, or use gnmax, lnmax or confident-gnmax"

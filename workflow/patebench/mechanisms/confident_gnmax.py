@@ -59,8 +59,8 @@ class ConfidentGNMax(Mechanism):
                 multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
             )
 
-    def costs(self) -> Costs:
-        return Costs(answer=self._answer.costs().answer, question=self._screening.test)
+    def costs(self, teachers: int) -> Costs:
+        return Costs(answer=self._answer.costs(teachers).answer, question=self._screening.test)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.gaussian_log_q(votes.counts, self.sigma2)

@@ -28,7 +28,7 @@ class GNMax(NoisyArgmax):
     def noise(self) -> Gaussian:
         return Gaussian(self.sigma)
 
-    def costs(self) -> Costs:
+    def costs(self, teachers: int) -> Costs:
         return Costs(lambda orders: rdp.gaussian(self.sigma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -38,7 +38,7 @@ class LNMax(NoisyArgmax):
     def noise(self) -> Laplace:
         return Laplace(1 / self.gamma)
 
-    def costs(self) -> Costs:
+    def costs(self, teachers: int) -> Costs:
         return Costs(lambda orders: rdp.laplace(self.gamma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from patebench.accounting.accountant import DirectAccountant, check_queries
-from patebench.accounting.filter import RenyiFilter, queries_within
+from patebench.accounting.filter import Costs, RenyiFilter, queries_within
 from patebench.accounting.sanitised_accountant import seeded
 from patebench.accounting.votes import Votes
 from patebench.core import files, formats
@@ -42,12 +42,12 @@ def aggregate(
     """
     draws = Draws.of(release, seed, stream)
     mechanism = _mechanism(mechanism_name, parameters, draws)
-    once(out, draws)
+    once(out, draws.mode)
     source, votes = read_votes(votes_path)
     labels = mechanism.release(votes, draws.source())
     kept: dict[str, Any] = {}
     if budget is not None:
-        labels, asked = within(mechanism_name, mechanism, labels, budget, delta)
+        labels, asked = within(budgeted(mechanism_name, mechanism, votes.teachers), labels, budget, delta)
         kept = {"budget": {"epsilon": budget, "delta": delta, "asked": asked}}
     meta = {
         "votes": origin(source, draws.mode),
@@ -88,7 +88,7 @@ def account(
     noise = None if draws.seed is None else seeded(draws.seed, str(draws.stream))
     bounds = mechanism.bounds(votes, queries, delta, noise, along, discrete=release)
     if budget is not None:
-        budgeted(mechanism_name, mechanism)
+        budgeted(mechanism_name, mechanism, votes.teachers)
         bounds += kept_bounds(budget, check_queries([*queries, *along], votes.queries), delta)
     payload = {
         "votes": origin(source, draws.mode),
@@ -123,9 +123,9 @@ def origin(votes: Artefact, mode: Mode) -> str | None:
     return votes.digest if mode is Mode.SEEDED else None
 
 
-def once(out: Path | str, draws: Draws) -> None:
+def once(out: Path | str, mode: Mode) -> None:
     """Refuse a second release in the place of a first: it would cost as much again."""
-    if draws.mode is Mode.RELEASE and Path(out).exists():
+    if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
             "it is a release already, and drawing another one spends as much privacy again",
@@ -133,20 +133,19 @@ def once(out: Path | str, draws: Draws) -> None:
         )
 
 
-def within(name: str, mechanism: Mechanism, labels: Labels, epsilon: float, delta: float | None) -> tuple[Labels, int]:
+def within(costs: Costs, labels: Labels, epsilon: float, delta: float | None) -> tuple[Labels, int]:
     """The labels that a budget allows, the rest without answer, and how many queries were put.
 
     Queries are drawn independently, so leaving the last ones out is the same as never having put them.
     """
     if delta is None:
         raise PatebenchError("a budget is an ε at a δ; give --delta with --budget")
-    costs = budgeted(name, mechanism)
     keeper = RenyiFilter.for_steps(costs.both, epsilon=epsilon, delta=delta)
     asked = queries_within(keeper, labels != NO_ANSWER, costs)
     if asked == 0:
         raise PatebenchError(
-            f"a budget of ε = {epsilon:g} at δ = {delta:g} does not admit one query to {name} {mechanism.slug}; "
-            "give a larger budget, or use more noise"
+            f"a budget of ε = {epsilon:g} at δ = {delta:g} does not admit one query; "
+            "give a larger one, or use more noise"
         )
     kept = labels.copy()
     kept[asked:] = NO_ANSWER

@@ -176,8 +176,8 @@ def _release_facts(meta: Mapping[str, Any], mechanism: Mechanism, common: Record
 
 
 def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None:
-    """Refuse what was made from other votes; a release does not say from which."""
-    if meta.get("mode") != Mode.RELEASE and meta.get("votes") != votes.digest:
+    """Refuse what was made from other votes; a release does not say from which, and nor do those who saw no vote."""
+    if meta.get("votes") is not None and meta["votes"] != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
 
 

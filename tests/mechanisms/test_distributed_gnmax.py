@@ -1,0 +1,102 @@
+"""Distributed GNMax: noise in shares, and labels as exact sums say."""
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Kind
+from patebench.core.entropy import Entropy, discrete_normal
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import generator
+from patebench.mechanisms.distributed_gnmax import DistributedGNMax
+from patebench.mechanisms.integer_noise import log_argmax_probabilities, log_sum_of_normals
+
+COUNTS = [5, 5, 3, 2]
+DRAWS = 20_000
+
+
+def exact(counts, scale, number):
+    """Pr[class j wins], by convolution of the shares and enumeration of the winner's score."""
+    x = np.arange(-60, 61)
+    one = np.exp(-(x**2) / (2 * scale**2))
+    noise = np.ones(1)
+    for _ in range(number):
+        noise = np.convolve(noise, one / one.sum())
+    score = np.arange(len(noise)) - len(noise) // 2
+    result = []
+    for j, own in enumerate(counts):
+        p = noise.copy()
+        for k, other in enumerate(counts):
+            if k != j:  # Pr[other + noise <= own + score], strictly below it for lower classes
+                p *= [noise[score <= own + s - other - (k < j)].sum() for s in score]
+        result.append(p.sum())
+    return np.array(result)
+
+
+@pytest.mark.parametrize(("sigma", "tolerance"), [(1.2, 0), (3.0, 5)])
+def test_outcome_probabilities_by_enumeration(sigma, tolerance):
+    mechanism = DistributedGNMax(sigma, tolerance)
+    found = np.exp(mechanism.log_outcome_probabilities(Votes(np.array([COUNTS])))[0])
+    np.testing.assert_allclose(found[:-1], exact(COUNTS, sigma / np.sqrt(15 - tolerance), 15), rtol=1e-9)
+    assert found[-1] == 0
+
+
+def test_rare_outcomes_keep_their_digits():
+    """A class 40 votes behind under noise of variance 4: far below what a double's 1 − p can tell."""
+    (log_p,) = log_argmax_probabilities(np.array([[40, 0]]), log_sum_of_normals(1.0, 4))
+    x = np.arange(-200, 201)
+    log_noise = -(x**2) / 8.0
+    log_noise -= np.logaddexp.reduce(log_noise)
+    below = np.logaddexp.accumulate(log_noise)
+    expected = np.logaddexp.reduce(log_noise[41:] + below[:-41])  # noise of 1 beats that of 0 by 41 at least
+    assert log_p[1] == pytest.approx(expected, rel=1e-6)
+    assert log_p[1] < -90
+
+
+@pytest.mark.parametrize("source", [generator(0, "s"), Entropy()], ids=["seeded", "entropy"])
+def test_labels_follow_them(source):
+    mechanism = DistributedGNMax(2.0, 5)
+    labels = mechanism.release(Votes(np.tile(COUNTS, (400, 1))), source)
+    expected = 400 * exact(COUNTS, 2 / np.sqrt(10), 15)
+    observed = np.bincount(labels, minlength=4)
+    assert chisquare(observed, expected * 400 / expected.sum()).pvalue > 1e-7
+    assert chisquare(observed, expected[::-1] * 400 / expected.sum()).pvalue < 1e-9
+
+
+@pytest.mark.parametrize("scale", [0.5, 3.0])
+def test_seeded_draws_have_the_distribution_of_the_exact_sampler(scale):
+    drawn, x = discrete_normal(generator(1, "s"), scale, (DRAWS,)), np.arange(-40, 41)
+    weights = np.exp(-(x**2) / (2 * scale**2))
+    expected = DRAWS * weights / weights.sum()
+    often = expected > 10
+    observed = np.array([(drawn == value).sum() for value in x])
+    assert chisquare(observed[often], expected[often] * observed[often].sum() / expected[often].sum()).pvalue > 1e-4
+
+
+def test_noise_is_as_promised_when_as_many_are_missing_as_may_be():
+    mechanism, shape = DistributedGNMax(6.0, 5), (4000, 4)
+    sources = generator(0, "s").spawn(30)
+    noise = sum(mechanism.share(30, shape, source) for source in sources[5:])
+    assert np.var(noise) == pytest.approx(36, rel=0.05)
+    everybody = noise + sum(mechanism.share(30, shape, source) for source in sources[:5])
+    assert np.var(everybody) == pytest.approx(36 * 30 / 25, rel=0.05)
+
+
+def test_bounds_are_those_of_all_noisy_counts_and_never_of_the_votes():
+    mechanism = DistributedGNMax(20.0, 3)
+    unanimous, split = (Votes(np.tile(counts, (50, 1))) for counts in ([40, 0, 0], [20, 20, 0]))
+    bounds = [mechanism.bounds(votes, [10, 50], 1e-5) for votes in (unanimous, split)]
+    assert bounds[0] == bounds[1]
+    assert {bound.kind for bound in bounds[0]} == {Kind.WORST_CASE}
+    assert mechanism.bounds(split, [10, 50], 1e-5, discrete=True)[0].epsilon == bounds[1][0].epsilon
+    orders = np.array([2.0, 8.0])
+    assert np.all(mechanism.costs(40).answer(orders) >= orders / 400)
+    np.testing.assert_allclose(mechanism.costs(40).answer(orders), orders / 400, rtol=1e-6)
+
+
+def test_impossible_tolerances():
+    with pytest.raises(PatebenchError, match=r"tolerance = 2.5 is no number of teachers"):
+        DistributedGNMax(5.0, 2.5)
+    with pytest.raises(PatebenchError, match="of 10 teachers 10 can not be missing"):
+        DistributedGNMax(5.0, 10).needed(10)

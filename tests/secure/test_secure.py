@@ -1,0 +1,183 @@
+"""Secure aggregation: the plain path's counts and labels, from files that tell nothing."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy.stats import chisquare
+
+from patebench.accounting.votes import Votes
+from patebench.cli import cli
+from patebench.core import files, formats, seeds
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.mechanisms.base import make
+from patebench.secure import shares
+from patebench.secure.stage import add, open_sums, share
+
+TEACHERS, QUERIES, CLASSES, AGGREGATORS = 12, 30, 4, 3
+SETTING = {"sigma": 6.0, "tolerance": 2.0}
+STREAM = "toy/seed-0/teachers-12/distributed-gnmax/sigma-6_tolerance-2"
+
+
+@pytest.fixture
+def votes():
+    return np.random.default_rng(5).integers(0, CLASSES, size=(TEACHERS, QUERIES)).astype(np.uint8)
+
+
+def chunk(path, numbers, votes):
+    arrays = {"teachers": np.array(numbers), "votes": votes[numbers], "test_votes": votes[numbers][:, :2]}
+    meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r"}
+    files.write_arrays(path, formats.CHUNK, arrays, meta)
+    return path
+
+
+def cut(folder, votes, first, last, *, release=False, **changes):
+    """Shares of teachers first … last, in one folder for each aggregator."""
+    numbers = list(range(first, last + 1))
+    out = [folder / f"aggregator-{a}" / f"{first}-{last}.npz" for a in range(1, AGGREGATORS + 1)]
+    given = {"mechanism": "distributed-gnmax", "parameters": SETTING, "teachers": TEACHERS, "out": out}
+    drawn = {"release": release, "seed": None if release else 0, "stream": None if release else STREAM}
+    share(chunk=chunk(folder / "chunk.npz", numbers, votes), **{**given, **drawn, **changes})
+    return out
+
+
+def summed(folder, held):
+    """Each aggregator's published sum; `held` lists, by chunk, the file of each aggregator."""
+    out = [folder / f"aggregator-{a}" / "sum.npz" for a in range(1, AGGREGATORS + 1)]
+    for path, got in zip(out, zip(*held, strict=True), strict=True):
+        add(share_files=list(got), out=path)
+    return out
+
+
+def opened(folder, sums):
+    open_sums(sum_files=sums, labels=folder / "labels.npz", counts=folder / "noisy_counts.npz")
+    labels, counts = files.read_arrays(folder / "labels.npz", formats.LABELS), folder / "noisy_counts.npz"
+    return labels, files.read_arrays(counts, formats.NOISY_COUNTS)
+
+
+def plain(votes):
+    """The plain path on the same named stream."""
+    mechanism, said = make("distributed-gnmax", SETTING), Votes.of(votes, CLASSES)
+    draw = lambda: seeds.generator(0, STREAM)  # noqa: E731
+    return mechanism.noisy_counts(said, draw()), mechanism.release(said, draw())
+
+
+@pytest.mark.parametrize("ends", [(12,), (5, 12), (1, 2, 3, 12)], ids=str)
+def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, tmp_path, ends):
+    held = [cut(tmp_path, votes, first, last - 1) for first, last in pairwise((0, *ends))]
+    labels, counts = opened(tmp_path, summed(tmp_path, held))
+    noisy, expected = plain(votes)
+    np.testing.assert_array_equal(counts["counts"], noisy)
+    np.testing.assert_array_equal(labels["labels"], expected)
+    assert (labels.meta["mode"], labels.meta["votes"], labels.meta["pool"]) == ("seeded", None, "q")
+
+
+def test_a_changed_vote_changes_one_aggregators_file_alone(votes, tmp_path):
+    """With the same randomness: what all others hold was drawn before the votes were looked at."""
+    other = votes.copy()
+    other[3] = (other[3] + 1) % CLASSES
+    files_ = [cut(tmp_path / name, each, 0, 11) for name, each in (("a", votes), ("b", other))]
+    same = [a.read_bytes() == b.read_bytes() for a, b in zip(*files_, strict=True)]
+    assert same == [True] * (AGGREGATORS - 1) + [False]
+
+
+def test_masks_are_drawn_without_values_and_close_to_any():
+    source, shape = seeds.generator(0, "masks"), (50, 3)
+    masks = shares.masks(source, 4, shape)
+    assert len(masks) == 3
+    for values in (np.zeros(shape, dtype=np.int64), np.full(shape, -(2**40)), np.arange(150).reshape(shape)):
+        np.testing.assert_array_equal(shares.opened([*masks, shares.closing(masks, values)], shape), values)
+
+
+@pytest.mark.parametrize("release", [False, True], ids=["seeded", "release"])
+def test_what_any_two_of_three_aggregators_hold_is_uniform(tmp_path, release):
+    """All votes alike, so any trace of them would be the same in every word: bytes of the files, and of their sums."""
+    votes = np.full((TEACHERS, 400), 2, dtype=np.uint8)
+    held = [files.read_arrays(path, formats.SHARES)["shares"] for path in cut(tmp_path, votes, 0, 11, release=release)]
+    for words in (*held, held[0] + held[1], held[0] + held[2], held[1] + held[2]):
+        bytes_ = np.frombuffer(words.tobytes(), dtype=np.uint8)
+        assert chisquare(np.bincount(bytes_, minlength=256)).pvalue > 1e-7
+    everything = held[0] + held[1] + held[2]
+    told = np.frombuffer(everything.tobytes(), dtype=np.uint8)
+    assert chisquare(np.bincount(told, minlength=256)).pvalue < 1e-12, "all three together do tell the votes"
+
+
+def test_teachers_that_never_send(votes, tmp_path):
+    """Two may be missing: the counts are those of the others, and the noise is as promised."""
+    held = [cut(tmp_path, votes, 2, 5), cut(tmp_path, votes, 6, 11)]
+    _, counts = opened(tmp_path, summed(tmp_path, held))
+    np.testing.assert_array_equal(counts["teachers"], np.arange(2, 12))
+    mechanism, noise = make("distributed-gnmax", SETTING), np.zeros((QUERIES, CLASSES), dtype=np.int64)
+    for source in seeds.generator(0, STREAM).spawn(TEACHERS)[2:]:
+        noise += mechanism.share(TEACHERS, noise.shape, source)
+    np.testing.assert_array_equal(counts["counts"] - noise, Votes.of(votes[2:], CLASSES).counts)
+    assert len(counts["teachers"]) == mechanism.needed(TEACHERS)
+
+
+def test_too_few_teachers_get_no_sum(votes, tmp_path):
+    """Not even a published sum: all sums together would be counts with less noise than promised."""
+    paths = cut(tmp_path, votes, 3, 11)
+    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, and the noise of 10 was promised"):
+        add(share_files=paths[:1], out=tmp_path / "sum.npz")
+    assert not (tmp_path / "sum.npz").exists()
+
+
+def test_files_that_do_not_belong_together(votes, tmp_path):
+    a, b = cut(tmp_path / "a", votes, 0, 5), cut(tmp_path / "a", votes, 6, 11)
+    again = cut(tmp_path / "b", votes, 6, 11, release=True)
+    out = tmp_path / "sum.npz"
+    for given, fault in (
+        ([a[0], b[1]], "another aggregator"),
+        ([a[0], again[0]], "another mode"),
+        ([a[0], a[0], b[0]], "given twice"),
+    ):
+        with pytest.raises(PatebenchError, match=fault):
+            add(share_files=given, out=out)
+    sums = summed(tmp_path / "a", [a, b])
+    with pytest.raises(PatebenchError, match=r"sums of the aggregators \[1, 2\] were given"):
+        opened(tmp_path, sums[:2])
+    add(share_files=[cut(tmp_path / "c", votes, 0, 10)[2]], out=out)
+    with pytest.raises(ArtefactError, match="made with another sessions"):
+        opened(tmp_path, [*sums[:2], out])
+
+
+def test_shares_of_two_cuts_are_not_mixed(votes, tmp_path):
+    """In a release every cut has masks of its own; mixed ones would open to noise without end."""
+    sums = []
+    for name in ("a", "b"):
+        paths = cut(tmp_path / name, votes, 0, 11, release=True)
+        sums.append(summed(tmp_path / name, [paths]))
+    with pytest.raises(ArtefactError, match="another sessions"):
+        opened(tmp_path, [*sums[0][:2], sums[1][2]])
+    _, counts = opened(tmp_path, sums[0])
+    assert np.abs(counts["counts"]).max() < 200
+    with pytest.raises(ArtefactError, match="it is a release already"):
+        opened(tmp_path, sums[0])
+
+
+def test_only_parties_that_make_sense(votes, tmp_path):
+    for changes, fault in (
+        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax"),
+        ({"teachers": 10}, "it holds teacher 11, and there are 10"),
+        ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "of 12 teachers 12 can not be missing"),
+        ({"out": [tmp_path / "one.npz"]}, "one aggregator alone would see every vote"),
+    ):
+        with pytest.raises(PatebenchError, match=fault):
+            cut(tmp_path, votes, 0, 11, **changes)
+
+
+def test_the_commands(votes, tmp_path):
+    path, words = chunk(tmp_path / "chunk.npz", list(range(12)), votes), ["--parameter", "sigma=6"]
+    outs = [str(tmp_path / f"{a}.npz") for a in "ab"]
+    for command in (
+        ["secure-share", "--chunk", str(path), "--mechanism", "distributed-gnmax", *words, "--parameter", "tolerance=2",
+         "--teachers", "12", "--release", "--out", outs[0], "--out", outs[1]],
+        ["secure-sum", outs[0], "--out", str(tmp_path / "sum-a.npz")],
+        ["secure-sum", outs[1], "--out", str(tmp_path / "sum-b.npz")],
+        ["secure-open", str(tmp_path / "sum-b.npz"), str(tmp_path / "sum-a.npz"), "--labels",
+         str(tmp_path / "labels.npz"), "--counts", str(tmp_path / "counts.npz")],
+    ):  # fmt: skip
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 0, done.exception
+    assert files.read_arrays(tmp_path / "labels.npz", formats.LABELS).meta["mode"] == "release"
