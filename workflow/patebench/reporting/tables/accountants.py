@@ -22,7 +22,7 @@ _GROUPS = {
 #: Columns: title, kind, and which accountants and conversions it shows (of several the least ε).
 _COLUMNS = (
     ("strong composition", _SOUND, ("strong-composition",), (_NONE,)),
-    ("basic, T_n·ε_n", _SOUND, ("basic",), (_NONE,)),
+    ("basic", _SOUND, ("basic",), (_NONE,)),
     ("moments, l ≤ 8", _SOUND, ("moments",), (_CLASSIC,)),
     ("Rényi", _SOUND, ("rdp",), (_TIGHT,)),
     ("Gaussian DP, PLD", _SOUND, ("gdp", "pld", "pld-channel", "bounded-range"), (_NONE,)),
@@ -36,7 +36,7 @@ _COLUMNS = (
 
 
 def _field(title: str, kind: Kind) -> str:
-    words = title.replace(",", "").replace("≤ ", "").replace("é", "e").replace("·ε_n", "").lower().split()
+    words = title.replace(",", "").replace("≤ ", "").replace("é", "e").lower().split()
     return "_".join([kind, *words])
 
 
