@@ -29,7 +29,7 @@ Size = Mapping[str, int | None]
 class Calibration:
     """A setting that keeps the target: all its parameters, the one `solved`, and every worst-case bound, least first.
 
-    `solved` is "queries" or the name of a noise parameter.
+    `solved` is "queries" or the name of a noise parameter; `classes` is None where the cost does not need it.
     """
 
     mechanism: str
@@ -50,6 +50,7 @@ class Calibration:
             "delta": self.delta,
             "target": self.target,
             "queries": self.queries,
+            "classes": self.classes,
             "solved": self.solved,
             "epsilon": self.bounds[0].epsilon,
             "accountant": self.bounds[0].accountant,
