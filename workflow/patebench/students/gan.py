@@ -191,6 +191,6 @@ class _Unit(nn.Module):
 
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A GAN for the pool's shape."""
-    batch = min(100, max(16, len(lesson.pool) // 8))
+    batch = min(200, max(16, len(lesson.pool) // 8))
     epochs = math.ceil(_STEPS / (len(lesson.pool) // batch))
     return Gan(lesson, How(batch=batch, epochs=checked_epochs(approach, min(epochs, _MOST_EPOCHS))))

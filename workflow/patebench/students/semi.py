@@ -19,7 +19,7 @@ from patebench.models.learner import make
 from patebench.models.network import Standardise
 from patebench.models.precision import reduced
 from patebench.students.lesson import Approach, Lesson
-from patebench.students.supervised import RECIPE, names, networks_only
+from patebench.students.supervised import RECIPE, networks_only
 from patebench.students.views import Views
 
 #: How many samples are labelled at once.
@@ -78,7 +78,7 @@ class SemiSupervised:
     recipe = "own"
 
     def __init__(self, lesson: Lesson, approach: Approach, how: Steps, objective: Objective) -> None:
-        self.model, _ = names(lesson, approach)
+        self.model = approach.model or _model(lesson)
         self.how, self.epochs, self.objective, self.settings = how, how.epochs, objective, asdict(how)
         self.net, self.standardise = _network(self.model, lesson)
         self.average = follower(self.net)
@@ -138,6 +138,13 @@ class SemiSupervised:
         for name in ("net", "average", "optimiser", "schedule"):
             getattr(self, name).load_state_dict(state[name])
         self.step = state["step"]
+
+
+def _model(lesson: Lesson) -> str:
+    """The network for the pool's shape."""
+    if lesson.pool.ndim != 4:
+        return "mlp"
+    return "student-cnn" if min(lesson.pool.shape[2:]) >= 16 else "small-cnn"
 
 
 def _network(model: str, lesson: Lesson) -> tuple[nn.Module, Standardise]:

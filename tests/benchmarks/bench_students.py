@@ -1,0 +1,97 @@
+"""How fast students learn: images of the pool per second, beside a plain supervised loop of the same network.
+
+Run with `make bench`. The plain loop shows each image once, forward and backward, in single precision and without
+augmentation; a semi-supervised student sees it up to five times. Not collected by pytest: rates are for people to read.
+"""
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from patebench.core.files import write_text
+from patebench.models.learner import make
+from patebench.students import STUDENTS
+from patebench.students.adversaries import networks
+from patebench.students.lesson import Approach, Lesson
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-students.md"
+SHAPES = {"MNIST": (1, 28, 28), "digits": (1, 8, 8), "CIFAR-10": (3, 32, 32)}
+CLASSES, LABELS, BATCH = 10, 100, 200
+
+
+def rate(work: Callable[[], object], images: int) -> float:
+    """Images per second of processor time, after one call to warm up."""
+    work()
+    started, calls = time.process_time(), 0
+    while calls < 1 or time.process_time() - started < 2:
+        work()
+        calls += 1
+    return images * calls / (time.process_time() - started)
+
+
+def plain(net: nn.Module, x: torch.Tensor, y: torch.Tensor) -> float:
+    """One epoch of the loop that everybody writes first."""
+    optimiser = torch.optim.AdamW(net.parameters(), 1e-3)
+
+    def epoch() -> None:
+        for batch in torch.randperm(len(x)).split(BATCH):
+            optimiser.zero_grad()
+            logits = net(x[batch])
+            F.cross_entropy(logits[0] if isinstance(logits, tuple) else logits, y[batch]).backward()
+            optimiser.step()
+
+    return rate(epoch, len(x))
+
+
+def measure(method: str, shape: tuple[int, ...], pool: int) -> tuple[str, float, float]:
+    """The model of a student, its images per second and the plain loop's; a supervised epoch has labelled ones only."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (pool, *shape)).astype(np.uint8)
+    labels = np.where(np.arange(pool) < LABELS, rng.integers(0, CLASSES, pool), -1)
+    torch.manual_seed(0)
+    lesson = Lesson(pool=x, labels=labels, classes=CLASSES)
+    training = STUDENTS.load(method)(lesson, Approach(method=method, epochs=1000), 0)
+    seen = pool if method in ("gan", "vat", "consistency") else LABELS
+    ours = rate(training.epoch, seen)
+    if training.model.startswith("salimans"):
+        net: nn.Module = networks(shape, CLASSES)[1]
+    else:
+        net = make(training.model, "plain", classes=CLASSES).build(shape, CLASSES)  # type: ignore[attr-defined]
+    return training.model, ours, plain(net, torch.from_numpy(x).float() / 255, torch.randint(CLASSES, (pool,)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
+    parser.add_argument("--pool", type=int, default=1000, help="samples of the pool")
+    arguments = parser.parse_args()
+    lines = [
+        "| data | student | model | images/s | plain loop, images/s | times as long |",
+        "|---|---|---|---:|---:|---:|",
+    ]
+    for data, shape in SHAPES.items():
+        for method in STUDENTS:
+            model, ours, other = measure(method, shape, arguments.pool)
+            lines.append(f"| {data} | {method} | {model} | {ours:,.0f} | {other:,.0f} | {other / ours:.1f} |")
+            print(lines[-1], flush=True)
+    about = (
+        f"One thread on {platform.machine()}, torch {torch.__version__}, in seconds of processor time. An image counts "
+        "once for each pass over it,\nhowever often a student looks at it: in views, by the average of its weights, "
+        "beside generated ones.\nSupervised students pass over their labelled samples only; VAT needs three passes "
+        "forward and backward, one of them in single precision."
+    )
+    write_text(arguments.out, f"# Speed of the students\n\n{about}\n\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
