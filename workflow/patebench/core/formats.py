@@ -41,10 +41,13 @@ VOTES = Layout(
     "votes", {"votes": _VOTES, "test_votes": _TEST_VOTES}, ("partition", "pool", "test", "classes", "chunks")
 )
 
-#: Released labels of the pool in query order.
+#: Released labels of the pool in query order; with local mechanisms also all that each teacher sent.
 LABELS = Layout(
     "labels",
-    {"labels": Field("i", ("queries",), low=-1, below="classes")},
+    {
+        "labels": Field("i", ("queries",), low=-1, below="classes"),
+        "reports": Field("i", ("teachers", "queries"), low=-1, below="classes", optional=True),
+    },
     ("votes", "pool", "classes", "mechanism", "parameters", "mode"),
 )
 

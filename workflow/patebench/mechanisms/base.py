@@ -70,6 +70,10 @@ class Mechanism(ABC):
     def release(self, votes: Votes, rng: Source) -> Labels:
         """One label per query, drawn with `rng`; NO_ANSWER where the mechanism keeps silent."""
 
+    def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
+        """All that is released, by name: the labels, and what they were made from where that is seen too."""
+        return {"labels": self.release(votes, rng)}
+
     @abstractmethod
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".

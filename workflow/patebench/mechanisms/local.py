@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,14 +93,21 @@ class LocalMechanism(Mechanism):
                 "give the votes, teachers × queries"
             )
         reports = np.empty(votes.matrix.shape, dtype=np.int32)
-        for i, channel in enumerate(self._channels(votes)):
+        for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
             thresholds = np.cumsum(channel.matrix, axis=1)[:, :-1][votes.matrix[i]]
             reports[i] = np.sum(rng.random(size=votes.queries)[:, None] >= thresholds, axis=1)
         return np.where(self.participants(votes.teachers, votes.queries), reports, np.int32(NO_ANSWER))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         """The joint labels of the perturbed votes; NO_ANSWER where nobody takes part. Of tied classes, the lowest."""
+        return self.joint(votes, self.perturbed(votes, rng))
+
+    def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
         reports = self.perturbed(votes, rng)
+        return {"labels": self.joint(votes, reports), "reports": reports.astype(np.min_scalar_type(-votes.classes))}
+
+    def joint(self, votes: Votes, reports: NDArray[np.int32]) -> Labels:
+        """The label of each query from what the teachers sent."""
         labels = np.argmax(self.estimates(votes, reports), axis=1).astype(np.int32)
         return np.where(np.any(reports != NO_ANSWER, axis=0), labels, np.int32(NO_ANSWER))
 
@@ -112,7 +120,7 @@ class LocalMechanism(Mechanism):
         squares); the variance is that for equally likely votes, so the weights are public.
         """
         result = np.zeros((votes.queries, votes.classes))
-        for i, channel in enumerate(self._channels(votes)):
+        for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
             took_part = np.flatnonzero(reports[i] != NO_ANSWER)
             of_report = channel.inverse / channel.variance if self.unbiased else np.eye(votes.classes)
             result[took_part] += of_report[reports[i, took_part]]
@@ -179,10 +187,10 @@ class LocalMechanism(Mechanism):
 
         return [Entities.of(T, delta, self.asked(votes.teachers, T), personal, composed) for T in queries]
 
-    def _channels(self, votes: Votes) -> Iterator[Channel]:
-        """Each teacher's channel."""
+    def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
+        """Each teacher's channel, which is public."""
         known: dict[float, Channel] = {}
-        for epsilon in self.personal(votes.teachers):
+        for epsilon in self.personal(teachers):
             if epsilon not in known:
-                known[epsilon] = self.channel(float(epsilon), votes.classes)
+                known[epsilon] = self.channel(float(epsilon), classes)
             yield known[epsilon]

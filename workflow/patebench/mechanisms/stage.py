@@ -44,10 +44,13 @@ def aggregate(
     mechanism = _mechanism(mechanism_name, parameters, draws)
     once(out, draws.mode)
     source, votes = read_votes(votes_path)
-    labels = mechanism.release(votes, draws.source())
+    released = mechanism.released(votes, draws.source())
     kept: dict[str, Any] = {}
     if budget is not None:
-        labels, asked = within(budgeted(mechanism_name, mechanism, votes.teachers), labels, budget, delta)
+        costs = budgeted(mechanism_name, mechanism, votes.teachers)
+        released["labels"], asked = within(costs, released["labels"], budget, delta)
+        if "reports" in released:
+            released["reports"][:, asked:] = NO_ANSWER
         kept = {"budget": {"epsilon": budget, "delta": delta, "asked": asked}}
     meta = {
         "votes": origin(source, draws.mode),
@@ -58,7 +61,7 @@ def aggregate(
         "mode": str(draws.mode),
         **kept,
     }
-    files.write_arrays(out, formats.LABELS, {"labels": labels}, meta)
+    files.write_arrays(out, formats.LABELS, released, meta)
 
 
 def account(

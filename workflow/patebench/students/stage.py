@@ -21,6 +21,7 @@ from patebench.core.formats import LABELS, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.data.stage import read_samples
+from patebench.students.evidence import evidence_of
 from patebench.students.lesson import Approach, Lesson, Student, Training
 
 log = logging.getLogger("patebench")
@@ -107,7 +108,10 @@ def lesson_of(samples: Artefact, released: Artefact, queries: int) -> Lesson:
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
     labels[:queries] = given[:queries]
-    return Lesson(pool=samples["x"], labels=labels, classes=released.meta["classes"])
+    evidence = None
+    if "reports" in released.arrays:
+        evidence = evidence_of(released["reports"][:, :queries], released.meta, len(labels))
+    return Lesson(pool=samples["x"], labels=labels, classes=released.meta["classes"], evidence=evidence)
 
 
 def agreement(student: Student, x: NDArray[Any], y: NDArray[np.integer]) -> float:
