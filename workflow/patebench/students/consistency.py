@@ -16,7 +16,7 @@ from patebench.models.precision import reduced
 from patebench.students.lesson import Approach, Lesson, Training
 from patebench.students.semi import Batch, SemiSupervised, Steps, steps_for
 
-_STEPS = 1440
+_STEPS = 4320
 
 
 @dataclass(frozen=True, kw_only=True)

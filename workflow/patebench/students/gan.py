@@ -27,7 +27,7 @@ from patebench.students.semi import checked_epochs
 from patebench.students.views import Views
 
 #: Training takes about so many steps, and not more than so many epochs.
-_STEPS, _MOST_EPOCHS = 3600, 80
+_STEPS, _MOST_EPOCHS = 5400, 80
 #: How many samples are labelled at once.
 _PREDICT_BATCH = 200
 #: Rows and columns of the picture of generated samples.
@@ -36,7 +36,7 @@ _GRID = (5, 10)
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """Adam at `learning_rate`, falling to zero over the second half.
+    """Adam at `learning_rate`, falling to zero over the second half; Gaussian `noise` on the perceptron's layers.
 
     A step takes `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is
     the weight of the consistency term, reached after the share `ramp` of the training, where the average is
@@ -50,6 +50,7 @@ class How:
     learning_rate: float = 3e-3
     momentum: float = 0.5
     decay: float = 0.995
+    noise: float = 0.5
     agreement: float = 1.0
     confident: float = 0.95
     ramp: float = 0.1
@@ -70,12 +71,14 @@ class Gan:
         self.x, self.answered = self.scale(pool), torch.from_numpy(lesson.answered)
         self.y = torch.from_numpy(lesson.labels[lesson.answered]).to(self.device)
         self.views = Views(fill=0.0)
-        self.model, self.discriminator, self.generator = networks(tuple(lesson.pool.shape[1:]), lesson.classes)
+        self.model, self.discriminator, self.generator = networks(
+            tuple(lesson.pool.shape[1:]), lesson.classes, how.noise
+        )
         self.discriminator.to(self.device), self.generator.to(self.device)
         initialise(self.discriminator, self.x[: 5 * how.batch])
         self.average = follower(self.discriminator)
         self.optimisers = [
-            torch.optim.Adam(net.parameters(), how.learning_rate, betas=(how.momentum, 0.999), foreach=True)
+            torch.optim.Adam(net.parameters(), how.learning_rate, betas=(how.momentum, 0.999), fused=True)
             for net in (self.discriminator, self.generator)
         ]
         self.steps, self.step = how.epochs * (len(self.x) // how.batch), 0
@@ -191,6 +194,6 @@ class _Unit(nn.Module):
 
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A GAN for the pool's shape."""
-    batch = min(200, max(16, len(lesson.pool) // 8))
+    batch = min(100, max(16, len(lesson.pool) // 8))
     epochs = math.ceil(_STEPS / (len(lesson.pool) // batch))
     return Gan(lesson, How(batch=batch, epochs=checked_epochs(approach, min(epochs, _MOST_EPOCHS))))

@@ -22,6 +22,8 @@ from patebench.students.lesson import Approach, Lesson
 from patebench.students.supervised import RECIPE, networks_only
 from patebench.students.views import Views
 
+#: Small pools are not passed over more often than that, unless asked for.
+_MOST_EPOCHS = 150
 #: How many samples are labelled at once.
 _PREDICT_BATCH = 200
 
@@ -60,9 +62,10 @@ class Steps:
 
 
 def steps_for(lesson: Lesson, approach: Approach, wanted: int) -> dict[str, int]:
-    """Batch and epochs for a pool, so that training takes about `wanted` steps unless the epochs are given."""
+    """Batch and epochs for a pool: about `wanted` steps but not too many epochs, unless their number is given."""
     batch = min(256, max(16, len(lesson.pool) // 8))
-    return {"batch": batch, "epochs": checked_epochs(approach, math.ceil(wanted / math.ceil(len(lesson.pool) / batch)))}
+    epochs = min(_MOST_EPOCHS, math.ceil(wanted / math.ceil(len(lesson.pool) / batch)))
+    return {"batch": batch, "epochs": checked_epochs(approach, epochs)}
 
 
 def checked_epochs(approach: Approach, default: int) -> int:
@@ -90,7 +93,7 @@ class SemiSupervised:
         self.steps = how.epochs * math.ceil(len(self.x) / how.batch)
         self.step = 0
         self.optimiser = torch.optim.AdamW(
-            self.net.parameters(), how.learning_rate, weight_decay=how.weight_decay, foreach=True
+            self.net.parameters(), how.learning_rate, weight_decay=how.weight_decay, fused=True
         )
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimiser, how.learning_rate, total_steps=self.steps + 1, pct_start=0.1
@@ -141,10 +144,10 @@ class SemiSupervised:
 
 
 def _model(lesson: Lesson) -> str:
-    """The network for the pool's shape."""
+    """The network for the pool's shape: colours need a larger one."""
     if lesson.pool.ndim != 4:
         return "mlp"
-    return "student-cnn" if min(lesson.pool.shape[2:]) >= 16 else "small-cnn"
+    return "student-cnn" if lesson.pool.shape[1] > 1 else "small-cnn"
 
 
 def _network(model: str, lesson: Lesson) -> tuple[nn.Module, Standardise]:

@@ -31,9 +31,9 @@ Watch = Callable[[Student], Mapping[str, float]]
 #: So often in the course of a training its student is looked at: the accuracies of the curve, and early stopping, …
 _LOOKS = 20
 #: … which sees so many samples of the pool …
-_PROBES = 500
+_PROBES = 1000
 #: … and stops when none of them has changed its label for so many looks in a row.
-_PATIENCE = 4
+_PATIENCE = 5
 
 
 @dataclass(frozen=True, kw_only=True)
