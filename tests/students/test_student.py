@@ -1,5 +1,9 @@
 """Students learn from released labels alone, and say so."""
 
+import base64
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +12,9 @@ import pytest
 from patebench.baselines.non_private import baseline
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import LABELS, POOL, TRUTH
+from patebench.core.formats import LABELS, POOL, SAMPLES, TRUTH
 from patebench.data.stage import make_data, split
+from patebench.students import STUDENTS, stage, training
 from patebench.students.lesson import Approach
 from patebench.students.stage import study
 
@@ -34,11 +39,24 @@ class World:
         write_arrays(path, LABELS, {"labels": labels.astype(np.int32)}, facts)
         return path
 
-    def study(self, labels: Path, queries: int = 200, approach: Approach = LOGISTIC, hold_out: float = 0.0) -> dict:
+    def turned(self) -> Path:
+        """The test set with other labels."""
+        test, path = read_arrays(self.test, SAMPLES), self.folder / "turned.npz"
+        write_arrays(path, SAMPLES, {**test.arrays, "y": (test["y"] + 1) % 10}, test.meta)
+        return path
+
+    def study(
+        self,
+        labels: Path,
+        queries: int = 200,
+        approach: Approach = LOGISTIC,
+        hold_out: float = 0.0,
+        test: Path | None = None,
+    ) -> dict:
         out = self.folder / "student.json"
         study(
-            pool=self.pool, labels=labels, test=self.test, approach=approach, queries=queries, hold_out=hold_out,
-            seed=0, stream=STREAM, out=out,
+            pool=self.pool, labels=labels, test=test or self.test, approach=approach, queries=queries,
+            hold_out=hold_out, seed=0, stream=STREAM, out=out,
         )  # fmt: skip
         return read_json(out, "student")
 
@@ -97,3 +115,79 @@ def test_the_baseline_sees_all_private_data(world: World) -> None:
     told = read_json(out, "baseline")
     assert told["accuracy"] > 0.93
     assert (told["dataset"], told["split"], told["learner"]) == ("digits", "seed-0_pool-300", "logistic_modern")
+
+
+def steered(told: dict) -> list[dict]:
+    """The learning curve but for what was seen of the test set."""
+    return [{name: value for name, value in row.items() if name != "accuracy"} for row in told["curve"]]
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_the_test_set_steers_nothing(method: str, world: World, truth: np.ndarray) -> None:
+    """With the test set's labels turned round, every loss and every held-out label is as before."""
+    approach = Approach(method=method, epochs=2)
+    labels = world.release(truth)
+    told = world.study(labels, approach=approach, hold_out=0.2)
+    turned = world.study(labels, approach=approach, hold_out=0.2, test=world.turned())
+    assert steered(told) == steered(turned)
+    assert told["held_out_accuracy"] == turned["held_out_accuracy"]
+    assert told["accuracy"] != turned["accuracy"]
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_pool_labels_and_test_set_are_all_that_is_there(
+    method: str, world: World, truth: np.ndarray, tmp_path: Path
+) -> None:
+    """A student is trained where no votes, no counts and no true labels exist."""
+    labels = world.release(truth)
+    for path in (world.pool, labels, world.test):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    study(
+        pool=tmp_path / "pool.npz", labels=tmp_path / "labels.npz", test=tmp_path / "test.npz",
+        approach=Approach(method=method, epochs=1), queries=50, hold_out=0.0, seed=0, stream=STREAM,
+        out=tmp_path / "student.json",
+    )  # fmt: skip
+    assert read_json(tmp_path / "student.json", "student")["queries"] == 50
+
+
+def test_a_killed_job_ends_with_the_same_bytes(
+    world: World, truth: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels, approach = world.release(truth), Approach(method="consistency", epochs=4)
+    world.study(labels, approach=approach)
+    whole = (world.folder / "student.json").read_bytes()
+    (world.folder / "student.json").unlink()
+
+    @contextmanager
+    def killed(what: str, total: int | None, unit: str) -> Iterator[Callable[[int, int], None]]:
+        def done(epoch: int, of: int) -> None:
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+        yield done
+
+    monkeypatch.setattr(training, "Checkpoint", partial(training.Checkpoint, seconds=0))
+    with monkeypatch.context() as context:
+        context.setattr(stage, "progress", killed)
+        with pytest.raises(KeyboardInterrupt):
+            world.study(labels, approach=approach)
+    assert (world.folder / "student.checkpoint").is_file()
+    assert not (world.folder / "student.json").exists()
+    world.study(labels, approach=approach)
+    assert (world.folder / "student.json").read_bytes() == whole
+    assert not (world.folder / "student.checkpoint").exists()
+
+
+def test_held_out_labels_are_not_learnt(world: World, truth: np.ndarray) -> None:
+    told = world.study(world.release(truth), hold_out=0.25)
+    assert (told["answered"], told["held_out"]) == (200, 50)
+    assert told["held_out_accuracy"] > 0.8
+    with pytest.raises(PatebenchError, match="give a share of the labels"):
+        world.study(world.release(truth), hold_out=1.5)
+
+
+def test_a_gan_leaves_a_picture_of_what_it_draws(world: World, truth: np.ndarray) -> None:
+    told = world.study(world.release(truth), approach=Approach(method="gan", epochs=1))
+    picture = (world.folder / "student.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert base64.b64decode(told["picture"]) == picture

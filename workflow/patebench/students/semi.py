@@ -95,8 +95,10 @@ class SemiSupervised:
         self.optimiser = torch.optim.AdamW(
             self.net.parameters(), how.learning_rate, weight_decay=how.weight_decay, fused=True
         )
+        # A shorter cycle has no room for its rise; it is cut off instead.
+        cycle = max(self.steps, 20) + 1
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
-            self.optimiser, how.learning_rate, total_steps=self.steps + 1, pct_start=0.1
+            self.optimiser, how.learning_rate, total_steps=cycle, pct_start=0.1
         )
 
     def epoch(self) -> dict[str, float]:
