@@ -130,7 +130,10 @@ def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
     collected = [made.write_collected(tmp_path / "c.json", records)]
     assert "ε = ∞ by pld" in _words(_draw("epsilon", collected))
     assert "∞" not in _draw("frontier", collected).axes[0].get_xlabel(), "another accountant bounds it"
-    endless = [made.write_collected(tmp_path / "d.json", records[:2])]
+    curve = {**records[1], "record": "curve", "queries": [1, 10, 100], "epsilon": ["inf"] * 3}
+    later = made.bound_record(facts, 9000, float("inf"), "pld", Kind.WORST_CASE)
+    endless = [made.write_collected(tmp_path / "d.json", [*records[:2], later, curve])]
+    assert "ε = ∞ by pld" in _words(_draw("epsilon", endless)), "and nothing else"
     assert "ε = ∞: lnmax, T = 100 (90%)" in _draw("frontier", endless).axes[0].get_xlabel()
 
 

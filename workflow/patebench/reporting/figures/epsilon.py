@@ -87,9 +87,14 @@ def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", st
         look["label"] = f"{name}: {_meaning(line)}"
         axis.errorbar(finite["queries"], finite["epsilon_mean"], yerr=finite["epsilon_std"], **look)
     if infinite:
-        note = "ε = ∞ by " + ", ".join(infinite)
+        note = "ε = ∞ by " + ", ".join(dict.fromkeys(infinite))
         axis.text(0.02, 0.98, note, transform=axis.transAxes, va="top", fontsize=8.5, color=GREY)
     _dress(axis, sorted(bounds["queries"].unique()))
+    if any(0 < epsilon < float("inf") for frame in (stated, between) for epsilon in frame["epsilon_mean"]):
+        axis.set_yscale("log")
+        logarithmic(axis.yaxis)
+    else:
+        axis.set_yticks([])
 
 
 def _unrolled(curves: "pd.DataFrame") -> "pd.DataFrame":
@@ -117,8 +122,6 @@ def _drawn(look: Look, kind: str, publishable: bool) -> dict[str, Any]:
 
 
 def _dress(axis: "Axes", queries: list[int]) -> None:
-    axis.set_yscale("log")
-    logarithmic(axis.yaxis)
     if max(queries) > 30 * min(queries):
         axis.set_xscale("log")
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
