@@ -2,6 +2,8 @@
 
 import math
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +43,73 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(registry: Registry
 
 def test_no_hint_where_nothing_is_near() -> None:
     assert nearest("zzz", ["lnmax"]) == ""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Registry]:
+    """A registry beside an installed package with one entry point."""
+
+    def install(name: str, value: str, package: str = "toys") -> Registry:
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[patebench.toys]\n{name} = {value}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        registry = Registry("toy", "patebench.toys")
+        registry.add("built-in", "math:sqrt")
+        return registry
+
+    return install
+
+
+def test_other_packages_add_names(package: Callable[..., Registry]) -> None:
+    registry = package("cube-root", "math:cbrt")
+    assert registry.names() == list(registry) == ["built-in", "cube-root"]
+    assert "cube-root" in registry
+    assert registry.load("cube-root") is math.cbrt
+    with pytest.raises(PatebenchError, match=r"did you mean 'cube-root'\?\); known: built-in, cube-root"):
+        registry.check("cube-rot")
+
+
+def test_what_is_built_in_is_loaded_without_looking_for_packages(
+    package: Callable[..., Registry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = package("built-in", "math:cbrt")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: pytest.fail("looked for packages"))
+    assert registry.load("built-in") is math.sqrt
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        (
+            "built-in",
+            "math:cbrt",
+            "'built-in' of the package toys is registered twice: math:sqrt and math:cbrt",
+        ),
+        ("a/b", "math:cbrt", "the toy 'a/b' of the package toys is no plain name"),
+    ],
+)
+def test_a_name_that_will_not_do_is_refused(
+    package: Callable[..., Registry], name: str, value: str, fault: str
+) -> None:
+    registry = package(name, value)
+    for _ in range(2):
+        with pytest.raises(PatebenchError, match=fault):
+            registry.names()
+
+
+def test_two_packages_may_not_share_a_name(package: Callable[..., Registry]) -> None:
+    package("same", "math:cbrt")
+    registry = package("same", "math:exp", package="others")
+    with pytest.raises(PatebenchError, match=r"'same' of the package (toys|others) is registered twice"):
+        registry.names()
+
+
+@pytest.mark.parametrize("value", ["no_such_module:thing", "math:thing"])
+def test_a_package_that_does_not_load_is_named(package: Callable[..., Registry], value: str) -> None:
+    registry = package("broken", value)
+    assert "broken" in registry
+    with pytest.raises(PatebenchError, match="the toy 'broken' of the package toys cannot be loaded") as caught:
+        registry.load("broken")
+    assert "\n" not in str(caught.value)

@@ -129,6 +129,8 @@ def validate(settings: Settings) -> Config:
     Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
     """
     settings = conform(settings, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
+    for registry in (DATASETS, MECHANISMS, MODELS, RECIPES):
+        registry.names()  # refuses packages that claim a name twice
     own = {name: _own_data(name, written) for name, written in settings["datasets"].items()}
     if settings["name"] in {*DATASETS, *own, *RESERVED}:
         raise PatebenchError(

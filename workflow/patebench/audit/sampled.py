@@ -219,8 +219,10 @@ class SampledAudit:
 
         Labels of independent releases agree as often as their frequencies say.
         """
-        votes = pair.votes(_TWICE)[0]
-        one, two = (self.mechanism.release(votes, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
+        one, two = (
+            self._labels(lambda T: pair.votes(T)[0], self.streams(f"{name}/{draw}"), _TWICE, 1)[:, 0]
+            for draw in ("one", "two")
+        )
         if self.mechanism.most_asked(_TWICE) < _TWICE:  # who is asked when is no secret, and the same each time
             asked = (one != NO_ANSWER) & (two != NO_ANSWER)
             one, two = one[asked], two[asked]

@@ -19,8 +19,10 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes, ranks
 from patebench.audit.losses import composed, least_epsilon, measurable
 from patebench.core.bound import Conversion
+from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import Mechanism
 from patebench.mechanisms.local import LocalMechanism
+from patebench.mechanisms.neighbours import one_by_one
 
 #: Pairs that are composed exactly, and pairs that the sampled audit may choose among, for each number of queries.
 KEPT = 3
@@ -108,6 +110,10 @@ class Search:
     def local(self) -> bool:
         return isinstance(self.mechanism, LocalMechanism)
 
+    def among(self, histograms: Counts, queries: int) -> list[Pair]:
+        """The pairs of these histograms (in descending order) and their neighbours that score worst for T queries."""
+        return [pair for _, pair in self._best(histograms, self._score(queries))]
+
     def independent(self, queries: int) -> int:
         """How many of the queries are independent and can see the vote that differs; one, if they are not."""
         return self.mechanism.most_asked(queries) if self.mechanism.memoryless else 1
@@ -144,6 +150,7 @@ class Search:
             return lambda here, there, multiplicity: least_epsilon(here, there, multiplicity, self.delta)
 
         def renyi(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
+            here, there = _without_rare(here, there, multiplicity, self.delta / (2 * queries * here.shape[1]))
             curves = queries * exact.divergence(here, there, multiplicity, _FEW_ORDERS)
             result: Array = convert(Conversion.TIGHT, _FEW_ORDERS, curves, self.delta).min(axis=1)
             return result
@@ -159,7 +166,7 @@ class Search:
     def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
         """The pairs with the highest scores among the neighbours of these histograms, both ways."""
         found: list[tuple[float, Pair]] = []
-        for pairs in self.mechanism.neighbours(histograms):
+        for pairs in self._neighbours(histograms):
             ways = (pairs.here, pairs.there), (pairs.there, pairs.here)
             scores = np.stack([score(*way, pairs.multiplicity) for way in ways])
             for place in np.argsort(-scores, axis=None, kind="stable")[: 4 * KEPT]:
@@ -167,6 +174,26 @@ class Search:
                 pair = _vote(pairs, row) if self.local else _pair(histograms, pairs, row)
                 found.append((float(scores[way, row]), pair.reversed() if way else pair))
         return _merged(found)
+
+    def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
+        """Those of a mechanism that remembers: what its first query shows, each histogram asked about by itself."""
+        if self.mechanism.memoryless:
+            return self.mechanism.neighbours(histograms)
+
+        def first(rows: Counts) -> Array:
+            known = [self.mechanism.log_outcome_probabilities(Votes(row[None])) for row in rows]
+            if any(each is None for each in known):
+                raise PatebenchError(f"{type(self.mechanism).__name__} does not know the probabilities of its labels")
+            return np.concatenate([each for each in known if each is not None])
+
+        return one_by_one(histograms, first)
+
+
+def _without_rare(here: Array, there: Array, multiplicity: NDArray[np.integer], least: float) -> tuple[Array, Array]:
+    """Without the outcomes that speak for P and are too rare to matter at δ: a Rényi curve would see nothing else."""
+    with np.errstate(divide="ignore"):
+        rare = (here > there) & (here + np.log(multiplicity) <= np.log(least))
+    return np.where(rare, -np.inf, here), np.where(rare, -np.inf, there)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:

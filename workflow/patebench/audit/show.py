@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
-from patebench.core.bound import Conversion
+from patebench.core.bound import Conversion, Kind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,8 +53,9 @@ def _words(finding: Finding) -> list[str]:
     pair, rates = finding.pair, finding.sampled.rates
     counts = _histogram(pair.counts.tolist())
     found = [
+        *_claims(finding),
         _SENTENCES[worst_verdict(finding)],
-        f"Exact: ε ≥ {_number(finding.exact)} between the counts {counts} and the same with one vote moved from class "
+        f"Exact: ε {_least(finding.exact)} between the counts {counts} and the same with one vote moved from class "
         f"{pair.source} to class {pair.target}.",
     ]
     if not finding.sampled.fresh:
@@ -62,7 +63,7 @@ def _words(finding: Finding) -> list[str]:
     sampled = finding.sampled.pair
     return [
         *found,
-        f"Sampled: ε ≥ {_number(finding.sampled.epsilon)}: an event that the first half of the runs chose showed in "
+        f"Sampled: ε {_least(finding.sampled.epsilon)}: an event that the first half of the runs chose showed in "
         f"{rates.positives} of {rates.runs} others on the counts {_histogram(sampled.counts.tolist())}, and in "
         f"{rates.false_positives} of {rates.runs} with one vote moved from class {sampled.source} to {sampled.target}, "
         f"at {100 * rates.confidence:.4g}% confidence; as Gaussian privacy, μ ≥ {_number(rates.mu())} per query.",
@@ -74,6 +75,15 @@ def _histogram(counts: list[int]) -> str:
     while len(counts) > 4 and counts[-1] == counts[-2] == 0:
         counts = counts[:-1]
     return f"({', '.join(map(str, counts))}{', …' if counts[-1] == 0 else ''})"
+
+
+def _claims(finding: Finding) -> list[str]:
+    claims = {each.verdict for each in finding.stated if each.bound.kind is Kind.CLAIMED}
+    return ["What is claimed does not hold."] if Verdict.VIOLATED in claims else []
+
+
+def _least(epsilon: float) -> str:
+    return "= ∞" if math.isinf(epsilon) else f"≥ {_number(epsilon)}"
 
 
 def _number(epsilon: float) -> str:

@@ -2,14 +2,25 @@
 
 Loading is lazy so that stages which only count votes never import torch, and so that a configuration can be checked
 against the names without importing anything.
+
+Other packages add names of their own by entry points, which are looked for when all names are listed, or one that is
+not built in is asked for. What is built in cannot be replaced.
 """
 
 import difflib
 import importlib
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from patebench.core.errors import PatebenchError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+#: Names are parts of paths.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
@@ -19,10 +30,14 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 
 
 class Registry:
-    """Names of one kind of thing, each with the "module:attribute" that implements it."""
+    """Names of one kind of thing, each with the "module:attribute" that implements it.
 
-    def __init__(self, kind: str) -> None:
+    With a `group`, the entry points of that group in installed packages are among them.
+    """
+
+    def __init__(self, kind: str, group: str | None = None) -> None:
         self.kind = kind
+        self.group = group
         self._targets: dict[str, str] = {}
 
     def add(self, name: str, target: str) -> None:
@@ -32,23 +47,54 @@ class Registry:
         self._targets[name] = target
 
     def names(self) -> list[str]:
-        return list(self._targets)
+        return [*self._targets, *self._outside]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._targets
+        return name in self._targets or name in self._outside
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._targets)
+        return iter(self.names())
 
     def check(self, name: str) -> str:
         """Return `name`, or raise one line that lists what is allowed."""
-        if name not in self._targets:
-            raise PatebenchError(
-                f"unknown {self.kind} '{name}'{nearest(name, self)}; known: {', '.join(self._targets)}"
-            )
+        if name not in self:
+            raise PatebenchError(f"unknown {self.kind} '{name}'{nearest(name, self)}; known: {', '.join(self)}")
         return name
 
     def load(self, name: str) -> Any:
         """Import and return what implements `name`."""
-        module, _, attribute = self._targets[self.check(name)].partition(":")
+        if self.check(name) not in self._targets:
+            return self._load_outside(self._outside[name])
+        module, _, attribute = self._targets[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    @cached_property
+    def _outside(self) -> dict[str, "EntryPoint"]:
+        """What other packages add; PatebenchError for a name that is taken or cannot be part of a path."""
+        if self.group is None:
+            return {}
+        from importlib.metadata import entry_points
+
+        found: dict[str, EntryPoint] = {}
+        for point in entry_points(group=self.group):
+            if not _NAME.fullmatch(point.name):
+                raise PatebenchError(f"{self._named(point)} is no plain name: only letters, digits, '_' and '-' may be")
+            taken = self._targets.get(point.name) or (found[point.name].value if point.name in found else None)
+            if taken:
+                raise PatebenchError(
+                    f"{self._named(point)} is registered twice: {taken} and {point.value}; rename it in that package"
+                )
+            found[point.name] = point
+        return found
+
+    def _load_outside(self, point: "EntryPoint") -> Any:
+        try:
+            return point.load()
+        except (ImportError, AttributeError) as fault:
+            raise PatebenchError(
+                f"{self._named(point)} cannot be loaded ({fault}); mend or remove that package"
+            ) from None
+
+    def _named(self, point: "EntryPoint") -> str:
+        package = point.dist.name if point.dist else "unknown"
+        return f"the {self.kind} '{point.name}' of the package {package}"

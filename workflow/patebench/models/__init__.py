@@ -6,7 +6,7 @@ only in their architecture and share one training loop (`network.py`, `recipes.p
 
 from patebench.core.registry import Registry
 
-MODELS = Registry("model")
+MODELS = Registry("model", "patebench.models")
 MODELS.add("small-cnn", "patebench.models.small_cnn:learner")
 MODELS.add("student-cnn", "patebench.models.student_cnn:learner")
 MODELS.add("paper-cnn", "patebench.models.paper_cnn:learner")
@@ -15,7 +15,7 @@ MODELS.add("mlp", "patebench.models.mlp:learner")
 MODELS.add("logistic", "patebench.models.logistic:learner")
 MODELS.add("random-forest", "patebench.models.random_forest:learner")
 
-RECIPES = Registry("recipe")
+RECIPES = Registry("recipe", "patebench.recipes")
 RECIPES.add("paper", "patebench.models.recipes:PAPER")
 RECIPES.add("modern", "patebench.models.recipes:MODERN")
 RECIPES.add("plain", "patebench.models.recipes:PLAIN")

@@ -1,0 +1,82 @@
+"""A mechanism of another package: one file and one entry point, and it is in every stage."""
+
+import csv
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.workflow.conftest import Workflow
+
+from patebench.core.files import read_json
+
+PATEBENCH = Path(sys.executable).with_name("patebench")
+TARGETS = ("tables/bounds.csv", "tables/noisy-accuracy.csv", "tables/audit.csv", "figures/audit.png")
+
+
+def install(folder: Path, name: str) -> None:
+    """As pip would: the module, and beside it what it offers."""
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("toy_mechanism.py"), folder)
+    info = folder / "toys-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[patebench.mechanisms]\n{name} = toy_mechanism:Toy\n")
+
+
+@pytest.fixture
+def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a package that offers the toy under some name on the path of every process to come."""
+
+    def on_path(name: str) -> None:
+        install(tmp_path / "elsewhere", name)
+        paths = [str(tmp_path / "elsewhere"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+    return on_path
+
+
+@pytest.fixture
+def settings(tiny: dict[str, Any]) -> dict[str, Any]:
+    experiment = tiny["experiments"]["tiny"]
+    experiment |= {"mechanisms": {"toy": {"chance": 0.5}}, "students": [], "audit": {"runs": 2000}}
+    del experiment["baseline"]
+    return tiny
+
+
+@pytest.mark.workflow
+def test_it_appears_in_the_check_the_account_the_audit_tables_and_figures(
+    found: Callable[[str], None], workflow: Callable[[dict[str, Any]], Workflow], settings: dict[str, Any]
+) -> None:
+    found("toy")
+    run = workflow(settings)
+    run.command()
+    said = subprocess.run(
+        [PATEBENCH, "config", "check", "test.yaml"], cwd=run.folder, capture_output=True, text=True, check=True
+    )
+    assert "aggregate 1, account 1" in said.stdout
+    run.run(*(f"results/{target}" for target in TARGETS))
+    epsilon = math.log((0.5 + 0.05) / 0.05)  # of one query: a class is drawn with .05, the plurality with .55
+    (finding, _) = read_json(run.find("**/toy/chance-0.5/audit.json"), "audit")["findings"]
+    assert finding["bounds"][0]["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+    for table in ("bounds", "noisy-accuracy", "audit"):
+        rows = csv.DictReader((run.folder / "results" / "tables" / f"{table}.csv").read_text().splitlines())
+        assert any(row["mechanism"] == "toy" and row["noise"] == "chance-0.5" for row in rows), table
+    assert (run.folder / "results" / "figures" / "audit.png").stat().st_size > 10_000
+
+
+def test_the_name_of_a_built_in_mechanism_is_refused_in_one_line(
+    found: Callable[[str], None], workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    found("lnmax")
+    run = workflow(tiny)
+    run.command()
+    said = subprocess.run([PATEBENCH, "config", "check", "test.yaml"], cwd=run.folder, capture_output=True, text=True)
+    assert said.returncode == 2
+    (line,) = said.stderr.splitlines()
+    assert "the mechanism 'lnmax' of the package toys is registered twice" in line
