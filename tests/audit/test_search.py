@@ -125,3 +125,18 @@ def test_small_ensembles(teachers, classes):
     assert pair.counts.sum() == pair.neighbour.sum() == teachers
     assert pair.neighbour.min() >= 0
     assert 0 < pair.epsilon(1, DELTA) <= 0.2
+
+
+def test_rare_certain_outcomes_do_not_hide_the_rest():
+    """A label that is given away with a probability far below δ makes every Rényi curve ∞, and matters little."""
+    pair = Search(make("stable-argmax", {"epsilon": 1.5, "failure": 1e-8}), 50, 10, DELTA).worst(400)[0]
+    assert 100 < pair.epsilon(400, DELTA) < 600
+
+
+def test_a_mechanism_that_remembers_shows_what_its_first_query_does():
+    """Histograms that are compared are no queries that follow each other."""
+    mechanism = make("stable-svt", {"epsilon": 12.0, "failure": 1e-8, "cutoff": 3})
+    pair = Search(mechanism, 30, 4, DELTA).worst(1)[0]
+    p, q = (mechanism.log_outcome_probabilities(votes) for votes in pair.votes(1))
+    expected = least_epsilon(p, q, np.ones((1, 5), dtype=int), DELTA)[0]
+    assert 0 < pair.epsilon(1, DELTA) == pytest.approx(expected, rel=1e-9)

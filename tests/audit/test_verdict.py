@@ -39,6 +39,8 @@ def violated(found):
         ("confident-gnmax", {"threshold": 15.0, "sigma1": 4.0, "sigma2": 3.0}),
         ("exponential", {"epsilon": 0.3}),
         ("permute-and-flip", {"epsilon": 0.3}),
+        ("stable-argmax", {"epsilon": 1.0, "failure": 1e-8}),
+        ("stable-svt", {"epsilon": 12.0, "failure": 1e-8, "cutoff": 5}),
         ("truncated-geometric", {"epsilon": 1.5, "unbiased": 1, "participation": 0.5, "spread": 2}),
         ("randomised-response", {"epsilon": 0.2, "unbiased": 0, "participation": 1, "spread": 1}),
     ],

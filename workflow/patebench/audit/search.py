@@ -150,7 +150,7 @@ class Search:
             return lambda here, there, multiplicity: least_epsilon(here, there, multiplicity, self.delta)
 
         def renyi(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
-            here, there = _without_rare(here, there, multiplicity, self.delta / (2 * queries * here.shape[1]))
+            here, there = _without_rare(here, there, multiplicity, self.delta / queries)
             curves = queries * exact.divergence(here, there, multiplicity, _FEW_ORDERS)
             result: Array = convert(Conversion.TIGHT, _FEW_ORDERS, curves, self.delta).min(axis=1)
             return result
