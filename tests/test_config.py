@@ -460,7 +460,7 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
 def test_shipped_configurations_are_good(file: str) -> None:
     config = validate(load(ROOT / "config" / file))
     assert config.experiments
-    assert all(config.plan().artefacts().values())
+    assert all(files for stage, files in config.plan().artefacts().items() if stage not in ("baseline", "audit"))
 
 
 def test_the_paper_can_be_run_in_parts() -> None:

@@ -21,7 +21,7 @@ def streams(name):
 
 def audit(mechanism, runs, queries=(1,), teachers=50, classes=10, confidence=0.95):
     search = Search(mechanism, teachers, classes, DELTA)
-    pairs = [search.worst(T)[0] for T in queries] + [search.measurable(runs // 2, confidence)[0], *search.silent()]
+    pairs = [search.worst(T)[0] for T in queries] + [search.measurable(runs // 2, confidence)[0], *search.apart()]
     return SampledAudit(mechanism, runs, confidence, DELTA, streams)(pairs, queries), search
 
 

@@ -219,11 +219,12 @@ class SampledAudit:
 
         Labels of independent releases agree as often as their frequencies say.
         """
+        runs = _TWICE if self.mechanism.memoryless else _TWICE // 4
         one, two = (
-            self._labels(lambda T: pair.votes(T)[0], self.streams(f"{name}/{draw}"), _TWICE, 1)[:, 0]
+            self._labels(lambda T: pair.votes(T)[0], self.streams(f"{name}/{draw}"), runs, 1)[:, 0]
             for draw in ("one", "two")
         )
-        if self.mechanism.most_asked(_TWICE) < _TWICE:  # who is asked when is no secret, and the same each time
+        if self.mechanism.most_asked(runs) < runs:  # who is asked when is no secret, and the same each time
             asked = (one != NO_ANSWER) & (two != NO_ANSWER)
             one, two = one[asked], two[asked]
         shares = np.unique(np.concatenate([one, two]), return_counts=True)[1] / max(1, 2 * len(one))

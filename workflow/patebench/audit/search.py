@@ -127,14 +127,11 @@ class Search:
                 break
         return found
 
-    def silent(self) -> list[Pair]:
-        """The pairs that change the probability of the last outcome most: of "no answer", where there is one."""
-
-        def score(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
-            result: Array = np.abs(np.exp(here[:, -1]) - np.exp(there[:, -1]))
-            return result
-
-        return [pair for value, pair in self._best(self._candidates(), score) if value > 0]
+    def apart(self) -> list[Pair]:
+        """The pair that is told apart most often by one outcome, and those on which "no answer" changes most."""
+        often = self._best(self._candidates(), lambda here, there, _: _change(here, there).max(axis=1))
+        silent = self._best(self._candidates(), lambda here, there, _: _change(here, there)[:, -1])
+        return [pair for value, pair in often[:1] + silent[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
         """The pairs on which so many runs each side promise the largest ε of one query."""
@@ -187,6 +184,12 @@ class Search:
             return np.concatenate([each for each in known if each is not None])
 
         return one_by_one(histograms, first)
+
+
+def _change(here: Array, there: Array) -> Array:
+    """By how much the probability of each outcome changes; where there is "no answer", it is the last."""
+    result: Array = np.abs(np.exp(here) - np.exp(there))
+    return result
 
 
 def _without_rare(here: Array, there: Array, multiplicity: NDArray[np.integer], least: float) -> tuple[Array, Array]:

@@ -118,7 +118,7 @@ def run_audit(
     wanted = sorted({1, *queries})
     composed = {T: search.worst(T)[0] for T in wanted}
     worst = {T: composed[1] if search.independent(T) == 1 else composed[T] for T in wanted}
-    pairs = [*composed.values(), search.measurable(runs // 2, confidence)[0], *search.silent()[:2]]
+    pairs = [*composed.values(), search.measurable(runs // 2, confidence)[0], *search.apart()]
     sampled = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted)
     findings = [_compared(search, T, worst[T], sampled[T]) for T in wanted]
     return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings)
