@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy.stats import chisquare
+from tests.mechanisms.test_base import PARAMETERS
 
 from patebench.accounting import conversion, rdp
 from patebench.accounting.accountant import Accountant
@@ -17,7 +18,8 @@ from patebench.core import files, formats
 from patebench.core.bound import Bound, Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.mechanisms.base import NO_ANSWER, budgeted, releasable
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import NO_ANSWER, budgeted, make, releasable
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
@@ -104,6 +106,23 @@ def test_an_accountant_says_nothing_of_discrete_noise_unless_it_declares_to():
     gaussian = {"rdp"}  # not the tight Gaussian differential privacy: that of continuous noise is another curve
     laplace = {"strong-composition", "pld", "moments", "moments-unrestricted", "rdp"}
     assert names == {LNMax: laplace, GNMax: gaussian, ConfidentGNMax: gaussian}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_that_says_so_can_be_released(name):
+    """With labels, a bound that may be published, and costs that this bound agrees with."""
+    mechanism, votes = make(name, PARAMETERS[name]), Votes.of(np.arange(90).reshape(30, 3) % 4, classes=4)
+    if not mechanism.discrete:
+        with pytest.raises(PatebenchError, match="can not be drawn with discrete noise"):
+            releasable(name, type(mechanism))
+        return
+    assert mechanism.release(votes, Entropy()).shape == (3,)
+    stated = mechanism.bounds(votes, [3], 1e-5, discrete=True)
+    (rdp_bound,) = (b.epsilon for b in stated if b.accountant == "rdp" and b.conversion == "tight")
+    assert all(bound.publishable for bound in stated)
+    orders = 1 + np.geomspace(0.01, 1e6, 20_001)
+    paid = conversion.tight(orders, 3 * budgeted(name, mechanism, 30).both(orders), 1e-5).min()
+    assert paid == pytest.approx(rdp_bound, rel=1e-3)
 
 
 class Unfit(GNMax):
