@@ -127,6 +127,7 @@ def test_a_secure_release_draws_what_the_plain_one_draws() -> None:
     assert made.share_files(wildcards) == [
         f"results/{release.folder}/secure/aggregator-2/{chunk}.npz" for chunk in ("0-24", "25-49", "50-59")
     ]
+    assert any(each.mechanism == "distributed-gnmax" for each in parsed(made, "audit")), "audits know no aggregators"
     rules = Counter(job.split("/")[0] for job in made.jobs())
     assert (rules["secure_share"], rules["secure_sum"], rules["secure_open"]) == (1 + 3 + 3, 3 * 3, 3)
     assert not plain.secure_releases()

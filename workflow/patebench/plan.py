@@ -338,8 +338,13 @@ class Audit:
     confidence: float
 
     @property
+    def noise(self) -> str:
+        """The parameters alone: how a release is made changes no mechanism."""
+        return noise_slug(self.parameters)
+
+    @property
     def folder(self) -> str:
-        return f"{self.data.folder}/audit/teachers-{self.teachers}/{self.mechanism}/{noise_slug(self.parameters)}"
+        return f"{self.data.folder}/audit/teachers-{self.teachers}/{self.mechanism}/{self.noise}"
 
     def options(self) -> Options:
         what = {"mechanism": self.mechanism, "parameter": dict(self.parameters), "teachers": self.teachers}
@@ -521,6 +526,8 @@ class Plan:
 
     def wildcard_constraints(self) -> dict[str, str]:
         """A pattern for each wildcard that matches what the plan holds, and nothing else."""
+        noises = [release.noise for release in self.releases.values()]
+        noises += [audit.noise for audit in self.audits.values()]
         return {
             "dataset": _either(self.datasets),
             "split": _either(split.slug for split in self.splits.values()),
@@ -528,7 +535,7 @@ class Plan:
             "first": r"\d+",
             "last": r"\d+",
             "mechanism": _either(release.mechanism for release in self.releases.values()),
-            "noise": _either(release.noise for release in self.releases.values()),
+            "noise": _either(noises),
             "student": _either(student.slug for student in self.students.values()),
             "teachers": r"\d+",
             "learner": _either(baseline.learner.slug for baseline in self.baselines.values()),
