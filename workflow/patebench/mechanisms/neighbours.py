@@ -29,7 +29,7 @@ _LARGEST_FACTOR = 300.0
 _BEYOND = 20.0
 
 #: Sizes of portions: quadrature cells (with about so many nodes per query and √class), pairs, and pairs × outcomes.
-_CELLS, _USUAL_NODES = 1 << 19, 80
+_CELLS, _USUAL_NODES = 1 << 17, 80
 _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 
 
