@@ -16,8 +16,6 @@ from patebench.models.precision import reduced
 from patebench.students.lesson import Approach, Lesson, Training
 from patebench.students.semi import Batch, SemiSupervised, Steps, steps_for
 
-_STEPS = 4320
-
 
 @dataclass(frozen=True, kw_only=True)
 class Consistency(Steps):
@@ -57,5 +55,5 @@ class Consistency(Steps):
 
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A network trained to agree with itself on the pool."""
-    how = Consistency(**steps_for(lesson, approach, _STEPS))
+    how = Consistency(**steps_for(lesson, approach, small=150, large=200))
     return SemiSupervised(lesson, approach, how, how)

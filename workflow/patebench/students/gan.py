@@ -8,7 +8,6 @@ weights are averaged, and the discriminator must agree with that average where i
 term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*); `agreement` = 0 leaves it out.
 """
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,11 +22,9 @@ from patebench.models.network import Standardise
 from patebench.models.precision import reduced
 from patebench.students.adversaries import LATENT, initialise, networks
 from patebench.students.lesson import Approach, Lesson, Training
-from patebench.students.semi import checked_epochs
+from patebench.students.semi import epochs_for
 from patebench.students.views import Views
 
-#: Training takes about so many steps, and not more than so many epochs.
-_STEPS, _MOST_EPOCHS = 5400, 80
 #: How many samples are labelled at once.
 _PREDICT_BATCH = 200
 #: Rows and columns of the picture of generated samples.
@@ -195,5 +192,4 @@ class _Unit(nn.Module):
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A GAN for the pool's shape."""
     batch = min(100, max(16, len(lesson.pool) // 8))
-    epochs = math.ceil(_STEPS / (len(lesson.pool) // batch))
-    return Gan(lesson, How(batch=batch, epochs=checked_epochs(approach, min(epochs, _MOST_EPOCHS))))
+    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=150)))

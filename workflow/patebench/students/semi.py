@@ -22,8 +22,8 @@ from patebench.students.lesson import Approach, Lesson
 from patebench.students.supervised import RECIPE, networks_only
 from patebench.students.views import Views
 
-#: Small pools are not passed over more often than that, unless asked for.
-_MOST_EPOCHS = 150
+#: A pool of so many samples is large.
+_LARGE = 2000
 #: How many samples are labelled at once.
 _PREDICT_BATCH = 200
 
@@ -61,18 +61,17 @@ class Steps:
     decay: float = 0.99
 
 
-def steps_for(lesson: Lesson, approach: Approach, wanted: int) -> dict[str, int]:
-    """Batch and epochs for a pool: about `wanted` steps but not too many epochs, unless their number is given."""
+def steps_for(lesson: Lesson, approach: Approach, *, small: int, large: int) -> dict[str, int]:
+    """Batch and epochs for a pool; see `epochs_for`."""
     batch = min(256, max(16, len(lesson.pool) // 8))
-    epochs = min(_MOST_EPOCHS, math.ceil(wanted / math.ceil(len(lesson.pool) / batch)))
-    return {"batch": batch, "epochs": checked_epochs(approach, epochs)}
+    return {"batch": batch, "epochs": epochs_for(lesson, approach, small=small, large=large)}
 
 
-def checked_epochs(approach: Approach, default: int) -> int:
-    """The epochs asked for, or `default`."""
+def epochs_for(lesson: Lesson, approach: Approach, *, small: int, large: int) -> int:
+    """The epochs asked for, or as many as a small or a large pool can be passed over in seconds or minutes."""
     if approach.epochs is not None and approach.epochs < 1:
         raise PatebenchError(f"epochs = {approach.epochs}; at least one is needed")
-    return approach.epochs or default
+    return approach.epochs or (small if len(lesson.pool) < _LARGE else large)
 
 
 class SemiSupervised:
