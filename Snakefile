@@ -27,6 +27,7 @@ include: "workflow/rules/secure.smk"
 include: "workflow/rules/accounting.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/students.smk"
+include: "workflow/rules/rounds.smk"
 include: "workflow/rules/baselines.smk"
 include: "workflow/rules/report.smk"
 

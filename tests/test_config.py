@@ -39,6 +39,7 @@ GOOD: dict[str, Any] = {
         }
     },
 }
+ROUNDS = {"strategy": "random", "releases": {"gnmax": {"sigma": 5}}, "queries": [50, 50], "method": "supervised"}
 ENSEMBLE, STUDENT = "experiments/demo/ensembles/0", "experiments/demo/students/0"
 
 
@@ -75,6 +76,30 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     "truth value as seed": ("seeds", [True], "seeds[0]", ["true", "a whole number is needed"]),
     "broken seed": ("seeds", [0.5], "seeds[0]", ["0.5", "a whole number is needed"]),
     "word as seed": ("seeds", "many", "seeds", ["'many'", "a whole number or a list"]),
+    "rounds of an unknown strategy": (
+        "experiments/demo/rounds",
+        [ROUNDS | {"strategy": ["random", "least-confidant"]}],
+        "experiments.demo.rounds[0].strategy[1]",
+        ["did you mean 'least-confident'"],
+    ),
+    "rounds that ask more than there is": (
+        "experiments/demo/rounds",
+        [ROUNDS | {"queries": [300, 101]}],
+        "experiments.demo.rounds[0].queries",
+        ["is 401", "the pool holds 400"],
+    ),
+    "rounds of other teachers": (
+        "experiments/demo/rounds",
+        [ROUNDS | {"teachers": 20}],
+        "experiments.demo.rounds[0].teachers",
+        ["20", "allowed: 10, 50"],
+    ),
+    "rounds with a parameter of another mechanism": (
+        "experiments/demo/rounds",
+        [ROUNDS | {"releases": {"gnmax": {"gamma": 1}}}],
+        "experiments.demo.rounds[0].releases.gnmax.gamma",
+        ["'gamma'", "sigma"],
+    ),
     "name with a slash": ("name", "a/b", "name", ["'a/b'", "only letters, digits"]),
     "name that climbs": ("name", "..", "name", ["'..'", "only letters"]),
     "name of a data set": ("name", "mnist", "name", ["'mnist'", "data sets", "none of", "digits"]),
@@ -460,7 +485,8 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
 def test_shipped_configurations_are_good(file: str) -> None:
     config = validate(load(ROOT / "config" / file))
     assert config.experiments
-    assert all(files for stage, files in config.plan().artefacts().items() if stage not in ("baseline", "audit"))
+    made, optional = config.plan().artefacts(), ("baseline", "audit", "ask", "answer", "charge", "learn")
+    assert all(files for stage, files in made.items() if stage not in optional)
 
 
 def test_the_paper_can_be_run_in_parts() -> None:

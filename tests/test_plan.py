@@ -54,6 +54,15 @@ DEMO: dict[str, Any] = {
     "students": [
         {"method": "supervised", "releases": {"lnmax": {"gamma": 0.05}}, "queries": [100, 400], "model": "logistic"}
     ],
+    "rounds": [
+        {
+            "method": "supervised",
+            "model": "logistic",
+            "strategy": ["random", "least-confident"],
+            "releases": {"interactive-gnmax": {"threshold": 30, "sigma1": 15, "sigma2": 5, "confidence": 0.9}},
+            "queries": [50, 100],
+        }
+    ],
     "baseline": {"model": "mlp", "epochs": 3},
     "audit": {"teachers": 10, "runs": 5000},
 }
@@ -67,6 +76,15 @@ PATTERNS = {
     "aggregate": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/labels.npz"],
     "account": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/bounds.json"],
     "student": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/student.json"],
+    **{
+        stage: [f"{{dataset}}/{{split}}/{{ensemble}}/{{mechanism}}/{{noise}}/{{rounds}}/{name}" for name in names]
+        for stage, names in {
+            "ask": ["queries.npz"],
+            "answer": ["labels.npz"],
+            "charge": ["bounds.json"],
+            "learn": ["student.json", "beliefs.npz"],
+        }.items()
+    },
     "baseline": ["{dataset}/{split}/baseline/{learner}/baseline.json"],
     "collect": ["{dataset}/{split}/{ensemble}/collected.json"],
     "audit": ["{dataset}/audit/teachers-{teachers}/{mechanism}/{noise}/audit.json"],
@@ -80,6 +98,7 @@ LOOKUPS = {
     "aggregate": Plan.release,
     "account": Plan.account,
     "student": Plan.student,
+    **dict.fromkeys(("ask", "answer", "charge", "learn"), Plan.round),
     "baseline": Plan.baseline,
     "collect": Plan.ensemble,
     "audit": Plan.audit,
@@ -176,8 +195,30 @@ def test_what_collecting_needs() -> None:
 def test_collecting_reaches_every_release_and_student_once() -> None:
     made = plan(demo(), demo(pool=500))
     inputs = [made.collect_inputs(wildcards) for wildcards in parsed(made, "collect")]
-    for stage, name in (("aggregate", "labels"), ("account", "bounds"), ("student", "students")):
+    stages = {"labels": "aggregate", "bounds": "account", "students": "student", "answers": "answer"}
+    for name, stage in {**stages, "charges": "charge"}.items():
         assert Counter(path for each in inputs for path in each[name]) == Counter(made.artefacts()[stage])
+    assert set(inputs[0]) == set(Plan.COLLECTED)
+
+
+def test_rounds_share_what_was_asked_before_them() -> None:
+    made = plan(demo(), seeds=0)
+    noise = "interactive-gnmax/threshold-30_sigma1-15_sigma2-5_confidence-0.9"
+    below = f"results/digits/seed-0_pool-400_test-200/teachers-10_iid_small-cnn_modern_epochs-5/{noise}"
+    first = f"{below}/supervised_logistic/round-0_random-50"
+    then = [f"{first}/round-1_{strategy}-100" for strategy in ("random", "least-confident")]
+    assert made.artefacts()["answer"][:3] == [f"{each}/labels.npz" for each in (first, *then)]
+    opening, _, later, *_ = parsed(made, "ask")
+    assert made.ask_inputs(opening) == {}
+    assert made.answered_before(opening) == []
+    assert made.ask_inputs(later) == {"labels": f"{first}/labels.npz", "beliefs": f"{first}/beliefs.npz"}
+    assert made.answered_before(later) == [f"{first}/labels.npz"]
+    assert made.all_asked(later) == [f"{first}/queries.npz", f"{then[1]}/queries.npz"]
+    last = made.round(later)
+    assert (last.number, last.asked, [each.queries for each in last.history]) == (1, 150, [50, 100])
+    assert shlex.split(shell(last.learn_options()))[:4] == ["--method", "supervised", "--queries", "150"]
+    assert shlex.split(shell(last.ask_options()))[:4] == ["--strategy", "least-confident", "--queries", "100"]
+    assert "150" in shlex.split(shell(last.account_options()))
 
 
 def parsed(made: Plan, stage: str) -> list[SimpleNamespace]:
@@ -207,7 +248,7 @@ def test_lookups_invert_the_paths(stage: str) -> None:
 
 
 def test_patterns_match_nothing_else() -> None:
-    constraints = plan(demo(students=[])).wildcard_constraints()
+    constraints = plan(demo(students=[], rounds=[])).wildcard_constraints()
     assert set(constraints) == {match for each in PATTERNS.values() for match in re.findall(r"{(\w+)}", each[0])}
     for name, value in (
         ("dataset", "mnist"),
@@ -218,6 +259,7 @@ def test_patterns_match_nothing_else() -> None:
         ("noise", "gamma-0.050"),
         ("student", ""),
         ("student", "anything"),
+        ("rounds", ""),
     ):
         assert not re.fullmatch(constraints[name], value), (name, value)
 

@@ -28,6 +28,7 @@ PARAMETERS = {
     "stable-svt": {"epsilon": 500.0, "failure": 1e-6, "cutoff": 40.0},
     "stable-svt-gaussian": {"sigma1": 0.3, "sigma2": 0.4, "failure": 1e-6, "cutoff": 30.0},
     "distributed-gnmax": {"sigma": 10.0, "tolerance": 3.0},
+    "interactive-gnmax": {"threshold": 10.0, "sigma1": 5.0, "sigma2": 40.0, "confidence": 0.9},
 }
 
 

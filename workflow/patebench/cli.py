@@ -326,11 +326,64 @@ def audit(
 
 
 @cli.command()
+@in_file("--pool")
+@click.option("--labels", type=FILE, default=None, help="Labels of the rounds before, if any.")
+@click.option("--beliefs", type=FILE, default=None, help="What the student made of them.")
+@click.option("--strategy", required=True, help="random, least-confident, …")
+@click.option("--method", required=True, help="How the student learns.")
+@click.option("--queries", type=click.IntRange(min=1), required=True, help="How many samples to ask for.")
+@approaching
+@seeded
+@out_file("--out", help="Where the queries go.")
+@common
+def ask(threads: int, method: str, model: str | None, recipe: str | None, epochs: int | None, **arguments: Any) -> None:
+    """Choose which samples of the pool a student asks its teachers for in one round."""
+    from patebench.students.ask import ask as run
+    from patebench.students.lesson import Approach
+
+    run(approach=Approach(method=method, model=model, recipe=recipe, epochs=epochs), **arguments)
+
+
+@cli.command()
+@in_file("--votes")
+@in_file("--asked", help="The queries of this round.")
+@click.option("--before", type=FILE, default=None, help="Labels of the rounds before, if any.")
+@MECHANISM[0]
+@MECHANISM[1]
+@seeded
+@out_file("--out", help="Where the labels of all rounds so far go.")
+@common
+def answer(parameters: list[tuple[str, float]], **arguments: Any) -> None:
+    """Release labels for the queries of one round."""
+    from patebench.mechanisms.rounds import answer as run
+
+    run(parameters=dict(parameters), **arguments)
+
+
+@cli.command()
+@in_file("--votes")
+@click.option("--asked", type=FILE, multiple=True, required=True, help="The queries of each round, in order.")
+@MECHANISM[0]
+@MECHANISM[1]
+@click.option("--queries", type=click.IntRange(min=1), required=True, help="How many they are together.")
+@click.option("--delta", type=float, required=True)
+@seeded
+@out_file("--out", help="Where the bounds go.")
+@common
+def charge(parameters: list[tuple[str, float]], **arguments: Any) -> None:
+    """State every bound on ε of all queries that a student asked, round after round."""
+    from patebench.mechanisms.rounds import charge as run
+
+    run(parameters=dict(parameters), **arguments)
+
+
+@cli.command()
 @click.option("--method", required=True, help="How the student learns, e.g. supervised, gan, vat, consistency.")
 @in_file("--pool")
 @in_file("--labels")
 @in_file("--test")
 @click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries.")
+@click.option("--beliefs", type=FILE, default=None, help="Write what the student thinks of the whole pool here.")
 @click.option("--hold-out", type=float, default=0.0, help="Keep this share of the labels back, to compare approaches.")
 @approaching
 @seeded
@@ -370,6 +423,9 @@ def baseline(threads: int, **arguments: Any) -> None:
 @click.option("--labels", multiple=True, type=FILE, help="Released labels; repeat for each release.")
 @click.option("--bounds", multiple=True, type=FILE, help="Bounds; repeat for each release.")
 @click.option("--students", multiple=True, type=FILE, help="Results of students; repeat for each.")
+@click.option("--answers", multiple=True, type=FILE, help="Labels after a round; repeat for each round.")
+@click.option("--charges", multiple=True, type=FILE, help="Bounds after a round; repeat for each.")
+@click.option("--askers", multiple=True, type=FILE, help="Results of students after a round; repeat for each.")
 @click.option("--stream", required=True, help="The ensemble's place in results: dataset/split/ensemble.")
 @out_file("--out")
 @common

@@ -9,7 +9,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from patebench.plan import (
     Partition,
     Plan,
     Release,
+    Round,
     Split,
     StudentRun,
     noise_slug,
@@ -45,6 +46,7 @@ from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 from patebench.schema import conform, key_path, show
 from patebench.students import STUDENTS, refuse_choice
+from patebench.students.strategies import INITIAL, STRATEGIES
 
 SCHEMA = Path(__file__).parent.parent / "schemas" / "config.schema.yaml"
 
@@ -206,6 +208,7 @@ def _experiment(
     accounts: list[Account] = []
     students: list[StudentRun] = []
     baselines: list[Baseline] = []
+    rounds: list[Round] = []
     for seed in seeds:
         split = Split(data, seed, written["pool"], written.get("test"))
         ensembles = list(_ensembles(f"{where}.ensembles", written["ensembles"], split, agreement))
@@ -220,10 +223,16 @@ def _experiment(
         accounts += ours
         for i, student in enumerate(written["students"]):
             students += _students(key_path(f"{where}.students", i), student, ours)
+        if written["rounds"] and manner.mode is Mode.RELEASE:
+            raise PatebenchError(
+                f"{where}.rounds: are for experiments, with noise that can be drawn again; leave them out"
+            )
+        for i, asking in enumerate(written["rounds"]):
+            rounds += _rounds(key_path(f"{where}.rounds", i), asking, ensembles, delta, agreement)
         if "baseline" in written:
             baselines.append(Baseline(split, _learner(f"{where}.baseline", written["baseline"])))
     audits = _audits(f"{where}.audit", written["audit"], accounts, agreement) if "audit" in written else []
-    return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits))
+    return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits), tuple(rounds))
 
 
 def _check_settings(
@@ -360,10 +369,7 @@ def _audits(where: str, written: Settings, accounts: Sequence[Account], agreemen
 def _students(where: str, written: Settings, accounts: Sequence[Account]) -> list[StudentRun]:
     """The students that learn from some of these accounts' releases."""
     approach = _approach(where, written)
-    sizes = sorted({account.release.ensemble.teachers for account in accounts})
-    teachers = written.get("teachers", sizes)
-    for place, size in _places(f"{where}.teachers", teachers):
-        _among(place, size, sizes, "a number of teachers of this experiment's ensembles")
+    teachers = _teachers(where, written, (account.release.ensemble for account in accounts))
     for place, queries in _places(f"{where}.queries", written["queries"]):
         _among(place, queries, accounts[0].queries, "among this experiment's accounting.queries")
     wanted = _settings(f"{where}.releases", written["releases"])
@@ -375,10 +381,41 @@ def _students(where: str, written: Settings, accounts: Sequence[Account]) -> lis
     return [
         StudentRun(account.release, written["method"], queries, **approach)
         for account in accounts
-        if account.release.ensemble.teachers in _listed(teachers)
+        if account.release.ensemble.teachers in teachers
         and (account.release.mechanism, account.release.parameters) in wanted
         for queries in _listed(written["queries"])
     ]
+
+
+def _rounds(
+    where: str, written: Settings, ensembles: Sequence[Ensemble], delta: float, agreement: _Agreement
+) -> Iterator[Round]:
+    """The last round of every student that asks in rounds, one for each ensemble, release and strategy."""
+    approach = _approach(where, written)
+    for place, strategy in _places(f"{where}.strategy", written["strategy"]):
+        with _at(place):
+            STRATEGIES.check(strategy)
+    teachers = _teachers(where, written, ensembles)
+    each_time = _listed(written["queries"])
+    _check_queries(f"{where}.queries", sum(each_time), ensembles[0].split.pool)
+    asked = [Release(ensemble, *setting) for ensemble in ensembles if ensemble.teachers in teachers
+             for setting in _settings(f"{where}.releases", written["releases"])]  # fmt: skip
+    for release, strategy in itertools.product(asked, _listed(written["strategy"])):
+        last = Round(release, written["method"], INITIAL, each_time[0], delta, **approach)
+        for queries in each_time[1:]:
+            last = replace(last, strategy=strategy, queries=queries, before=last)
+        for round_ in last.history:
+            agreement.settle(round_.folder, f"{where}.accounting.delta", delta)
+        yield last
+
+
+def _teachers(where: str, written: Settings, ensembles: Iterable[Ensemble]) -> list[int]:
+    """Which of the ensembles are meant, by their number of teachers; all, where nothing is said."""
+    sizes = sorted({ensemble.teachers for ensemble in ensembles})
+    teachers = written.get("teachers", sizes)
+    for place, size in _places(f"{where}.teachers", teachers):
+        _among(place, size, sizes, "a number of teachers of this experiment's ensembles")
+    return _listed(teachers)
 
 
 def _approach(where: str, written: Settings) -> dict[str, Any]:

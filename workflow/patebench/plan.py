@@ -5,6 +5,7 @@ name) and its `folder` (all slugs so far, below `results/`), and `options()` giv
 `shell` makes text. `folder` is also the name of the stage's random stream.
 
     <Data.name> / <Split> / <Ensemble> / <Release: mechanism> / <Release: noise> / <StudentRun>
+                                                                                 / <Round.asker> / <Round> / <Round> …
                           / baseline / <Baseline>
                   / audit / teachers-<n> / <Audit: mechanism> / <Audit: noise>
 
@@ -310,6 +311,77 @@ class StudentRun:
 
 
 @dataclass(frozen=True)
+class Round:
+    """`queries` more samples of the pool that a student asks for, chosen by `strategy` with what the rounds before
+    taught it; then it learns anew from all labels so far. A release in rounds answers these queries and no others.
+
+    `delta` is that of the bounds on all queries so far. Round 0 has no student yet.
+    """
+
+    release: Release
+    method: str
+    strategy: str
+    queries: int
+    delta: float
+    model: str | None = None
+    recipe: str | None = None
+    epochs: int | None = None
+    before: "Round | None" = None
+
+    @property
+    def number(self) -> int:
+        return self.before.number + 1 if self.before else 0
+
+    @property
+    def asked(self) -> int:
+        """The number of queries so far, this round's included."""
+        return self.queries + (self.before.asked if self.before else 0)
+
+    @property
+    def history(self) -> list["Round"]:
+        """All rounds so far, this one last."""
+        return [*(self.before.history if self.before else ()), self]
+
+    @property
+    def asker(self) -> str:
+        return _joined(self.method, self.model, self.recipe, self.epochs and f"epochs-{self.epochs}")
+
+    @property
+    def slug(self) -> str:
+        """The path below the release: who asks, and round after round what it asked."""
+        above = self.before.slug if self.before else self.asker
+        return f"{above}/round-{self.number}_{self.strategy}-{self.queries}"
+
+    @property
+    def folder(self) -> str:
+        return f"{self.release.folder}/{self.slug}"
+
+    def ask_options(self) -> Options:
+        asks = {"strategy": self.strategy, "queries": self.queries, "method": self.method}
+        return {**asks, **self._learner(), **self._randomness()}
+
+    def answer_options(self) -> Options:
+        return {**self.release.mechanism_options(), **self._randomness()}
+
+    def account_options(self) -> Options:
+        stated = {"queries": self.asked, "delta": self.delta}
+        return {**self.release.mechanism_options(), **stated, **self._randomness()}
+
+    def learn_options(self) -> Options:
+        return {"method": self.method, "queries": self.asked, **self._learner(), **self._randomness()}
+
+    def _learner(self) -> Options:
+        return {"model": self.model, "recipe": self.recipe, "epochs": self.epochs}
+
+    def _randomness(self) -> Options:
+        return self.release.ensemble.split.randomness(self.folder)
+
+
+def _joined(*parts: object) -> str:
+    return "_".join(str(part) for part in parts if part)
+
+
+@dataclass(frozen=True)
 class Baseline:
     """One learner trained on all private data, without privacy."""
 
@@ -365,15 +437,19 @@ class Experiment:
     students: tuple[StudentRun, ...] = ()
     baselines: tuple[Baseline, ...] = ()
     audits: tuple[Audit, ...] = ()
+    rounds: tuple[Round, ...] = ()
 
 
 class Plan:
     """The union of experiments: each artefact once, found by its folder or by Snakemake's wildcards.
 
     Lookups take any object with the attributes that the artefact's path needs, of `dataset`, `split`, `ensemble`,
-    `first`, `last`, `mechanism`, `noise`, `student`, `learner` and `teachers`, and raise PatebenchError when no
-    experiment asks for it.
+    `first`, `last`, `mechanism`, `noise`, `student`, `rounds`, `learner` and `teachers`, and raise PatebenchError when
+    no experiment asks for it.
     """
+
+    #: The names of what `collect_inputs` gives, which are options of the command too.
+    COLLECTED = ("labels", "bounds", "students", "answers", "charges", "askers")
 
     def __init__(self, experiments: Iterable[Experiment], results: str = "results") -> None:
         self.results = results
@@ -381,6 +457,7 @@ class Plan:
         self.students: dict[str, StudentRun] = {}
         self.baselines: dict[str, Baseline] = {}
         self.audits: dict[str, Audit] = {}
+        self.rounds: dict[str, Round] = {}
         for experiment in experiments:
             for account in experiment.accounts:
                 known = self.accounts.get(account.folder, account)
@@ -389,6 +466,7 @@ class Plan:
             self.baselines |= {baseline.folder: baseline for baseline in experiment.baselines}
             for audit in experiment.audits:
                 self.audits[audit.folder] = self.audits.get(audit.folder, audit).joined(audit)
+            self.rounds |= {each.folder: each for last in experiment.rounds for each in last.history}
         self.releases = {folder: account.release for folder, account in self.accounts.items()}
         self.ensembles = {each.ensemble.folder: each.ensemble for each in self.releases.values()}
         splits = [each.split for each in self.ensembles.values()] + [each.split for each in self.baselines.values()]
@@ -421,6 +499,10 @@ class Plan:
     def student(self, wildcards: Any) -> StudentRun:
         return _find("student", self.students, self.release(wildcards).folder, wildcards.student)
 
+    def round(self, wildcards: Any) -> Round:
+        ensemble = self.ensemble(wildcards)
+        return _find("round", self.rounds, ensemble.folder, wildcards.mechanism, wildcards.noise, wildcards.rounds)
+
     def baseline(self, wildcards: Any) -> Baseline:
         return _find("baseline", self.baselines, self.split(wildcards).folder, "baseline", wildcards.learner)
 
@@ -438,20 +520,39 @@ class Plan:
         """What an aggregator of a secure release gets."""
         return self._below(self.release(wildcards).share_files(int(wildcards.aggregator)))
 
+    def ask_inputs(self, wildcards: Any) -> dict[str, str]:
+        """What the round before a round taught the student that asks."""
+        before = self.round(wildcards).before
+        files = {"labels": "labels.npz", "beliefs": "beliefs.npz"} if before else {}
+        return {name: self._below([f"{before.folder}/{file}"])[0] for name, file in files.items() if before}
+
+    def answered_before(self, wildcards: Any) -> list[str]:
+        """The labels of the rounds before a round."""
+        before = self.round(wildcards).before
+        return self._below([f"{before.folder}/labels.npz"] if before else [])
+
+    def all_asked(self, wildcards: Any) -> list[str]:
+        """The queries of a round and all before it, in the order asked."""
+        return self._below(f"{each.folder}/queries.npz" for each in self.round(wildcards).history)
+
     def weights_options(self, wildcards: Any) -> Options:
         """Where the weights of an ensemble's teachers go, if they are kept."""
         ensemble = self.ensemble(wildcards)
         return {"weights": f"{self.results}/{ensemble.folder}/weights" if ensemble.keep_weights else None}
 
     def collect_inputs(self, wildcards: Any) -> dict[str, list[str]]:
-        """What an ensemble's collected.json joins: the labels and bounds of its releases, and their students."""
+        """What an ensemble's collected.json joins: labels and bounds of its releases and rounds, and their students."""
         ensemble = self.ensemble(wildcards)
         releases = [folder for folder, release in self.releases.items() if release.ensemble == ensemble]
         students = [folder for folder, student in self.students.items() if student.release.ensemble == ensemble]
+        rounds = [folder for folder, each in self.rounds.items() if each.release.ensemble == ensemble]
         return {
             "labels": self._below(f"{folder}/labels.npz" for folder in releases),
             "bounds": self._below(f"{folder}/bounds.json" for folder in releases),
             "students": self._below(f"{folder}/student.json" for folder in students),
+            "answers": self._below(f"{folder}/labels.npz" for folder in rounds),
+            "charges": self._below(f"{folder}/bounds.json" for folder in rounds),
+            "askers": self._below(f"{folder}/student.json" for folder in rounds),
         }
 
     def collected(self) -> list[str]:
@@ -487,6 +588,10 @@ class Plan:
             "aggregate": self._files(self.releases, "labels.npz"),
             "account": self._files(self.accounts, "bounds.json"),
             "student": self._files(self.students, "student.json"),
+            "ask": self._files(self.rounds, "queries.npz"),
+            "answer": self._files(self.rounds, "labels.npz"),
+            "charge": self._files(self.rounds, "bounds.json"),
+            "learn": self._files(self.rounds, "student.json", "beliefs.npz"),
             "baseline": self.baseline_files(),
             "audit": self.audit_files(),
             "collect": self.collected(),
@@ -518,6 +623,7 @@ class Plan:
             "secure_open": [release.folder for release in self.secure_releases()],
             "account": self.accounts,
             "student": self.students,
+            **dict.fromkeys(("ask", "answer", "charge", "learn"), self.rounds),
             "baseline": [f"{each.split.folder}/{each.learner.slug}" for each in self.baselines.values()],
             "audit": [folder.replace("/audit/", "/", 1) for folder in self.audits],
             "collect": self.ensembles,
@@ -526,16 +632,17 @@ class Plan:
 
     def wildcard_constraints(self) -> dict[str, str]:
         """A pattern for each wildcard that matches what the plan holds, and nothing else."""
-        noises = [release.noise for release in self.releases.values()]
-        noises += [audit.noise for audit in self.audits.values()]
+        releases = [*self.releases.values(), *(each.release for each in self.rounds.values())]
+        noises = [*(each.noise for each in releases), *(each.noise for each in self.audits.values())]
         return {
             "dataset": _either(self.datasets),
             "split": _either(split.slug for split in self.splits.values()),
             "ensemble": _either(ensemble.slug for ensemble in self.ensembles.values()),
             "first": r"\d+",
             "last": r"\d+",
-            "mechanism": _either(release.mechanism for release in self.releases.values()),
+            "mechanism": _either(release.mechanism for release in releases),
             "noise": _either(noises),
+            "rounds": _either(each.slug for each in self.rounds.values()),
             "student": _either(student.slug for student in self.students.values()),
             "teachers": r"\d+",
             "learner": _either(baseline.learner.slug for baseline in self.baselines.values()),

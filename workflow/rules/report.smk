@@ -28,9 +28,7 @@ rule collect:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        releases=lambda wildcards, input: words(
-            {name: input.get(name, []) for name in ("labels", "bounds", "students")}
-        ),
+        releases=lambda wildcards, input: words({name: input.get(name, []) for name in PLAN.COLLECTED}),
         stream="{dataset}/{split}/{ensemble}",
     shell:
         "patebench collect --ensemble {input.ensemble} --votes {input.votes} --truth {input.truth}"

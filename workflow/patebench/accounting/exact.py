@@ -77,6 +77,16 @@ class Pairs:
 Neighbours = Callable[[Counts], Iterator[Pairs]]
 
 
+@dataclass(frozen=True)
+class Apart:
+    """Neighbours under a mechanism that knows more of a query than its counts: each query is worked out by itself.
+
+    In what `neighbours` gives of such votes, `histogram` is the query's number and `down` and `up` are classes.
+    """
+
+    neighbours: Callable[[Votes], Iterator[Pairs]]
+
+
 def divergence(here: Array, there: Array, multiplicity: Integers, orders: Array) -> Array:
     """D_α(P ‖ P′) per row and order, from ln P and ln P′ (rows × outcomes), never below the truth.
 
@@ -165,7 +175,7 @@ class ExactDivergence:
     """
 
     votes: Votes
-    neighbours: Neighbours | None
+    neighbours: Neighbours | Apart | None
     _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
     _kept: dict[int, list[Pairs]] = field(default_factory=dict, repr=False)
 
@@ -187,8 +197,22 @@ class ExactDivergence:
             boundless = np.full((len(queries), 2, len(orders)), np.inf)
             return Directions(boundless, boundless)
         if key not in self._solved:
-            self._solved[key] = self._solve(self.neighbours, queries, orders)
+            self._solved[key] = self._solve(queries, orders)
         return self._solved[key]
+
+    def _block(self, votes: Votes) -> "tuple[_Block, Iterator[Pairs]]":
+        """Some queries and their neighbours."""
+        assert self.neighbours is not None
+        if isinstance(self.neighbours, Apart):
+            return _Block.apart(votes), self.neighbours.neighbours(votes)
+        block, histograms = _Block.alike(votes)
+        return block, self.neighbours(histograms)
+
+    @property
+    def _most_ranks(self) -> int:
+        """At most so many ranks has a histogram: distinct counts sum to the number of teachers."""
+        apart = isinstance(self.neighbours, Apart)
+        return self.votes.classes if apart else min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
 
     def orders(self, queries: Sequence[int], delta: float) -> Array:
         """Orders close to those that give the least ε for any T, in either form and conversion."""
@@ -197,16 +221,15 @@ class ExactDivergence:
         best = {int(np.argmin(convert(how, COARSE, curve, delta))) for curve in curves for how in _CONVERSIONS}
         return np.unique(np.concatenate([between(COARSE, index, 33) for index in best]))
 
-    def _solve(self, neighbours: Neighbours, queries: Sequence[int], orders: Array) -> Directions:
+    def _solve(self, queries: Sequence[int], orders: Array) -> Directions:
         width, last = 2 * len(orders), max(queries)
         known = self.votes.matrix is not None
         each = np.zeros((self.votes.teachers if known else 1, width))
         one, found = np.zeros(width), {}
-        step = max(1, _TABLE // (width * _most_ranks(self.votes)))
+        step = max(1, _TABLE // (width * self._most_ranks))
         for start in range(0, last, step):
-            block = _Block.of(self.votes, start, min(start + step, last))
-            portions = neighbours(block.histograms)
-            table = _table(block.histograms, self._remembered(last, portions) if last <= step else portions, orders)
+            block, portions = self._block(self.votes.at(slice(start, min(start + step, last))))
+            table = _table(block, self._remembered(last, portions) if last <= step else portions, orders)
             worst = table.max(axis=1)
             stops = {T - start for T in queries if start < T <= start + step}
             short = max(1, _BALLOTS // (len(each) * table.shape[1]))
@@ -235,13 +258,13 @@ class ExactDivergence:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some queries: their distinct histograms, which one each has (`number`), and the rank of each class in it.
+    """Some queries: which of so many `histograms` each has (`number`), and the rank of each class in it, below `ranks`.
 
-    Histograms are in descending order, so that queries that differ in the names of classes alone are worked out once.
     `matrix` holds the votes of these queries, if known.
     """
 
-    histograms: Counts
+    histograms: int
+    ranks: int
     number: Integers
     rank: Integers
     matrix: NDArray[np.integer] | None
@@ -250,45 +273,47 @@ class _Block:
         return len(self.number)
 
     @classmethod
-    def of(cls, votes: Votes, start: int, stop: int) -> "_Block":
-        counts = votes.counts[start:stop]
-        order = np.argsort(-counts, axis=1, kind="stable")
-        ordered = np.take_along_axis(counts, order, axis=1)
+    def alike(cls, votes: Votes) -> tuple["_Block", Counts]:
+        """Queries that differ in the names of classes alone are worked out once; their histograms in descending order.
+
+        Classes with equal counts share a rank.
+        """
+        order = np.argsort(-votes.counts, axis=1, kind="stable")
+        ordered = np.take_along_axis(votes.counts, order, axis=1)
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, ranks(ordered), axis=1)
         histograms, number = np.unique(ordered, axis=0, return_inverse=True)
-        matrix = None if votes.matrix is None else votes.matrix[:, start:stop]
-        return cls(histograms, number.reshape(-1), rank, matrix)
+        block = cls(len(histograms), int(rank.max()) + 1, number.reshape(-1), rank, votes.matrix)
+        return block, histograms
+
+    @classmethod
+    def apart(cls, votes: Votes) -> "_Block":
+        """Every query has a histogram, and every class a rank, of its own."""
+        rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
+        return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def ballots(self, low: int, high: int, table: Array) -> Array:
         """Sum of the table (histograms × ranks × …) over queries low … high − 1, for each teacher's own votes."""
         assert self.matrix is not None
         used, number = np.unique(self.number[low:high], return_inverse=True)
-        spread = table.shape[1]
         voted = np.take_along_axis(self.rank[low:high].T, self.matrix[:, low:high].astype(np.intp), axis=0)
-        cells = len(used) * spread
-        flat = np.arange(len(voted))[:, None] * cells + number.reshape(-1) * spread + voted
+        cells = len(used) * self.ranks
+        flat = np.arange(len(voted))[:, None] * cells + number.reshape(-1) * self.ranks + voted
         times = np.bincount(flat.ravel(), minlength=len(voted) * cells).reshape(len(voted), cells)
         result: Array = times.astype(np.float64) @ table[used].reshape(cells, -1)
         return result
 
 
-def _most_ranks(votes: Votes) -> int:
-    """At most so many distinct counts has a histogram: they sum to the number of teachers."""
-    return min(votes.classes, int(np.sqrt(2 * votes.teachers)) + 2)
-
-
-def _table(histograms: Counts, portions: Iterable[Pairs], orders: Array) -> Array:
+def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
     """The worst neighbour per histogram and rank of the class that loses a vote, in both directions.
 
     Shape: histograms × ranks × (2 · orders); 0 for ranks that a histogram does not have.
     """
-    spread = int(ranks(histograms)[:, -1].max()) + 1
-    table = np.zeros((len(histograms), spread, 2 * len(orders)))
+    table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
     for pairs in portions:
         there = divergence(pairs.here, pairs.there, pairs.multiplicity, orders)
         back = divergence(pairs.there, pairs.here, pairs.multiplicity, orders)
-        cell = pairs.histogram * spread + pairs.down
+        cell = pairs.histogram * block.ranks + pairs.down
         first = np.flatnonzero(np.diff(cell, prepend=-1))
         worst = np.maximum.reduceat(np.minimum(np.hstack([there, back]), _LARGE), first, axis=0)
         rows, down = pairs.histogram[first], pairs.down[first]
@@ -307,7 +332,7 @@ class ExactAccountant(RenyiAccountant):
         return super(ExactAccountant, chosen).bounds(queries, delta)
 
 
-def accountants(votes: Votes, neighbours: Neighbours | None) -> list[Accountant]:
+def accountants(votes: Votes, neighbours: Neighbours | Apart | None) -> list[Accountant]:
     """The exact accountants of a mechanism; that per teacher where the vote matrix is known."""
     divergence = ExactDivergence(votes, neighbours)
     forms = [("exact", divergence.per_query, "the worst neighbour of each query")]

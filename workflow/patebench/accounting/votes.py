@@ -1,7 +1,8 @@
 """The votes of an ensemble, and the counts that every mechanism and most accountants need."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,13 @@ class Votes:
     """What the teachers said about each query: counts (queries × classes), and who said it where that is known.
 
     `matrix` (teachers × queries) is None when only counts are at hand; local mechanisms and accountants per teacher
-    need it. Make one with `Votes.of` or `Votes.from_counts`, which check their input.
+    need it. `predictions` (queries × classes) are public: how probable the student that asks thought each class of each
+    query, None before there was a student. Make one with `Votes.of` or `Votes.from_counts`, which check their input.
     """
 
     counts: Counts
     matrix: NDArray[np.integer] | None = None
+    predictions: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int) -> "Votes":
@@ -41,6 +44,24 @@ class Votes:
         if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
             raise PatebenchError("counts must be non-negative and sum to the same number of teachers in every query")
         return cls(np.asarray(counts, dtype=np.int64))
+
+    def at(self, queries: slice | NDArray[np.integer]) -> "Votes":
+        """The votes on some of the queries, in that order."""
+        matrix = None if self.matrix is None else self.matrix[:, queries]
+        return Votes(self.counts[queries], matrix, None if self.predictions is None else self.predictions[queries])
+
+    def asked_by(self, predictions: NDArray[Any] | None) -> "Votes":
+        """The same votes, asked by a student with these predictions (queries × classes), each row a distribution."""
+        if predictions is None:
+            return replace(self, predictions=None)
+        chances: NDArray[np.float64] = predictions.astype(np.float64)
+        if chances.shape != self.counts.shape:
+            raise PatebenchError(
+                f"predictions have shape {chances.shape}, and the votes need {self.counts.shape}: queries × classes"
+            )
+        if not np.all((chances >= 0) & (chances <= 1)):  # also false for NaN
+            raise PatebenchError("predictions must be probabilities, from 0 to 1")
+        return replace(self, predictions=chances)
 
     @property
     def queries(self) -> int:

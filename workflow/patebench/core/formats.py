@@ -41,12 +41,16 @@ VOTES = Layout(
     "votes", {"votes": _VOTES, "test_votes": _TEST_VOTES}, ("partition", "pool", "test", "classes", "chunks")
 )
 
-#: Released labels of the pool in query order; with local mechanisms also all that each teacher sent.
+#: Released labels in query order; with local mechanisms also all that each teacher sent. `queries` are positions in the
+#: pool; without it they are the first ones, in order. `kept` says which labels are the asking student's own: it kept
+#: them where the teachers gave no answer.
 LABELS = Layout(
     "labels",
     {
         "labels": Field("i", ("queries",), low=-1, below="classes"),
         "reports": Field("i", ("teachers", "queries"), low=-1, below="classes", optional=True),
+        "queries": Field("iu", ("queries",), low=0, optional=True),
+        "kept": Field("b", ("queries",), optional=True),
     },
     ("votes", "pool", "classes", "mechanism", "parameters", "mode"),
 )
@@ -74,3 +78,17 @@ NOISY_COUNTS = Layout(
     {"counts": Field("i", ("queries", "classes")), "teachers": Field("iu", ("teachers",), low=0, below="ensemble")},
     ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
 )
+
+
+#: What a student asks in one round: positions in the pool, and what it thinks of them, if there is a student yet.
+QUERIES = Layout(
+    "queries",
+    {
+        "queries": Field("iu", ("queries",), low=0),
+        "predictions": Field("f", ("queries", "classes"), low=0, optional=True),
+    },
+    ("pool", "classes", "strategy", "before"),
+)
+
+#: What a student thinks of every sample of the pool: the probability of each class.
+BELIEFS = Layout("beliefs", {"probabilities": Field("f", ("samples", "classes"), low=0)}, ("pool", "labels", "classes"))

@@ -74,6 +74,10 @@ class Mechanism(ABC):
         """All that is released, by name: the labels, and what they were made from where that is seen too."""
         return {"labels": self.release(votes, rng)}
 
+    def own_labels(self, votes: Votes) -> Labels:
+        """Labels that the asking student keeps as its own where it gets no answer: a public rule; here none."""
+        return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
+
     @abstractmethod
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
         """ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".

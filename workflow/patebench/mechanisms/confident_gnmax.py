@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from patebench.accounting import conversion, exact, independent, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
@@ -36,35 +37,44 @@ class ConfidentGNMax(Mechanism):
     sigma2: float = parameter(low=0)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        score = votes.counts.max(axis=1) + rng.normal(scale=self.sigma1, size=votes.queries)
+        score = self.evidence(votes) + rng.normal(scale=self.sigma1, size=votes.queries)
         answered = np.flatnonzero(score >= self.threshold)
         labels = np.full(votes.queries, NO_ANSWER, dtype=np.int32)
-        labels[answered] = self._answer.release(Votes(votes.counts[answered]), rng)
+        labels[answered] = self._answer.release(votes.at(answered), rng)
         return labels
 
+    def evidence(self, votes: Votes) -> NDArray[Any]:
+        """What the test compares with the threshold, per query: one vote changes it by at most 1."""
+        top: NDArray[Any] = votes.counts.max(axis=1)
+        return top
+
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        answered, silent = self._screening.log_answered(votes.counts.max(axis=1))
+        answered, silent = self._screening.log_answered(self.evidence(votes))
         labels = self._answer.log_outcome_probabilities(votes)[:, :-1]
         return np.column_stack([labels + answered[:, None], silent])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """The neighbours of the answer, each with the largest count that the change leaves, and "no answer"."""
         for pairs in self._answer.neighbours(counts):
-            answered, silent = self._screening.log_answered(counts[pairs.histogram, 0])
-            answered_there, silent_there = self._screening.log_answered(_top_after(counts, pairs))
-            yield replace(
-                pairs,
-                here=np.column_stack([pairs.here + answered[:, None], silent]),
-                there=np.column_stack([pairs.there + answered_there[:, None], silent_there]),
-                multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
-            )
+            yield self._screened(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
+
+    def _screened(self, pairs: exact.Pairs, here: ArrayLike, there: ArrayLike) -> exact.Pairs:
+        """Neighbours of the answer with the evidence before and after each change: the outcomes of the whole."""
+        answered, silent = self._screening.log_answered(here)
+        answered_there, silent_there = self._screening.log_answered(there)
+        return replace(
+            pairs,
+            here=np.column_stack([pairs.here + answered[:, None], silent]),
+            there=np.column_stack([pairs.there + answered_there[:, None], silent_there]),
+            multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
+        )
 
     def costs(self, teachers: int) -> Costs:
         return Costs(answer=self._answer.costs(teachers).answer, question=self._screening.test)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.gaussian_log_q(votes.counts, self.sigma2)
-        rows, screening = np.column_stack([votes.counts.max(axis=1), log_q]), self._screening
+        rows, screening = np.column_stack([self.evidence(votes), log_q]), self._screening
         return [
             DirectAccountant(
                 name="gdp",
@@ -94,8 +104,12 @@ class ConfidentGNMax(Mechanism):
                 totals=summed(screening.expected, rows),
                 orders=conversion.ORDERS,
             ),
-            *exact.accountants(votes, self.neighbours if self.sigma1 > 0 and self.sigma2 > 0 else None),
+            *exact.accountants(votes, self.changes(votes) if self.sigma1 > 0 and self.sigma2 > 0 else None),
         ]
+
+    def changes(self, votes: Votes) -> exact.Neighbours | exact.Apart:
+        """What the exact accountants compare these votes with."""
+        return self.neighbours
 
     def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
         """The test at its worst case, composed with the answer as if it were always given: that hides no more."""

@@ -20,6 +20,7 @@ from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, make
 from patebench.mechanisms.stage import read_votes
 from patebench.reporting.frames import check_record
+from patebench.reporting.rounds import round_records
 
 _MEND = "pass files that were made from the same votes, or run snakemake again"
 Record = dict[str, Any]
@@ -41,6 +42,9 @@ def collect(
     labels: Sequence[Path],
     bounds: Sequence[Path],
     students: Sequence[Path],
+    answers: Sequence[Path] = (),
+    charges: Sequence[Path] = (),
+    askers: Sequence[Path] = (),
     facts: Mapping[str, str],
     out: Path,
 ) -> None:
@@ -50,17 +54,18 @@ def collect(
     other labels than the rest.
     """
     source, said = read_votes(votes)
-    answers = read_arrays(truth, TRUTH)
-    answers.require("pool", source.meta["pool"], str(votes))
+    truths = read_arrays(truth, TRUTH)
+    truths.require("pool", source.meta["pool"], str(votes))
     summary = _read(ensemble, "ensemble", "votes", source.digest, votes)
     common = _common(ensemble, summary, facts)
     released = [_Release(path, source, common) for path in labels]
     known = {release.labels.digest: release for release in released}
     records = [
         _ensemble_record(ensemble, summary, common),
-        *(release.record(said, answers["y"]) for release in released),
+        *(release.record(said, truths["y"]) for release in released),
         *(record for path in bounds for record in _bound_records(path, source, common)),
-        *(_student_record(path, known, answers["y"]) for path in students),
+        *(_student_record(path, known, truths["y"]) for path in students),
+        *round_records(answers, charges, askers, source, truths["y"], common),
     ]
     write_json(out, "collected", {"records": [check_record(out, record) for record in records]})
 

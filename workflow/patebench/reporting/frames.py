@@ -51,6 +51,13 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"label_accuracy": float, "accuracy": float, "student_model": str, "student_recipe": str},
         **{"learning_curve": list, "picture": str},
     },
+    "round": {
+        **_RELEASE,
+        **{"rounds": str, "strategy": str, "round": int, "student": str, "method": str, "queries": int},
+        **{"answered": int, "kept": int, "label_accuracy": float, "accuracy": float},
+        **{"student_model": str, "student_recipe": str},
+    },
+    "round_bound": {**_RELEASE, **_STATEMENT, "rounds": str, "queries": int, "epsilon": float, "order": float},
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "accuracy": float},
     "audit": {
         **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
@@ -69,6 +76,8 @@ _IDENTITY = {
     "curve": ("ensemble", "mechanism", "noise", "delta", "accountant", "conversion", "kind"),
     "entities": ("ensemble", "mechanism", "noise", "queries", "delta"),
     "student": ("ensemble", "mechanism", "noise", "student"),
+    "round": ("ensemble", "mechanism", "noise", "rounds"),
+    "round_bound": ("ensemble", "mechanism", "noise", "rounds", "delta", "accountant", "conversion", "kind"),
     "baseline": ("learner",),
     "audit": ("teachers", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
 }
@@ -84,6 +93,8 @@ class Records:
     curves: "pd.DataFrame"
     entities: "pd.DataFrame"
     students: "pd.DataFrame"
+    rounds: "pd.DataFrame"
+    round_bounds: "pd.DataFrame"
     baselines: "pd.DataFrame"
     audits: "pd.DataFrame"
 

@@ -14,24 +14,30 @@ ENSEMBLE = ["dataset", "setting", "ensemble", "teachers", "partition", "model", 
 RELEASE = [*ENSEMBLE, "mechanism", "noise"]
 STUDENT = [*RELEASE, "student", "method", "student_model", "student_recipe", "queries"]
 
+#: A student of either kind: `rounds` is the path of those in which it asked, "" for the pool in order.
+ANY_STUDENT = [*STUDENT, "rounds"]
+
 
 def outcomes(records: Records) -> "pd.DataFrame":
     """One row per student setting and δ, in natural order.
 
-    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
+    Columns: those of `ANY_STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
     `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`. What was not
     measured is NaN.
     """
-    students = spread(records.students, STUDENT, ["answered", "label_accuracy", "accuracy"])
-    key = [*RELEASE, "queries"]
+    import pandas as pd
+
+    students = pd.concat([records.students.assign(rounds=""), records.rounds])
+    students = spread(students, ANY_STUDENT, ["answered", "label_accuracy", "accuracy"])
+    key = [*RELEASE, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
-    bounds = spread(records.bounds, settings, ["epsilon"])
+    bounds = spread(pd.concat([records.bounds.assign(rounds=""), records.round_bounds]), settings, ["epsilon"])
     deltas = bounds[[*key, "delta"]].drop_duplicates()
     frame = students.merge(deltas, on=key, how="left")
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
     frame = frame.merge(_baselines(records.baselines), on=["dataset", "setting"], how="left")
-    return arrange(frame, [*STUDENT, "delta"])
+    return arrange(frame, [*ANY_STUDENT, "delta"])
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
@@ -59,7 +65,7 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     else:
         chosen = chosen[chosen["publishable"]].assign(other=False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
-    key = [*RELEASE, "queries", "delta"]
+    key = [*RELEASE, "rounds", "queries", "delta"]
     named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
     named["accountant"] = f"{kind}_accountant"
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)

@@ -16,7 +16,7 @@ COLUMNS = (
 )
 QUANTITIES = (
     *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
-    *("student_accuracy", "ground_truth_student_accuracy", "baseline_accuracy"),
+    *("student_accuracy", "ground_truth_student_accuracy", "baseline_accuracy", "accuracy_gain"),
     *("epsilon", "epsilon_above", "epsilon_in_discussion", "epsilon_strong_composition"),
 )
 #: What the file calls the papers whose values the tables and figures show.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.outcomes import STUDENT
+from patebench.reporting.outcomes import ANY_STUDENT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def sentence(tables: Mapping[str, "pd.DataFrame"]) -> str:
         named = [f"{name} ({count} noise setting{_s(count)})" for name, count in mechanisms.items()]
         parts.append(f"{_join(named)} released labels")
     if students is not None and not students.empty:
-        trained = students.drop_duplicates(STUDENT)["seeds"].sum()
+        trained = students.drop_duplicates(ANY_STUDENT)["seeds"].sum()
         parts.append(f"{trained} student{_s(trained)} learnt from them")
     return "; ".join(parts) + "."
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, atomic, read_arrays, write_json
-from patebench.core.formats import LABELS, POOL
+from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
+from patebench.core.formats import BELIEFS, LABELS, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.data.stage import read_samples
@@ -41,11 +41,13 @@ def study(
     seed: int,
     stream: str,
     out: Path,
+    beliefs: Path | None = None,
 ) -> None:
     """Train a student on the first `queries` released labels and write its accuracy to `out`.
 
     A share `hold_out` of the answered labels is kept from it, to choose between approaches without a true label: the
-    curve and the result then say how many of those labels it gives too.
+    curve and the result then say how many of those labels it gives too. With `beliefs`, what the student thinks of the
+    whole pool is written there: a student that asks in rounds chooses by it.
     """
     from patebench.students.training import Checkpoint, learn
 
@@ -93,6 +95,8 @@ def study(
         "curve": [{name: float(f"{value:.6g}") for name, value in row.items()} for row in curve],
         "picture": _picture(training, out.with_suffix(".png")),
     }
+    if beliefs:
+        _write_beliefs(beliefs, training, samples, released)
     write_json(out, "student", result)
 
 
@@ -107,11 +111,19 @@ def lesson_of(samples: Artefact, released: Artefact, queries: int) -> Lesson:
             released.path, f"none of its first {queries} queries was answered", "use less noise or more queries"
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
-    labels[:queries] = given[:queries]
+    labels[asked_of(released, samples)[:queries]] = given[:queries]
     evidence = None
     if "reports" in released.arrays:
         evidence = evidence_of(released["reports"][:, :queries], released.meta, len(labels))
     return Lesson(pool=samples["x"], labels=labels, classes=released.meta["classes"], evidence=evidence)
+
+
+def asked_of(released: Artefact, samples: Artefact) -> NDArray[np.integer]:
+    """The positions in the POOL that LABELS are of; the first ones where they do not say."""
+    asked = released.arrays.get("queries", np.arange(len(released["labels"])))
+    if asked.max() >= len(samples["x"]) or len(np.unique(asked)) < len(asked):
+        raise ArtefactError(released.path, f"its queries are not different samples of {samples.path}")
+    return asked
 
 
 def agreement(student: Student, x: NDArray[Any], y: NDArray[np.integer]) -> float:
@@ -130,6 +142,12 @@ def _picture(training: Training, path: Path) -> str | None:
     with atomic(path) as temporary:
         Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(temporary, format="png")
     return base64.b64encode(path.read_bytes()).decode()
+
+
+def _write_beliefs(path: Path, student: Student, samples: Artefact, released: Artefact) -> None:
+    probabilities = np.exp(student.log_probabilities(samples["x"])).astype(np.float32)
+    facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}
+    write_arrays(path, BELIEFS, {"probabilities": np.minimum(probabilities, 1)}, facts)
 
 
 def _identity(facts: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from patebench.core.registry import Registry
 TABLES = Registry("table")
 TABLES.add("utility-privacy", "patebench.reporting.tables.utility_privacy:TABLE")
 TABLES.add("frontier", "patebench.reporting.tables.frontier:TABLE")
+TABLES.add("active-learning", "patebench.reporting.tables.active_learning:TABLE")
 TABLES.add("ensembles", "patebench.reporting.tables.ensembles:TABLE")
 TABLES.add("noisy-accuracy", "patebench.reporting.tables.noisy_accuracy:TABLE")
 TABLES.add("accountants", "patebench.reporting.tables.accountants:TABLE")

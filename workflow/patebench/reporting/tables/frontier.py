@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import STUDENT, frontier, outcomes
+from patebench.reporting.outcomes import ANY_STUDENT, frontier, outcomes
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
 
@@ -21,7 +21,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per student on the frontier, by data set and rising ε."""
     frame = outcomes(records)
     best = frame[frontier(frame)].sort_values(["dataset", "setting", "worst_case_epsilon_mean"], kind="stable")
-    return best[[*STUDENT, "delta", "seeds", *_MEASURED]].reset_index(drop=True)
+    return best[[*ANY_STUDENT, "delta", "seeds", *_MEASURED]].reset_index(drop=True)
 
 
 TABLE = Table(

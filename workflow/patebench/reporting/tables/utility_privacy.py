@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import STUDENT, outcomes
+from patebench.reporting.outcomes import ANY_STUDENT, outcomes
 from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.tables.table import Column, Table
 
@@ -29,9 +29,10 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
         f"published_{quantity}": [_published(published, quantity, row) for row in rows] for quantity in _PUBLISHED
     }
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
-    frame = frame[[*STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
+    frame = frame[[*ANY_STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
+    asked: list[Any] = [rounds.partition("/")[2].replace("/", ", ") or None for rounds in frame["rounds"]]
     return frame.assign(
-        **{name: [float("nan") if value is None else value for value in beside[name]] for name in beside}
+        asked=asked, **{name: [float("nan") if value is None else value for value in beside[name]] for name in beside}
     )
 
 
@@ -51,6 +52,7 @@ TABLE = Table(
         Column("noise", "Noise"),
         Column("method", "Student"),
         Column("student_model", "Its model"),
+        Column("asked", "Asked in rounds", optional=True),
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
         Column("delta", "δ", "number"),

@@ -1,0 +1,74 @@
+"""The stage `patebench ask`: which samples a student asks its teachers for in one round.
+
+It reads public files alone: the pool, the labels released so far, and what the student made of them.
+"""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_arrays, write_arrays
+from patebench.core.formats import BELIEFS, LABELS, POOL, QUERIES
+from patebench.core.seeds import derive
+from patebench.students.lesson import Approach, Lesson
+from patebench.students.stage import asked_of, lesson_of
+from patebench.students.strategies import INITIAL, STRATEGIES
+from patebench.students.strategies.situation import Situation
+
+log = logging.getLogger("patebench")
+
+
+def ask(
+    *,
+    pool: Path,
+    labels: Path | None,
+    beliefs: Path | None,
+    strategy: str,
+    queries: int,
+    approach: Approach,
+    seed: int,
+    stream: str,
+    out: Path,
+) -> None:
+    """Write the positions of `queries` samples of the pool, chosen by `strategy`, as QUERIES to `out`.
+
+    `labels` and `beliefs` are those of the round before; without them it is the first round, which asks at random.
+    """
+    STRATEGIES.check(strategy)
+    if (labels is None) != (beliefs is None):
+        raise PatebenchError("labels and beliefs of the round before go together; give both, or none in the first one")
+    if labels is None and strategy != INITIAL:
+        raise PatebenchError(
+            f"the first round knows nothing to choose by, so its strategy is {INITIAL} and not {strategy}"
+        )
+    situation, before = _situation(pool, labels, beliefs, approach)
+    if queries > len(situation.open):
+        raise PatebenchError(f"{queries} queries are asked for, and {len(situation.open)} of {pool} were not asked yet")
+    chosen = STRATEGIES.load(strategy)(situation, queries, derive(seed, stream))
+    if len(np.unique(chosen)) != queries or not np.isin(chosen, situation.open).all():
+        raise PatebenchError(f"the strategy '{strategy}' did not choose {queries} different samples that are open")
+    log.info("%s: %d queries after %d", strategy, queries, len(situation.asked))
+    arrays = {"queries": chosen}
+    if situation.predictions is not None:
+        arrays["predictions"] = situation.predictions[chosen]
+    facts = {"pool": read_arrays(pool, POOL).digest, "classes": situation.lesson.classes}
+    write_arrays(out, QUERIES, arrays, {**facts, "strategy": strategy, "before": before})
+
+
+def _situation(
+    pool: Path, labels: Path | None, beliefs: Path | None, approach: Approach
+) -> tuple[Situation, str | None]:
+    """What is known before this round, and the digest of the labels of the round before."""
+    samples = read_arrays(pool, POOL)
+    if labels is None or beliefs is None:
+        nothing = np.full(len(samples["x"]), -1, np.int64)
+        lesson = Lesson(pool=samples["x"], labels=nothing, classes=samples.meta["classes"])
+        return Situation(lesson=lesson, asked=np.array([], np.intp), predictions=None, approach=approach), None
+    released, thoughts = read_arrays(labels, LABELS), read_arrays(beliefs, BELIEFS)
+    thoughts.require("pool", samples.digest, str(pool))
+    thoughts.require("labels", released.digest, str(labels))
+    lesson = lesson_of(samples, released, len(released["labels"]))
+    asked, predictions = asked_of(released, samples), thoughts["probabilities"]
+    return Situation(lesson=lesson, asked=asked, predictions=predictions, approach=approach), released.digest
