@@ -126,7 +126,14 @@ def _run(
 
 def _save(session: _Session, checkpoint: Checkpoint) -> None:
     with atomic(checkpoint.path) as temporary:
-        torch.save({"identity": checkpoint.identity, "session": session.state()}, temporary)
+        torch.save({"identity": _identity(session, checkpoint), "session": session.state()}, temporary)
+
+
+def _identity(session: _Session, checkpoint: Checkpoint) -> str:
+    """Which training a state is of: what the caller says, how the method decided to learn, and with which torch."""
+    training = session.training
+    how = (training.model, training.recipe, training.epochs, sorted(training.settings.items()), torch.__version__)
+    return f"{checkpoint.identity} {how}"
 
 
 def _resume(session: _Session, checkpoint: Checkpoint) -> None:
@@ -138,7 +145,7 @@ def _resume(session: _Session, checkpoint: Checkpoint) -> None:
     except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, zipfile.BadZipFile) as fault:
         log.warning("%s: can not be read (%s); training starts anew", checkpoint.path, type(fault).__name__)
         return
-    if kept.get("identity") != checkpoint.identity:
+    if kept.get("identity") != _identity(session, checkpoint):
         log.warning("%s: is of another training; this one starts anew", checkpoint.path)
         return
     session.restore(kept["session"])
