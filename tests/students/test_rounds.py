@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from patebench.accounting.sanitised_accountant import seeded
+from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import BELIEFS, LABELS, POOL, QUERIES, TRUTH, VOTES
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import askable, make
 from patebench.mechanisms.rounds import answer, charge
 from patebench.mechanisms.stage import read_votes
 from patebench.students.ask import ask
@@ -66,7 +66,7 @@ class Rounds:
         asked, out = [self.file(number, "queries.npz") for number in numbers], self.folder / "bounds.json"
         charge(
             votes=self.votes, asked=asked, mechanism="interactive-gnmax", parameters=PARAMETERS, queries=queries,
-            delta=1e-5, seed=0, stream="s", out=out,
+            delta=1e-5, out=out,
         )  # fmt: skip
         return read_json(out, "bounds")
 
@@ -128,11 +128,31 @@ def test_the_charge_is_for_all_that_was_asked_and_nothing_else(rounds):
     asked = [read_arrays(rounds.file(number, "queries.npz"), QUERIES) for number in range(2)]
     predictions = np.concatenate([np.zeros((5, 3)), asked[1]["predictions"]])
     ours = votes.at(np.concatenate([each["queries"] for each in asked])).asked_by(predictions)
-    expected = make("interactive-gnmax", PARAMETERS).bounds(ours, [10], 1e-5, seeded(0, "s"))
+    expected = make("interactive-gnmax", PARAMETERS).bounds(ours, [10], 1e-5, chosen=True)
     assert [Bound.from_json(bound) for bound in written["bounds"]] == expected
     assert {bound.queries for bound in expected} == {10}
     assert written["asked"] == [each.digest for each in asked]
     assert written["votes"] == source.digest
+
+
+def test_what_needs_fixed_queries_is_not_stated_of_queries_that_answers_chose():
+    votes = Votes.from_counts(np.tile([30, 15, 5], (10, 1)))
+    stated = make("exponential", {"epsilon": 0.1}).bounds(votes, [10], 1e-5, chosen=True)
+    assert {bound.accountant for bound in stated} == {"rdp", "exact"}
+    sources = {bound.source for bound in stated if bound.kind == "data_dependent"}
+    assert all(source.endswith("as if they had been fixed beforehand") for source in sources)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "fault"),
+    [
+        ("stable-svt", {"epsilon": 10, "failure": 1e-9, "cutoff": 5}, "keeps state from query to query"),
+        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.5, "spread": 1}, "sit out"),
+    ],
+)
+def test_mechanisms_that_rounds_would_charge_too_little_are_refused(name, parameters, fault):
+    with pytest.raises(PatebenchError, match=fault):
+        askable(name, make(name, parameters))
 
 
 def test_files_that_do_not_go_together_are_refused(rounds):

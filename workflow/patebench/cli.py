@@ -367,7 +367,6 @@ def answer(parameters: list[tuple[str, float]], **arguments: Any) -> None:
 @MECHANISM[1]
 @click.option("--queries", type=click.IntRange(min=1), required=True, help="How many they are together.")
 @click.option("--delta", type=float, required=True)
-@seeded
 @out_file("--out", help="Where the bounds go.")
 @common
 def charge(parameters: list[tuple[str, float]], **arguments: Any) -> None:

@@ -391,6 +391,8 @@ def _rounds(
     where: str, written: Settings, ensembles: Sequence[Ensemble], delta: float, agreement: _Agreement
 ) -> Iterator[Round]:
     """The last round of every student that asks in rounds, one for each ensemble, release and strategy."""
+    from patebench.mechanisms.base import askable, make
+
     approach = _approach(where, written)
     for place, strategy in _places(f"{where}.strategy", written["strategy"]):
         with _at(place):
@@ -400,6 +402,9 @@ def _rounds(
     _check_queries(f"{where}.queries", sum(each_time), ensembles[0].split.pool)
     asked = [Release(ensemble, *setting) for ensemble in ensembles if ensemble.teachers in teachers
              for setting in _settings(f"{where}.releases", written["releases"])]  # fmt: skip
+    for name, parameters in {(release.mechanism, release.parameters) for release in asked}:
+        with _at(f"{where}.releases.{name}"):
+            askable(name, make(name, dict(parameters)))
     for release, strategy in itertools.product(asked, _listed(written["strategy"])):
         last = Round(release, written["method"], INITIAL, each_time[0], delta, **approach)
         for queries in each_time[1:]:

@@ -365,7 +365,7 @@ class Round:
 
     def account_options(self) -> Options:
         stated = {"queries": self.asked, "delta": self.delta}
-        return {**self.release.mechanism_options(), **stated, **self._randomness()}
+        return {**self.release.mechanism_options(), **stated}
 
     def learn_options(self) -> Options:
         return {"method": self.method, "queries": self.asked, **self._learner(), **self._randomness()}

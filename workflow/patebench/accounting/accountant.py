@@ -41,6 +41,8 @@ class Accountant(ABC):
     source: str
     #: Why the theorem holds as well when the noise is the discrete distribution of the same scale; None: it may not.
     discrete: str | None = None
+    #: Whether the theorem holds as well when earlier answers choose the later queries.
+    adaptive: bool = True
     failure: Callable[[int], float] = never
 
     @abstractmethod
@@ -62,6 +64,19 @@ class Accountant(ABC):
             source=self.source,
             **how,
         )
+
+
+def of_chosen_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
+    """Those that say something of queries which earlier answers chose.
+
+    Data-dependent ones then describe the queries that happened to be asked: that is said in their source.
+    """
+    kept = [accountant for accountant in accountants if accountant.adaptive]
+    words = "; along the queries asked, as if they had been fixed beforehand"
+    return [
+        replace(accountant, source=accountant.source + words) if accountant.kind is Kind.DATA_DEPENDENT else accountant
+        for accountant in kept
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import exact
-from patebench.accounting.accountant import Accountant, check_queries, of_discrete_noise
+from patebench.accounting.accountant import Accountant, check_queries, of_chosen_queries, of_discrete_noise
 from patebench.accounting.entities import Entities
 from patebench.accounting.filter import Costs
 from patebench.accounting.sanitised_accountant import Noise
@@ -137,11 +137,13 @@ class Mechanism(ABC):
         curve: Sequence[int] = (),
         *,
         discrete: bool = False,
+        chosen: bool = False,
     ) -> list[Bound]:
         """Every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
 
         Sanitised bounds are drawn only when their `noise` is given, and for `queries` alone: looking at one is a
-        release of its own. With `discrete` only those bounds are stated that hold for a release with discrete noise.
+        release of its own. With `discrete` only those bounds are stated that hold for a release with discrete noise,
+        with `chosen` only those for queries that earlier answers chose.
         """
         if not 0 < delta < 1:
             raise PatebenchError(f"δ = {delta} is not in (0, 1)")
@@ -150,6 +152,8 @@ class Mechanism(ABC):
         stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
         if discrete:
             stated, sanitised = of_discrete_noise(stated), of_discrete_noise(sanitised)
+        if chosen:
+            stated = of_chosen_queries(stated)
         found = [bound for accountant in stated for bound in accountant.bounds(every, delta)]
         return found + [bound for accountant in sanitised for bound in accountant.bounds(wanted, delta)]
 
@@ -192,6 +196,19 @@ def releasable(name: str, kind: type[Mechanism]) -> None:
         raise PatebenchError(
             f"the mechanism '{name}' can not be drawn with discrete noise, so it has no release that is safe to hand "
             f"out; those that can: {', '.join(able)}"
+        )
+
+
+def askable(name: str, mechanism: Mechanism) -> None:
+    """Refuse a mechanism whose cost is not that of its queries one by one: rounds would be charged too little."""
+    if not mechanism.memoryless:
+        raise PatebenchError(
+            f"the mechanism '{name}' keeps state from query to query, so it can not be asked in rounds; use another"
+        )
+    if mechanism.most_asked(2) < 2:
+        raise PatebenchError(
+            f"the mechanism '{name}' lets teachers sit out by a schedule that each round would start anew; "
+            "let all of them take part"
         )
 
 

@@ -46,6 +46,7 @@ class Exponential(Mechanism):
                 name="bounded-range",
                 kind=Kind.WORST_CASE,
                 source="Dong, Durfee, Rogers 2020, optimal non-adaptive composition of T steps of range ε",
+                adaptive=False,
                 epsilon=lambda T, delta: bounded_range.composition(self.epsilon, T, delta),
             ),
             RenyiAccountant(

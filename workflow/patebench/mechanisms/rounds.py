@@ -1,8 +1,9 @@
 """The stages `patebench answer` and `patebench charge`: a release of those queries that a student asked in rounds.
 
 What was asked, and the student's predictions, follow from earlier answers and public samples. So worst-case bounds hold
-as the queries are chosen on the way (adaptive composition). Data-dependent ones add up along the queries that were
-asked: like all of their kind they are no promise and may not be published.
+as the queries are chosen on the way, those aside whose composition needs queries that are fixed beforehand: these are
+left out. Data-dependent ones add up along the queries that were asked, as if they had been fixed: their source says so,
+and like all of their kind they may not be published. None is sanitised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.sanitised_accountant import seeded
 from patebench.accounting.votes import Votes
 from patebench.core import seeds
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import LABELS, QUERIES
-from patebench.mechanisms.base import NO_ANSWER, make, plain
+from patebench.mechanisms.base import NO_ANSWER, askable, make, plain
 from patebench.mechanisms.stage import BOUNDS, read_votes
 
 _MEND = "pass the files of one folder of rounds, first round first, or run snakemake again"
@@ -42,6 +42,7 @@ def answer(
     derived from the seed and the stream: the labels are for experiments.
     """
     rule = make(mechanism, parameters)
+    askable(mechanism, rule)
     source, everything = read_votes(votes)
     round_ = Asked.read([asked], source)
     ours = round_.votes(everything)
@@ -67,17 +68,16 @@ def charge(
     parameters: Mapping[str, float],
     queries: int,
     delta: float,
-    seed: int,
-    stream: str,
     out: Path,
 ) -> None:
     """Bound the cost of all queries of these rounds, `queries` in number, by every theorem of the mechanism."""
     rule = make(mechanism, parameters)
+    askable(mechanism, rule)
     source, everything = read_votes(votes)
     rounds = Asked.read(asked, source)
     if len(rounds.positions) != queries:
         raise ArtefactError(asked[-1], f"with the rounds before it asks {len(rounds.positions)} queries, not {queries}")
-    bounds = rule.bounds(rounds.votes(everything), [queries], delta, seeded(seed, stream))
+    bounds = rule.bounds(rounds.votes(everything), [queries], delta, chosen=True)
     payload = {
         "votes": source.digest,
         "mechanism": mechanism,
