@@ -44,10 +44,12 @@ def ask(
             f"the first round knows nothing to choose by, so its strategy is {INITIAL} and not {strategy}"
         )
     situation, before = _situation(pool, labels, beliefs, approach)
-    if queries > len(situation.open):
-        raise PatebenchError(f"{queries} queries are asked for, and {len(situation.open)} of {pool} were not asked yet")
+    if queries > len(situation.unasked):
+        raise PatebenchError(
+            f"{queries} queries are asked for, and {len(situation.unasked)} of {pool} were not asked yet"
+        )
     chosen = STRATEGIES.load(strategy)(situation, queries, derive(seed, stream))
-    if len(np.unique(chosen)) != queries or not np.isin(chosen, situation.open).all():
+    if len(np.unique(chosen)) != queries or not np.isin(chosen, situation.unasked).all():
         raise PatebenchError(f"the strategy '{strategy}' did not choose {queries} different samples that are open")
     log.info("%s: %d queries after %d", strategy, queries, len(situation.asked))
     arrays = {"queries": chosen}

@@ -26,7 +26,7 @@ def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
             f"binary-experts asks where {OTHERS} other experts are in doubt, and there are"
             f" {situation.lesson.classes} classes in all; use least-confident"
         )
-    shuffled = generator(seed, "order").permutation(situation.open)
+    shuffled = generator(seed, "order").permutation(situation.unasked)
     doubtful = unconfident(scores(situation, shuffled, seed))
     log.info("%d of %d open samples are unconfident; %d are asked", doubtful.sum(), len(shuffled), queries)
     chosen: NDArray[np.intp] = np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]

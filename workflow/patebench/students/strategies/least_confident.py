@@ -9,5 +9,5 @@ from patebench.students.strategies.situation import Situation
 def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
     """The open samples whose likeliest class is least likely, the least likely first."""
     assert situation.predictions is not None
-    confidence = situation.predictions[situation.open].max(axis=1)
-    return situation.open[np.argsort(confidence, kind="stable")[:queries]]
+    confidence = situation.predictions[situation.unasked].max(axis=1)
+    return situation.unasked[np.argsort(confidence, kind="stable")[:queries]]

@@ -8,4 +8,4 @@ from patebench.students.strategies.situation import Situation
 
 def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
     """The next samples of the pool, which the split has shuffled: so the labels are those of a release of the pool."""
-    return situation.open[:queries]
+    return situation.unasked[:queries]

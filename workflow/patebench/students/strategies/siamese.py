@@ -46,7 +46,7 @@ def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = train(torch.from_numpy(pool), seed)
-    return farthest(network, features(network, pool), situation.lesson.answered, situation.open, queries)
+    return farthest(network, features(network, pool), situation.lesson.answered, situation.unasked, queries)
 
 
 def train(pool: Tensor, seed: int) -> Siamese:

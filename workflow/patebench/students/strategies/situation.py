@@ -22,6 +22,6 @@ class Situation:
     approach: Approach
 
     @property
-    def open(self) -> NDArray[np.intp]:
+    def unasked(self) -> NDArray[np.intp]:
         """The positions that were not asked yet, in the order of the pool."""
         return np.setdiff1d(np.arange(len(self.lesson.pool)), self.asked)
