@@ -148,6 +148,7 @@ def test_what_needs_fixed_queries_is_not_stated_of_queries_that_answers_chose():
     [
         ("stable-svt", {"epsilon": 10, "failure": 1e-9, "cutoff": 5}, "keeps state from query to query"),
         ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.5, "spread": 1}, "sit out"),
+        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.9, "spread": 1}, "sit out"),
     ],
 )
 def test_mechanisms_that_rounds_would_charge_too_little_are_refused(name, parameters, fault):

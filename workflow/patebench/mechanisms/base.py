@@ -199,13 +199,17 @@ def releasable(name: str, kind: type[Mechanism]) -> None:
         )
 
 
+#: So many queries that the rarest absence shows: parameters have twelve digits.
+_MANY = 10**15
+
+
 def askable(name: str, mechanism: Mechanism) -> None:
     """Refuse a mechanism whose cost is not that of its queries one by one: rounds would be charged too little."""
     if not mechanism.memoryless:
         raise PatebenchError(
             f"the mechanism '{name}' keeps state from query to query, so it can not be asked in rounds; use another"
         )
-    if mechanism.most_asked(2) < 2:
+    if mechanism.most_asked(_MANY) < _MANY:
         raise PatebenchError(
             f"the mechanism '{name}' lets teachers sit out by a schedule that each round would start anew; "
             "let all of them take part"
