@@ -6,7 +6,7 @@ from patebench.core.bound import Conversion, Kind
 from patebench.reporting.accountants import SUBJECT
 from patebench.reporting.frames import Records, arrange, spread
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,14 +62,7 @@ def _chosen(bounds: "pd.DataFrame", kind: Kind, names: tuple[str, ...], how: tup
 TABLE = Table(
     title="Every mechanism under every accountant",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("model", "Teacher"),
-        Column("recipe", "Recipe"),
-        Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
-        Column("queries", "Queries", "count"),
-        Column("delta", "δ", "number"),
+        *SUBJECT_COLUMNS,
         *(
             Column(f"{_field(title, kind)}_mean", title, "epsilon", group=_GROUPS[kind], optional=True)
             for title, kind, _, _ in _COLUMNS

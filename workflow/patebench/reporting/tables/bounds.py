@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.frames import Records, arrange, spread
 from patebench.reporting.outcomes import RELEASE
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,14 +30,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 TABLE = Table(
     title="Every bound",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("model", "Teacher"),
-        Column("recipe", "Recipe"),
-        Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
-        Column("queries", "Queries", "count"),
-        Column("delta", "δ", "number"),
+        *SUBJECT_COLUMNS,
         Column("epsilon", "ε", "epsilon", spread=True),
         Column("kind", "Kind"),
         Column("publishable", "Publishable", "flag"),

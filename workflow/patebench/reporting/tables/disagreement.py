@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.accountants import HOW, SUBJECT, ratios
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,14 +19,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 TABLE = Table(
     title="Where the accountants disagree",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("model", "Teacher"),
-        Column("recipe", "Recipe"),
-        Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
-        Column("queries", "Queries", "count"),
-        Column("delta", "δ", "number"),
+        *SUBJECT_COLUMNS,
         Column("accountant", "Accountant"),
         Column("conversion", "Conversion"),
         Column("kind", "Kind"),

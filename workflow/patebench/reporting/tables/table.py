@@ -61,6 +61,19 @@ class Column:
         return self.style not in ("text", "flag")
 
 
+#: What a row on ε is about: a release of T queries, at one δ.
+SUBJECT_COLUMNS = (
+    Column("dataset", "Data set"),
+    Column("teachers", "n", "count"),
+    Column("model", "Teacher"),
+    Column("recipe", "Recipe"),
+    Column("mechanism", "Mechanism"),
+    Column("noise", "Noise"),
+    Column("queries", "Queries", "count"),
+    Column("delta", "δ", "number"),
+)
+
+
 @dataclass(frozen=True)
 class Table:
     """A table: what it is called, which columns people see, and how its frame is made from records."""
