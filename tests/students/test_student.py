@@ -40,7 +40,7 @@ class World:
         return path
 
     def turned(self) -> Path:
-        """The test set with other labels."""
+        """The test set with other labels: whoever is right about a sample is now wrong."""
         test, path = read_arrays(self.test, SAMPLES), self.folder / "turned.npz"
         write_arrays(path, SAMPLES, {**test.arrays, "y": (test["y"] + 1) % 10}, test.meta)
         return path
@@ -131,7 +131,7 @@ def test_the_test_set_steers_nothing(method: str, world: World, truth: np.ndarra
     turned = world.study(labels, approach=approach, hold_out=0.2, test=world.turned())
     assert steered(told) == steered(turned)
     assert told["held_out_accuracy"] == turned["held_out_accuracy"]
-    assert told["accuracy"] != turned["accuracy"]
+    assert told["accuracy"] + turned["accuracy"] <= 1
 
 
 @pytest.mark.parametrize("method", STUDENTS.names())
