@@ -141,13 +141,22 @@ def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_pa
     (axis,) = _draw("frontier", *made.files(tmp_path, seeds=(0, 1), teachers=(250,))).axes
     points = [bars.lines[0] for bars in axis.containers]
     places = {(point.get_markerfacecolor(), *np.round(point.get_xydata()[0], 4)) for point in points}
-    grey = METHODS["supervised"].color
     assert ("white", 0.65, 0.961) in places, "data-dependent"
-    assert (grey, 4.0, 0.961) in places, "worst-case, publishable"
+    assert (MECHANISMS["lnmax"].color, 4.0, 0.961) in places, "worst-case, publishable"
     assert {point.get_marker() for point in points} == {MECHANISMS[name].marker for name in ("lnmax", "gnmax")}
     hollow = {tuple(dots.get_offsets()[0]) for dots in axis.collections if "PATE 2017" in str(dots.get_label())}
     assert hollow == {(2.04, 0.98), (8.03, 0.981), (8.0, 0.97)}
     assert _lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)
+
+
+def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    learnt = [made.student_record(facts, 100, accuracy) for accuracy in (0.9, 0.95)]
+    learnt[1] |= {"method": "gan", "student": "gan_queries-100"}
+    records = [*learnt, made.bound_record(facts, 100, 5.8, "pld", Kind.WORST_CASE)]
+    (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    colours = {_lines(axis)[method].get_color() for method in ("gan", "supervised")}
+    assert colours == {METHODS["gan"].color, METHODS["supervised"].color}
 
 
 def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):

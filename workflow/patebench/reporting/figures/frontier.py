@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL = ("dataset", "setting")
+#: The width of a figure of one panel, in inches: it has room for words beside the points.
+_WIDE = 9.2
 #: The fill of a marker says what may be told.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, publishable",
@@ -39,31 +41,36 @@ _KINDS = {
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """One panel per data set; colour tells how a student learnt, the marker the mechanism, the fill the kind of ε."""
+    """One panel per data set; colour and marker tell the mechanism, or the student where those are more."""
     reached = outcomes(records)
     names = titles(records.students, _PANEL)
     if reached.empty:
         return empty("This run has no students, so there is no frontier to draw.")
-    colours, markers = looks(reached["method"], METHODS), looks(reached["mechanism"], MECHANISMS)
+    by = "method" if reached["method"].nunique() > reached["mechanism"].nunique() else "mechanism"
+    look = looks(reached[by], METHODS if by == "method" else MECHANISMS)
+    other = "mechanism" if by == "method" else "method"
     figure, axes = panels(list(names.values()), sharey=False)
+    if len(axes) == 1:
+        figure.set_figwidth(_WIDE)
     for axis, panel in zip(axes, names, strict=True):
         students = members(reached, panel, _PANEL)
         _draw_baseline(axis, students)
-        _draw_students(axis, students, colours, markers)
+        _draw_students(axis, students.assign(look=students[by].map(look)))
         _draw_frontier(axis, students)
         _draw_published(axis, published.of(PATE_2017), panel[0])
         _dress(axis, students)
-        _name_students(axis, students)
-    _explain(axes[0], reached, colours, markers)
+        _name_students(axis, students, other)
+    _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], look)
     legend(figure, labelled(axes))
     return figure
 
 
-def _draw_students(axis: "Axes", students: "pd.DataFrame", colours: dict[str, Look], markers: dict[str, Look]) -> None:
+def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
+    """Each at its two ε, in its column `look`."""
     endless = students["worst_case_epsilon_mean"] == math.inf
     for row in students[~endless].to_dict("records"):
         pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
-        look = {"color": colours[row["method"]].color, "marker": markers[row["mechanism"]].marker}
+        look = {"color": row["look"].color, "marker": row["look"].marker}
         axis.plot(pair, [row["accuracy_mean"]] * 2, color=look["color"], linewidth=0.6, alpha=0.5, zorder=1)
         for kind in _KINDS:
             filled = {} if kind is Kind.WORST_CASE else {"markerfacecolor": "white", "markersize": 4.5, "alpha": 0.7}
@@ -82,26 +89,26 @@ def _draw_frontier(axis: "Axes", students: "pd.DataFrame") -> None:
         )  # fmt: skip
 
 
-def _explain(axis: "Axes", students: "pd.DataFrame", colours: dict[str, Look], markers: dict[str, Look]) -> None:
-    """What colours, markers and fills mean, as entries of the legend."""
-    for method in dict.fromkeys(students["method"]):
-        axis.plot([], [], color=colours[method].color, linewidth=4, label=f"student: {method}")
-    plain: dict[str, Any] = {"color": GREY, "linestyle": "none"}
-    for mechanism in dict.fromkeys(students["mechanism"]):
-        axis.plot([], [], marker=markers[mechanism].marker, label=mechanism, **plain)
+def _explain(axis: "Axes", things: "pd.Series[str]", look: dict[str, Look]) -> None:
+    """What looks and fills mean, as entries of the legend."""
+    plain: dict[str, Any] = {"linestyle": "none"}
+    for thing in dict.fromkeys(things):
+        axis.plot([], [], marker=look[thing].marker, color=look[thing].color, label=thing, **plain)
     for kind, meaning in _KINDS.items():
         fill = GREY if kind is Kind.WORST_CASE else "white"
-        axis.plot([], [], marker="o", markerfacecolor=fill, label=meaning, **plain)
+        axis.plot([], [], marker="o", color=GREY, markerfacecolor=fill, label=meaning, **plain)
 
 
-def _name_students(axis: "Axes", students: "pd.DataFrame") -> None:
-    """Say n and T of the students on the frontier, then of others, but not over another's words."""
-    several = students["teachers"].nunique() > 1
+def _name_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
+    """Say T and what is unusual of the students on the frontier, then of others, but not over another's words."""
+    usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
     taken: list[tuple[float, float]] = []
     best = frontier(students)
     for row in [*students[best].to_dict("records"), *students[~best].to_dict("records")]:
         x, y = row["worst_case_epsilon_mean"], row["accuracy_mean"]
-        words = f"n = {row['teachers']}, T = {row['queries']}" if several else f"T = {row['queries']}"
+        words = f"{row[other]}, " if row[other] != usual else ""
+        words += f"n = {row['teachers']}, " if several else ""
+        words += f"T = {row['queries']}"
         if not math.isfinite(x):
             continue
         across, up = axis.transData.transform((x, y))
@@ -132,9 +139,9 @@ def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
 
 
 def _annotate(axis: "Axes", x: float, y: float, words: str, above: bool = False) -> None:
-    """Small words above a point, or below and right of a point."""
+    """Small words right of a point, above it or below it."""
     if math.isfinite(x):
-        place: Any = {"xytext": (0, 4.5), "ha": "center"} if above else {"xytext": (6, -11)}
+        place: Any = {"xytext": (5, 3.5)} if above else {"xytext": (6, -11)}
         axis.annotate(words, (x, y), **place, textcoords="offset points", fontsize=8, color=GREY)
 
 
@@ -151,4 +158,4 @@ def _endless(students: "pd.DataFrame") -> str:
     """The students for whose labels no finite ε holds, in words: no place on the axis is theirs."""
     rows = students[students["worst_case_epsilon_mean"] == math.inf].to_dict("records")
     named = [f"{row['mechanism']}, T = {row['queries']} ({100 * row['accuracy_mean']:.4g}%)" for row in rows]
-    return "\n" + textwrap.fill("ε = ∞: " + "; ".join(named), 70) if named else ""
+    return "\n" + textwrap.fill("ε = ∞: " + "; ".join(named), 100) if named else ""
