@@ -64,6 +64,7 @@ DEMO: dict[str, Any] = {
         }
     ],
     "baseline": {"model": "mlp", "epochs": 3},
+    "truth": {"model": "mlp", "queries": [100]},
     "audit": {"teachers": 10, "runs": 5000},
 }
 NOISES = ("lnmax/gamma-0.05", "lnmax/gamma-1", "gnmax/sigma-20")
@@ -176,7 +177,8 @@ def test_artefacts_of_one_experiment() -> None:
     assert found["student"][:2] == [
         f"{small}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic/student.json" for queries in (100, 400)
     ]
-    assert found["baseline"] == [f"{split}/baseline/mlp_modern_epochs-3/baseline.json"]
+    learners = ("mlp_modern_epochs-3", "truth-100_mlp_modern")
+    assert found["baseline"] == [f"{split}/baseline/{learner}/baseline.json" for learner in learners]
     assert found["collect"] == [f"{each}/collected.json" for each in (small, large, skewed)]
 
 
@@ -199,6 +201,15 @@ def test_collecting_reaches_every_release_and_student_once() -> None:
     for name, stage in {**stages, "charges": "charge"}.items():
         assert Counter(path for each in inputs for path in each[name]) == Counter(made.artefacts()[stage])
     assert set(inputs[0]) == set(Plan.COLLECTED)
+
+
+def test_a_baseline_learns_from_private_samples_or_from_true_labels() -> None:
+    made = plan(demo(), seeds=0)
+    private, truth = parsed(made, "baseline")
+    split = "results/digits/seed-0_pool-400_test-200"
+    assert made.baseline_inputs(private) == {"private": "results/digits/private.npz"}
+    assert made.baseline_inputs(truth) == {"pool": f"{split}/pool.npz", "truth": f"{split}/truth.npz"}
+    assert shell(made.baseline(truth).options()).startswith("--queries 100 --model mlp")
 
 
 def test_rounds_share_what_was_asked_before_them() -> None:

@@ -87,7 +87,7 @@ def picture(pixels: Any) -> str:
 
 def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> dict[str, Any]:
     facts = {"dataset": dataset, "seed": seed, "split": f"seed-{seed}_pool-9000", "learner": "small-cnn_modern"}
-    return {**facts, "model": "small-cnn", "recipe": "modern", "epochs": 10, "accuracy": accuracy}
+    return {**facts, "model": "small-cnn", "recipe": "modern", "epochs": 10, "truth": None, "accuracy": accuracy}
 
 
 def records(dataset: str = "mnist", seed: int = 0, teachers: int = 250) -> list[dict[str, Any]]:

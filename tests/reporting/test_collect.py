@@ -55,7 +55,7 @@ def made(tmp_path):
     account(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, [2, 4], 1e-5, 0, "s", release / "bounds.json")
     labels = read_arrays(release / "labels.npz", LABELS)
     learnt = {"labels": labels.digest, "pool": "pool", "test": "t", "method": "supervised", "queries": 2, "answered": 2}
-    learner = {"model": "mlp", "recipe": "modern", "epochs": 5, "seed": 3, "accuracy": 0.625}
+    learner = {"model": "mlp", "recipe": "modern", "epochs": 5, "truth": None, "seed": 3, "accuracy": 0.625}
     (release / "supervised_queries-2_mlp_modern").mkdir()
     write_json(release / "supervised_queries-2_mlp_modern" / "student.json", "student", {**learnt, **learner})
     return {

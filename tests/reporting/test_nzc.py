@@ -84,7 +84,12 @@ def records(tmp_path):
             ),
             *(made.student_record(each, 9000, 0.9) for each in (immutable, clean, other, laplace)),
         ]
-    return load_records([made.write_collected(tmp_path / "c.json", found)])
+    truthful = made.baseline(accuracy=0.985) | {"learner": "truth-9000_small-cnn_modern", "truth": 9000}
+    ceilings = [
+        made.write_baseline(tmp_path / "b.json", made.baseline()),
+        made.write_baseline(tmp_path / "t.json", truthful),
+    ]
+    return load_records([made.write_collected(tmp_path / "c.json", found)], ceilings)
 
 
 def test_students_stand_with_what_is_claimed_and_what_is_true(records):
@@ -109,6 +114,7 @@ def test_students_stand_with_what_is_claimed_and_what_is_true(records):
         0.945,
     )
     assert math.isnan(rows[5, "lnmax"]["published_student_accuracy"])
+    assert (clean["truth_accuracy_mean"], clean["published_truth_accuracy"]) == (0.985, 0.981)
     assert table.latex(frame).isascii()
     (shown,) = (line for line in table.markdown(frame).splitlines() if "≈ 0" in line and "| 250 |" in line)
     assert "| ≈ 0 | 9.2e-08 ± — | claimed | ∞ | ∞ |" in shown

@@ -109,12 +109,31 @@ def test_the_baseline_sees_all_private_data(world: World) -> None:
     out = world.folder / "baseline.json"
     stream = "digits/seed-0_pool-300/baseline/logistic_modern"
     baseline(
-        private=world.private, test=world.test, model="logistic", recipe="modern", epochs=None,
-        seed=0, stream=stream, out=out,
+        private=world.private, pool=None, truth=None, queries=None, test=world.test,
+        model="logistic", recipe="modern", epochs=None, seed=0, stream=stream, out=out,
     )  # fmt: skip
     told = read_json(out, "baseline")
     assert told["accuracy"] > 0.93
     assert (told["dataset"], told["split"], told["learner"]) == ("digits", "seed-0_pool-300", "logistic_modern")
+
+
+def test_true_labels_show_what_students_could_learn(world: World) -> None:
+    """From so many of the pool's samples, and from nothing else."""
+    out = world.folder / "baseline.json"
+    learn = partial(
+        baseline, test=world.test, model="logistic", recipe="modern", epochs=None, seed=0,
+        stream="digits/seed-0_pool-300/baseline/truth-200_logistic_modern", out=out,
+    )  # fmt: skip
+    learn(private=None, pool=world.pool, truth=world.truth, queries=200)
+    told = read_json(out, "baseline")
+    assert told["truth"] == 200
+    assert 0.8 < told["accuracy"] < 0.97
+    assert "private" not in told
+    for wrong in ({"private": world.private, "queries": 200}, {"private": None, "queries": None}):
+        with pytest.raises(PatebenchError, match="either the private samples, or the pool"):
+            learn(pool=world.pool, truth=world.truth, **wrong)
+    with pytest.raises(PatebenchError, match=r"301 queries are asked for, and .*pool\.npz holds 300"):
+        learn(private=None, pool=world.pool, truth=world.truth, queries=301)
 
 
 def steered(told: dict) -> list[dict]:

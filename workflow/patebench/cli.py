@@ -402,14 +402,17 @@ def student(
 
 
 @cli.command()
-@in_file("--private")
+@click.option("--private", type=FILE, help="All private samples; or else --pool, --truth and --queries.")
+@click.option("--pool", type=FILE, help="The public pool.")
+@click.option("--truth", type=FILE, help="True labels of the pool.")
+@click.option("--queries", type=click.IntRange(1), help="How many of those to learn from.")
 @in_file("--test")
 @learning
 @seeded
 @out_file("--out")
 @common
 def baseline(threads: int, **arguments: Any) -> None:
-    """Train the non-private model on all private data."""
+    """Train a model without privacy: on all private data, or on true labels of the pool."""
     from patebench.baselines.non_private import baseline as run
 
     run(**arguments)

@@ -231,6 +231,8 @@ def _experiment(
             rounds += _rounds(key_path(f"{where}.rounds", i), asking, ensembles, delta, agreement)
         if "baseline" in written:
             baselines.append(Baseline(split, _learner(f"{where}.baseline", written["baseline"])))
+        if "truth" in written:
+            baselines += _truthful(f"{where}.truth", written["truth"], split)
     audits = _audits(f"{where}.audit", written["audit"], accounts, agreement) if "audit" in written else []
     return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits), tuple(rounds))
 
@@ -319,6 +321,12 @@ def _learner(where: str, written: Settings) -> Learner:
     with _at(f"{where}.recipe"):
         RECIPES.check(written["recipe"])
     return Learner(written["model"], written["recipe"], written.get("epochs"))
+
+
+def _truthful(where: str, written: Settings, split: Split) -> list[Baseline]:
+    _check_queries(f"{where}.queries", written["queries"], split.pool)
+    learner = _learner(where, written)
+    return [Baseline(split, learner, queries) for queries in _listed(written["queries"])]
 
 
 def _settings(where: str, written: Mapping[str, Settings]) -> list[Setting]:

@@ -383,17 +383,29 @@ def _joined(*parts: object) -> str:
 
 @dataclass(frozen=True)
 class Baseline:
-    """One learner trained on all private data, without privacy."""
+    """One learner trained without privacy: on all private data, or on `truth` true labels of the pool."""
 
     split: Split
     learner: Learner
+    truth: int | None = None
+
+    @property
+    def slug(self) -> str:
+        return (f"truth-{self.truth}_" if self.truth else "") + self.learner.slug
 
     @property
     def folder(self) -> str:
-        return f"{self.split.folder}/baseline/{self.learner.slug}"
+        return f"{self.split.folder}/baseline/{self.slug}"
+
+    @property
+    def samples(self) -> dict[str, str]:
+        """The files that hold what it learns from, below the results."""
+        if self.truth is None:
+            return {"private": f"{self.split.data.folder}/private.npz"}
+        return {name: f"{self.split.folder}/{name}.npz" for name in ("pool", "truth")}
 
     def options(self) -> Options:
-        return {**self.learner.options(), **self.split.randomness(self.folder)}
+        return {"queries": self.truth, **self.learner.options(), **self.split.randomness(self.folder)}
 
 
 @dataclass(frozen=True)
@@ -559,6 +571,11 @@ class Plan:
         """One file for each ensemble; together they need every artefact but the baselines."""
         return self._below(f"{folder}/collected.json" for folder in self.ensembles)
 
+    def baseline_inputs(self, wildcards: Any) -> dict[str, str]:
+        """What a baseline learns from."""
+        samples = self.baseline(wildcards).samples
+        return dict(zip(samples, self._below(samples.values()), strict=True))
+
     def baseline_files(self) -> list[str]:
         return self._below(f"{folder}/baseline.json" for folder in self.baselines)
 
@@ -624,7 +641,7 @@ class Plan:
             "account": self.accounts,
             "student": self.students,
             **dict.fromkeys(("ask", "answer", "charge", "learn"), self.rounds),
-            "baseline": [f"{each.split.folder}/{each.learner.slug}" for each in self.baselines.values()],
+            "baseline": [f"{each.split.folder}/{each.slug}" for each in self.baselines.values()],
             "audit": [folder.replace("/audit/", "/", 1) for folder in self.audits],
             "collect": self.ensembles,
         }
@@ -645,7 +662,7 @@ class Plan:
             "rounds": _either(each.slug for each in self.rounds.values()),
             "student": _either(student.slug for student in self.students.values()),
             "teachers": r"\d+",
-            "learner": _either(baseline.learner.slug for baseline in self.baselines.values()),
+            "learner": _either(baseline.slug for baseline in self.baselines.values()),
         }
 
     def _files(self, folders: Iterable[str], *names: str) -> list[str]:

@@ -1,9 +1,9 @@
-# What the private data give without privacy.
+# What all private data give without privacy, and what true labels of the pool would give.
 
 
 rule baseline:
     input:
-        private="<results>/{dataset}/private.npz",
+        unpack(PLAN.baseline_inputs),
         test="<results>/{dataset}/{split}/test.npz",
     output:
         "<results>/{dataset}/{split}/baseline/{learner}/baseline.json",
@@ -19,7 +19,8 @@ rule baseline:
         mem_mb=memory(4000),
         runtime=120,
     params:
+        samples=lambda wildcards: words(PLAN.baseline_inputs(wildcards)),
         options=lambda wildcards: words(PLAN.baseline(wildcards).options()),
     shell:
-        "patebench baseline --private {input.private} --test {input.test} {params.options}"
+        "patebench baseline {params.samples} --test {input.test} {params.options}"
         " --threads {threads} --out {output} --log {log}"

@@ -58,7 +58,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"student_model": str, "student_recipe": str},
     },
     "round_bound": {**_RELEASE, **_STATEMENT, "rounds": str, "queries": int, "epsilon": float, "order": float},
-    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "accuracy": float},
+    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "truth": int, "accuracy": float},
     "audit": {
         **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
         **_STATEMENT,
@@ -66,7 +66,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"runs": int, "confidence": float},
     },
 }
-_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture"}
+_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "truth"}
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _IDENTITY = {

@@ -1,5 +1,6 @@
 """Students of the immutable noisy argmax beside those of LNMax and of clean votes: Table 1 of NZC (Sun et al. 2020)."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +25,15 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
     frame = spread(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy"])
     frame = frame.merge(_epsilons(records), on=[*RELEASE, "queries"], how="left")
+    frame = frame.merge(_truthful(records), on=["dataset", "setting", "queries"], how="left")
     frame = arrange(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
     rows, paper = frame.to_dict("records"), published.of(NZC_2020)
     accuracies = [paper.lookup("student_accuracy", **_keys(row)) for row in rows]
+    truthful = [paper.lookup("ground_truth_student_accuracy", **_about(row, "dataset", "queries")) for row in rows]
     return frame.assign(
         published_epsilon=[_printed_epsilon(paper, row) for row in rows],
-        published_student_accuracy=[float("nan") if value is None else value for value in accuracies],
+        published_student_accuracy=[math.nan if value is None else value for value in accuracies],
+        published_truth_accuracy=[math.nan if value is None else value for value in truthful],
     )
 
 
@@ -38,6 +42,15 @@ def _students(records: Records) -> "pd.DataFrame":
     students = records.students
     here = students["dataset"].isin(students.loc[students["mechanism"].isin(_IMMUTABLE), "dataset"])
     return students[here & students["mechanism"].isin([*_IMMUTABLE, *_OTHERS])]
+
+
+def _truthful(records: Records) -> "pd.DataFrame":
+    """The most accurate learner of so many true labels of the pool, for each data set and split."""
+    told = records.baselines[records.baselines["truth"].notna()].astype({"truth": int})
+    found = spread(told, ["dataset", "setting", "learner", "truth"], ["accuracy"])
+    found = found.sort_values("accuracy_mean", ascending=False).drop_duplicates(["dataset", "setting", "truth"])
+    named = {"truth": "queries", "accuracy_mean": "truth_accuracy_mean", "accuracy_std": "truth_accuracy_std"}
+    return found[["dataset", "setting", *named]].rename(columns=named)
 
 
 def _epsilons(records: Records) -> "pd.DataFrame":
@@ -68,7 +81,11 @@ def _printed_epsilon(paper: Published, row: dict[Any, Any]) -> str | float:
 
 
 def _keys(row: dict[Any, Any]) -> dict[str, Any]:
-    return {key: row[key] for key in ("dataset", "teachers", "mechanism", "noise", "queries")}
+    return _about(row, "dataset", "teachers", "mechanism", "noise", "queries")
+
+
+def _about(row: dict[Any, Any], *keys: str) -> dict[str, Any]:
+    return {key: row[key] for key in keys}
 
 
 TABLE = Table(
@@ -91,6 +108,8 @@ TABLE = Table(
         Column("label_accuracy", "labels", "percent", spread=True, group="Accuracy %"),
         Column("accuracy", "student", "percent", spread=True, group="Accuracy %"),
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
+        Column("truth_accuracy", "of true labels", "percent", spread=True, group="Accuracy %", optional=True),
+        Column("published_truth_accuracy", "of true labels, published", "percent", group="Accuracy %", optional=True),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

@@ -44,7 +44,7 @@ class Column:
 
     def cell(self, row: Mapping[str, Any]) -> str:
         """What people read; a missing mean is a dash, and so is the deviation of a single seed."""
-        value = row[f"{self.field}_mean" if self.spread else self.field]
+        value = row[self.value]
         if _missing(value):
             return DASH
         if value == float("inf"):
@@ -54,6 +54,11 @@ class Column:
             return shown(value)
         deviation = row[f"{self.field}_std"]
         return f"{shown(value)} ± {DASH if _missing(deviation) else shown(deviation)}"
+
+    @property
+    def value(self) -> str:
+        """The column of the frame that holds its values, or their means."""
+        return f"{self.field}_mean" if self.spread else self.field
 
     @property
     def right(self) -> bool:
@@ -84,7 +89,7 @@ class Table:
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
         """The columns to show of this frame."""
-        return [column for column in self.columns if not column.optional or bool(frame[column.field].notna().any())]
+        return [column for column in self.columns if not column.optional or bool(frame[column.value].notna().any())]
 
     def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
         """The heading and then the formatted cells, row by row."""
