@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
 
 _PANEL = ("dataset", "setting")
-#: The width of a figure of one panel, in inches: it has room for words beside the points.
-_WIDE = 9.2
+#: Width and height in inches of a figure of one panel: it has room for words beside the points.
+_WIDE = (9.2, 4.6)
+#: With more students than these only those on the frontier have words.
+_CROWD = 20
 #: The fill of a marker says what may be told.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, publishable",
@@ -51,7 +54,7 @@ def draw(records: Records, published: Published) -> "Figure":
     other = "mechanism" if by == "method" else "method"
     figure, axes = panels(list(names.values()), sharey=False)
     if len(axes) == 1:
-        figure.set_figwidth(_WIDE)
+        figure.set_size_inches(_WIDE)
     for axis, panel in zip(axes, names, strict=True):
         students = members(reached, panel, _PANEL)
         _draw_baseline(axis, students)
@@ -59,9 +62,11 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_frontier(axis, students)
         _draw_published(axis, published.of(PATE_2017), panel[0])
         _dress(axis, students)
-        _name_students(axis, students, other)
     _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], look)
     legend(figure, labelled(axes))
+    figure.draw_without_rendering()  # from here on it is known how far points lie from each other
+    for axis, panel in zip(axes, names, strict=True):
+        _name_students(axis, members(reached, panel, _PANEL), other)
     return figure
 
 
@@ -100,21 +105,23 @@ def _explain(axis: "Axes", things: "pd.Series[str]", look: dict[str, Look]) -> N
 
 
 def _name_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
-    """Say T and what is unusual of the students on the frontier, then of others, but not over another's words."""
-    usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
-    taken: list[tuple[float, float]] = []
+    """Say T and what is unusual of the students on the frontier, then of others, but not over other words."""
     best = frontier(students)
-    for row in [*students[best].to_dict("records"), *students[~best].to_dict("records")]:
-        x, y = row["worst_case_epsilon_mean"], row["accuracy_mean"]
-        words = f"{row[other]}, " if row[other] != usual else ""
-        words += f"n = {row['teachers']}, " if several else ""
-        words += f"T = {row['queries']}"
-        if not math.isfinite(x):
+    rest = students[~best] if len(students) <= _CROWD else students[:0]
+    usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
+    taken = [words.get_window_extent() for words in axis.texts]
+    for row in [*students[best].to_dict("records"), *rest.to_dict("records")]:
+        said = f"{row[other]}, " if row[other] != usual else ""
+        said += f"n = {row['teachers']}, " if several else ""
+        said += f"T = {row['queries']}"
+        if not math.isfinite(row["worst_case_epsilon_mean"]):
             continue
-        across, up = axis.transData.transform((x, y))
-        if all(abs(across - there[0]) > 6 * len(words) or abs(up - there[1]) > 12 for there in taken):
-            _annotate(axis, x, y, words, above=True)
-            taken.append((across, up))
+        words = _annotate(axis, row["worst_case_epsilon_mean"], row["accuracy_mean"], said, above=True)
+        place = words.get_window_extent()
+        if place.count_overlaps(taken):
+            words.remove()
+        else:
+            taken.append(place)
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
@@ -138,11 +145,10 @@ def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
         axis.axhspan(mean - std, mean + std, color=GREY, alpha=0.12, linewidth=0, zorder=0)
 
 
-def _annotate(axis: "Axes", x: float, y: float, words: str, above: bool = False) -> None:
+def _annotate(axis: "Axes", x: float, y: float, words: str, above: bool = False) -> "Annotation":
     """Small words right of a point, above it or below it."""
-    if math.isfinite(x):
-        place: Any = {"xytext": (5, 3.5)} if above else {"xytext": (6, -11)}
-        axis.annotate(words, (x, y), **place, textcoords="offset points", fontsize=8, color=GREY)
+    place = (5, 3.5) if above else (6, -11)
+    return axis.annotate(words, (x, y), xytext=place, textcoords="offset points", fontsize=8, color=GREY)
 
 
 def _dress(axis: "Axes", students: "pd.DataFrame") -> None:
@@ -156,6 +162,13 @@ def _dress(axis: "Axes", students: "pd.DataFrame") -> None:
 
 def _endless(students: "pd.DataFrame") -> str:
     """The students for whose labels no finite ε holds, in words: no place on the axis is theirs."""
-    rows = students[students["worst_case_epsilon_mean"] == math.inf].to_dict("records")
-    named = [f"{row['mechanism']}, T = {row['queries']} ({100 * row['accuracy_mean']:.4g}%)" for row in rows]
+    endless = students[students["worst_case_epsilon_mean"] == math.inf]
+    named = [_reached(str(mechanism), rows) for mechanism, rows in endless.groupby("mechanism", sort=False)]
     return "\n" + textwrap.fill("ε = ∞: " + "; ".join(named), 100) if named else ""
+
+
+def _reached(mechanism: str, students: "pd.DataFrame") -> str:
+    """At which T, and how accurate."""
+    asked = ", ".join(map(str, sorted(students["queries"].unique())))
+    accuracy = sorted({f"{100 * value:.4g}" for value in students["accuracy_mean"].agg(["min", "max"])}, key=float)
+    return f"{mechanism}, T = {asked} ({' to '.join(accuracy)}%)"
