@@ -29,6 +29,7 @@ include: "workflow/rules/audit.smk"
 include: "workflow/rules/students.smk"
 include: "workflow/rules/rounds.smk"
 include: "workflow/rules/baselines.smk"
+include: "workflow/rules/distillation.smk"
 include: "workflow/rules/report.smk"
 
 

@@ -88,6 +88,25 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         "experiments.demo.rounds[0].queries",
         ["is 401", "the pool holds 400"],
     ),
+    "distillation without probabilities": (
+        "experiments/demo/distillation",
+        [{"samples": 100, "model": "small-cnn"}],
+        "experiments.demo.distillation[0]",
+        ["teachers-10_iid_small-cnn_modern", "soft: [1, 5]"],
+    ),
+    "distillation from more than there is": (
+        "experiments/demo/distillation",
+        [{"samples": [100, 500], "model": "small-cnn"}],
+        "experiments.demo.distillation[0].samples[1]",
+        ["500", "400"],
+    ),
+    "distillation into an unknown model": (
+        "experiments/demo/distillation",
+        [{"samples": 100, "model": "smal-cnn"}],
+        "experiments.demo.distillation[0].model",
+        ["did you mean 'small-cnn'"],
+    ),
+    "a temperature of 0": (f"{ENSEMBLE}/soft", [1, 0], "experiments.demo.ensembles[0].soft[1]", ["0", "above 0"]),
     "rounds of other teachers": (
         "experiments/demo/rounds",
         [ROUNDS | {"teachers": 20}],
@@ -355,6 +374,18 @@ def test_what_can_not_be_drawn_discretely_is_not_released() -> None:
         validate(settings)
 
 
+def test_what_is_not_private_is_no_part_of_a_release() -> None:
+    settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
+    settings["experiments"]["demo"] |= {
+        "ensembles": [{"teachers": 50, "model": "small-cnn", "soft": 5}],
+        "students": [],
+        "distillation": [{"samples": 100, "model": "small-cnn"}],
+    }
+    assert validate(settings | {"mode": "seeded"}).plan().distillations
+    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.distillation\[0\]: is not private"):
+        validate(settings)
+
+
 LOCAL = {"epsilon": 2, "unbiased": 1, "participation": 1, "spread": 1}
 
 
@@ -485,7 +516,7 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
 def test_shipped_configurations_are_good(file: str) -> None:
     config = validate(load(ROOT / "config" / file))
     assert config.experiments
-    made, optional = config.plan().artefacts(), ("baseline", "audit", "ask", "answer", "charge", "learn")
+    made, optional = config.plan().artefacts(), ("baseline", "audit", "ask", "answer", "charge", "learn", "distil")
     assert all(files for stage, files in made.items() if stage not in optional)
 
 

@@ -40,7 +40,7 @@ DEMO: dict[str, Any] = {
     "pool": 400,
     "test": 200,
     "ensembles": [
-        {"teachers": [10, 60], "model": "small-cnn", "epochs": 5},
+        {"teachers": [10, 60], "model": "small-cnn", "epochs": 5, "soft": [1, 5]},
         {
             "teachers": 10,
             "model": "mlp",
@@ -63,6 +63,7 @@ DEMO: dict[str, Any] = {
             "queries": [50, 100],
         }
     ],
+    "distillation": [{"teachers": 60, "samples": [400, 100], "model": "mlp"}],
     "baseline": {"model": "mlp", "epochs": 3},
     "truth": {"model": "mlp", "queries": [100]},
     "audit": {"teachers": 10, "runs": 5000},
@@ -86,6 +87,7 @@ PATTERNS = {
             "learn": ["student.json", "beliefs.npz"],
         }.items()
     },
+    "distil": ["{dataset}/{split}/{ensemble}/distillation/{learner}/distillation.json"],
     "baseline": ["{dataset}/{split}/baseline/{learner}/baseline.json"],
     "collect": ["{dataset}/{split}/{ensemble}/collected.json"],
     "audit": ["{dataset}/audit/teachers-{teachers}/{mechanism}/{noise}/audit.json"],
@@ -100,6 +102,7 @@ LOOKUPS = {
     "account": Plan.account,
     "student": Plan.student,
     **dict.fromkeys(("ask", "answer", "charge", "learn"), Plan.round),
+    "distil": Plan.distillation,
     "baseline": Plan.baseline,
     "collect": Plan.ensemble,
     "audit": Plan.audit,
@@ -177,6 +180,7 @@ def test_artefacts_of_one_experiment() -> None:
     assert found["student"][:2] == [
         f"{small}/lnmax/gamma-0.05/supervised_queries-{queries}_logistic/student.json" for queries in (100, 400)
     ]
+    assert found["distil"] == [f"{large}/distillation/mlp_modern/distillation.json"]
     learners = ("mlp_modern_epochs-3", "truth-100_mlp_modern")
     assert found["baseline"] == [f"{split}/baseline/{learner}/baseline.json" for learner in learners]
     assert found["collect"] == [f"{each}/collected.json" for each in (small, large, skewed)]
@@ -198,7 +202,7 @@ def test_collecting_reaches_every_release_and_student_once() -> None:
     made = plan(demo(), demo(pool=500))
     inputs = [made.collect_inputs(wildcards) for wildcards in parsed(made, "collect")]
     stages = {"labels": "aggregate", "bounds": "account", "students": "student", "answers": "answer"}
-    for name, stage in {**stages, "charges": "charge"}.items():
+    for name, stage in {**stages, "charges": "charge", "distilled": "distil"}.items():
         assert Counter(path for each in inputs for path in each[name]) == Counter(made.artefacts()[stage])
     assert set(inputs[0]) == set(Plan.COLLECTED)
 
@@ -293,14 +297,31 @@ def test_chunks_that_the_ensemble_is_not_cut_into() -> None:
 
 def test_weights_lie_in_the_ensemble_and_only_on_request() -> None:
     keeping = [{"teachers": 10, "model": "mlp", "keep_weights": keep, "epochs": 1 + keep} for keep in (False, True)]
-    made = plan(demo(ensembles=keeping), seeds=0)
+    made = plan(demo(ensembles=keeping, distillation=[]), seeds=0)
     folder = "results/digits/seed-0_pool-400_test-200/teachers-10_iid_mlp_modern_epochs-2/weights"
     assert [made.weights_options(each)["weights"] for each in parsed(made, "teach")] == [None, folder]
 
 
+def test_probabilities_are_kept_on_request_alone_and_leave_every_path_as_it_is() -> None:
+    plain = plan(demo(ensembles=[{"teachers": 10, "model": "mlp"}], distillation=[]), seeds=0)
+    softened = plan(demo(ensembles=[{"teachers": 10, "model": "mlp", "soft": [1, 5]}], distillation=[]), seeds=0)
+    assert softened.artefacts() == plain.artefacts()
+    asked = [shell(made.chunk(each).options()) for made in (plain, softened) for each in parsed(made, "teach")]
+    assert ["--soft 1 --soft 5" in options for options in asked] == [False, True]
+
+
+def test_distillations_of_one_ensemble_are_joined() -> None:
+    fewer = demo(distillation=[{"samples": [50, 100], "model": "mlp", "teachers": 60}])
+    made = plan(demo(), fewer, seeds=0)
+    (only,) = made.distillations.values()
+    assert only.samples == (50, 100, 400)
+    assert shlex.split(shell(only.options()))[:2] == ["--samples", "50"]
+
+
 @pytest.mark.parametrize("needed", [True, False])
 def test_shards_that_lack_a_class_are_refused_only_on_request(needed: bool) -> None:
-    made = plan(demo(ensembles=[{"teachers": 10, "model": "mlp", "every_class": needed}]), seeds=0)
+    ensembles = [{"teachers": 10, "model": "mlp", "every_class": needed}]
+    made = plan(demo(ensembles=ensembles, distillation=[]), seeds=0)
     (ensemble,) = made.ensembles.values()
     assert ("--need-every-class" in shell(ensemble.partition_options())) == needed
 

@@ -203,6 +203,7 @@ SUBSETS = {
     "epsilon-gap": "no cost of a query",
     "local": "no labels under local privacy",
     "audit": "audits no mechanism",
+    "distillation": "distilled no ensemble",
 }
 
 
@@ -214,7 +215,7 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release"}
     needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
-    needed |= {"audit": "audit"}
+    needed |= {"audit": "audit", "distillation": "distillation"}
     shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing
     assert (SUBSETS[name] not in words) == shown

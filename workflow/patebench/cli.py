@@ -188,6 +188,12 @@ def partition(**arguments: Any) -> None:
 @seeded
 @out_file("--out", help="Where the votes go.")
 @click.option("--weights", type=FILE, default=None, help="Keep each teacher's weights in this folder.")
+@click.option(
+    "--soft",
+    type=click.FloatRange(min=0, min_open=True),
+    multiple=True,
+    help="Also sum the teachers' probabilities of the pool at this temperature, for distillation.",
+)
 @common
 def teach(teachers: tuple[int, int], threads: int, **arguments: Any) -> None:
     """Train a chunk of teachers and write their votes on pool and test set."""
@@ -402,6 +408,24 @@ def student(
 
 
 @cli.command()
+@in_file("--votes")
+@in_file("--pool")
+@in_file("--test")
+@click.option(
+    "--samples", type=click.IntRange(min=1), multiple=True, required=True, help="Learn from the first so many."
+)
+@learning
+@seeded
+@out_file("--out")
+@common
+def distil(threads: int, **arguments: Any) -> None:
+    """Train networks on plain labels and on the teachers' probabilities, without privacy, and measure them."""
+    from patebench.baselines.distillation import distil as run
+
+    run(**arguments)
+
+
+@cli.command()
 @click.option("--private", type=FILE, help="All private samples; or else --pool, --truth and --queries.")
 @click.option("--pool", type=FILE, help="The public pool.")
 @click.option("--truth", type=FILE, help="True labels of the pool.")
@@ -428,6 +452,7 @@ def baseline(threads: int, **arguments: Any) -> None:
 @click.option("--answers", multiple=True, type=FILE, help="Labels after a round; repeat for each round.")
 @click.option("--charges", multiple=True, type=FILE, help="Bounds after a round; repeat for each.")
 @click.option("--askers", multiple=True, type=FILE, help="Results of students after a round; repeat for each.")
+@click.option("--distilled", multiple=True, type=FILE, help="Results of distillation; repeat for each.")
 @click.option("--stream", required=True, help="The ensemble's place in results: dataset/split/ensemble.")
 @out_file("--out")
 @common

@@ -29,6 +29,7 @@ from patebench.plan import (
     Baseline,
     Budget,
     Data,
+    Distillation,
     Ensemble,
     Experiment,
     Learner,
@@ -209,6 +210,7 @@ def _experiment(
     students: list[StudentRun] = []
     baselines: list[Baseline] = []
     rounds: list[Round] = []
+    distillations: list[Distillation] = []
     for seed in seeds:
         split = Split(data, seed, written["pool"], written.get("test"))
         ensembles = list(_ensembles(f"{where}.ensembles", written["ensembles"], split, agreement))
@@ -229,12 +231,15 @@ def _experiment(
             )
         for i, asking in enumerate(written["rounds"]):
             rounds += _rounds(key_path(f"{where}.rounds", i), asking, ensembles, delta, agreement)
+        for i, distilling in enumerate(written["distillation"]):
+            distillations += _distillations(key_path(f"{where}.distillation", i), distilling, ensembles, manner)
         if "baseline" in written:
             baselines.append(Baseline(split, _learner(f"{where}.baseline", written["baseline"])))
         if "truth" in written:
             baselines += _truthful(f"{where}.truth", written["truth"], split)
     audits = _audits(f"{where}.audit", written["audit"], accounts, agreement) if "audit" in written else []
-    return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits), tuple(rounds))
+    asked, distilled = tuple(rounds), tuple(distillations)
+    return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits), asked, distilled)
 
 
 def _check_settings(
@@ -291,6 +296,7 @@ def _ensembles(where: str, written: Sequence[Settings], split: Split, agreement:
         learner = _learner(here, each)
         for teachers in _listed(each["teachers"]):
             work = {key: each[key] for key in ("chunk", "keep_weights", "every_class")}
+            work["soft"] = tuple(map(_spelt, _listed(each["soft"])))
             ensemble = Ensemble(split, teachers, partition, learner, **work)
             for key in work:
                 agreement.settle(ensemble.folder, f"{here}.{key}", each[key])
@@ -420,6 +426,25 @@ def _rounds(
         for round_ in last.history:
             agreement.settle(round_.folder, f"{where}.accounting.delta", delta)
         yield last
+
+
+def _distillations(
+    where: str, written: Settings, ensembles: Sequence[Ensemble], manner: _Manner
+) -> Iterator[Distillation]:
+    """What learns from the probabilities of each of the ensembles."""
+    if manner.mode is Mode.RELEASE:
+        raise PatebenchError(f"{where}: is not private, and this configuration makes a release; leave it out")
+    samples = tuple(sorted(_listed(written["samples"])))
+    _check_queries(f"{where}.samples", list(samples), ensembles[0].split.pool)
+    teachers = _teachers(where, written, ensembles)
+    learner = _learner(where, written)
+    for ensemble in ensembles:
+        if ensemble.teachers in teachers:
+            if not ensemble.soft:
+                raise PatebenchError(
+                    f"{where}: needs the probabilities of {ensemble.slug}; give that ensemble soft: [1, 5]"
+                )
+            yield Distillation(ensemble, learner, samples)
 
 
 def _teachers(where: str, written: Settings, ensembles: Iterable[Ensemble]) -> list[int]:

@@ -6,6 +6,7 @@ name) and its `folder` (all slugs so far, below `results/`), and `options()` giv
 
     <Data.name> / <Split> / <Ensemble> / <Release: mechanism> / <Release: noise> / <StudentRun>
                                                                                  / <Round.asker> / <Round> / <Round> …
+                                    / distillation / <Distillation>
                           / baseline / <Baseline>
                   / audit / teachers-<n> / <Audit: mechanism> / <Audit: noise>
 
@@ -153,6 +154,8 @@ class Ensemble:
     chunk: int = 25
     keep_weights: bool = False
     every_class: bool = False
+    #: The temperatures at which the teachers' probabilities are kept too, for distillation; they change no vote.
+    soft: tuple[float, ...] = ()
 
     @property
     def slug(self) -> str:
@@ -186,7 +189,8 @@ class Chunk:
 
     def options(self) -> Options:
         randomness = self.ensemble.split.randomness(self.ensemble.folder)
-        return {"teachers": f"{self.first}-{self.last}", **self.ensemble.learner.options(), **randomness}
+        soft = {"soft": self.ensemble.soft}
+        return {"teachers": f"{self.first}-{self.last}", **self.ensemble.learner.options(), **soft, **randomness}
 
 
 @dataclass(frozen=True)
@@ -382,6 +386,29 @@ def _joined(*parts: object) -> str:
 
 
 @dataclass(frozen=True)
+class Distillation:
+    """Networks that learn from an ensemble's plurality and from its probabilities, without privacy.
+
+    The first of the pool's samples, each of the numbers of them in turn.
+    """
+
+    ensemble: Ensemble
+    learner: Learner
+    samples: tuple[int, ...]
+
+    @property
+    def folder(self) -> str:
+        return f"{self.ensemble.folder}/distillation/{self.learner.slug}"
+
+    def options(self) -> Options:
+        return {"samples": self.samples, **self.learner.options(), **self.ensemble.split.randomness(self.folder)}
+
+    def joined(self, other: "Distillation") -> "Distillation":
+        """The distillation of the same ensemble by the same learner that answers for both."""
+        return replace(self, samples=tuple(sorted({*self.samples, *other.samples})))
+
+
+@dataclass(frozen=True)
 class Baseline:
     """One learner trained without privacy: on all private data, or on `truth` true labels of the pool."""
 
@@ -450,6 +477,7 @@ class Experiment:
     baselines: tuple[Baseline, ...] = ()
     audits: tuple[Audit, ...] = ()
     rounds: tuple[Round, ...] = ()
+    distillations: tuple[Distillation, ...] = ()
 
 
 class Plan:
@@ -461,7 +489,7 @@ class Plan:
     """
 
     #: The names of what `collect_inputs` gives, which are options of the command too.
-    COLLECTED = ("labels", "bounds", "students", "answers", "charges", "askers")
+    COLLECTED = ("labels", "bounds", "students", "answers", "charges", "askers", "distilled")
 
     def __init__(self, experiments: Iterable[Experiment], results: str = "results") -> None:
         self.results = results
@@ -470,6 +498,7 @@ class Plan:
         self.baselines: dict[str, Baseline] = {}
         self.audits: dict[str, Audit] = {}
         self.rounds: dict[str, Round] = {}
+        self.distillations: dict[str, Distillation] = {}
         for experiment in experiments:
             for account in experiment.accounts:
                 known = self.accounts.get(account.folder, account)
@@ -479,6 +508,8 @@ class Plan:
             for audit in experiment.audits:
                 self.audits[audit.folder] = self.audits.get(audit.folder, audit).joined(audit)
             self.rounds |= {each.folder: each for last in experiment.rounds for each in last.history}
+            for each in experiment.distillations:
+                self.distillations[each.folder] = self.distillations.get(each.folder, each).joined(each)
         self.releases = {folder: account.release for folder, account in self.accounts.items()}
         self.ensembles = {each.ensemble.folder: each.ensemble for each in self.releases.values()}
         splits = [each.split for each in self.ensembles.values()] + [each.split for each in self.baselines.values()]
@@ -514,6 +545,10 @@ class Plan:
     def round(self, wildcards: Any) -> Round:
         ensemble = self.ensemble(wildcards)
         return _find("round", self.rounds, ensemble.folder, wildcards.mechanism, wildcards.noise, wildcards.rounds)
+
+    def distillation(self, wildcards: Any) -> Distillation:
+        ensemble = self.ensemble(wildcards)
+        return _find("distillation", self.distillations, ensemble.folder, "distillation", wildcards.learner)
 
     def baseline(self, wildcards: Any) -> Baseline:
         return _find("baseline", self.baselines, self.split(wildcards).folder, "baseline", wildcards.learner)
@@ -558,6 +593,7 @@ class Plan:
         releases = [folder for folder, release in self.releases.items() if release.ensemble == ensemble]
         students = [folder for folder, student in self.students.items() if student.release.ensemble == ensemble]
         rounds = [folder for folder, each in self.rounds.items() if each.release.ensemble == ensemble]
+        distilled = [folder for folder, each in self.distillations.items() if each.ensemble == ensemble]
         return {
             "labels": self._below(f"{folder}/labels.npz" for folder in releases),
             "bounds": self._below(f"{folder}/bounds.json" for folder in releases),
@@ -565,6 +601,7 @@ class Plan:
             "answers": self._below(f"{folder}/labels.npz" for folder in rounds),
             "charges": self._below(f"{folder}/bounds.json" for folder in rounds),
             "askers": self._below(f"{folder}/student.json" for folder in rounds),
+            "distilled": self._below(f"{folder}/distillation.json" for folder in distilled),
         }
 
     def collected(self) -> list[str]:
@@ -609,6 +646,7 @@ class Plan:
             "answer": self._files(self.rounds, "labels.npz"),
             "charge": self._files(self.rounds, "bounds.json"),
             "learn": self._files(self.rounds, "student.json", "beliefs.npz"),
+            "distil": self._files(self.distillations, "distillation.json"),
             "baseline": self.baseline_files(),
             "audit": self.audit_files(),
             "collect": self.collected(),
@@ -641,6 +679,7 @@ class Plan:
             "account": self.accounts,
             "student": self.students,
             **dict.fromkeys(("ask", "answer", "charge", "learn"), self.rounds),
+            "distil": [f"{each.ensemble.folder}/{each.learner.slug}" for each in self.distillations.values()],
             "baseline": [f"{each.split.folder}/{each.slug}" for each in self.baselines.values()],
             "audit": [folder.replace("/audit/", "/", 1) for folder in self.audits],
             "collect": self.ensembles,
@@ -651,6 +690,8 @@ class Plan:
         """A pattern for each wildcard that matches what the plan holds, and nothing else."""
         releases = [*self.releases.values(), *(each.release for each in self.rounds.values())]
         noises = [*(each.noise for each in releases), *(each.noise for each in self.audits.values())]
+        learners = [each.slug for each in self.baselines.values()]
+        learners += [each.learner.slug for each in self.distillations.values()]
         return {
             "dataset": _either(self.datasets),
             "split": _either(split.slug for split in self.splits.values()),
@@ -662,7 +703,7 @@ class Plan:
             "rounds": _either(each.slug for each in self.rounds.values()),
             "student": _either(student.slug for student in self.students.values()),
             "teachers": r"\d+",
-            "learner": _either(baseline.slug for baseline in self.baselines.values()),
+            "learner": _either(learners),
         }
 
     def _files(self, folders: Iterable[str], *names: str) -> list[str]:

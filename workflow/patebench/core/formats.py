@@ -28,17 +28,21 @@ PARTITION = Layout(
 
 _VOTES = Field("iu", ("teachers", "queries"), low=0, below="classes")
 _TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes")
+#: For each temperature in the facts, the sum of the teachers' softened probabilities of the pool, for distillation.
+_SOFT = Field("f", ("temperatures", "queries", "probabilities"), low=0, optional=True)
 
 #: What one job of teachers says: the numbers of the teachers and their votes on pool and test set.
 CHUNK = Layout(
     "chunk",
-    {"teachers": Field("iu", ("teachers",), low=0), "votes": _VOTES, "test_votes": _TEST_VOTES},
+    {"teachers": Field("iu", ("teachers",), low=0), "votes": _VOTES, "test_votes": _TEST_VOTES, "soft": _SOFT},
     ("partition", "pool", "test", "classes", "model", "recipe"),
 )
 
 #: The whole ensemble's votes, teachers in order.
 VOTES = Layout(
-    "votes", {"votes": _VOTES, "test_votes": _TEST_VOTES}, ("partition", "pool", "test", "classes", "chunks")
+    "votes",
+    {"votes": _VOTES, "test_votes": _TEST_VOTES, "soft": _SOFT},
+    ("partition", "pool", "test", "classes", "chunks"),
 )
 
 #: Released labels in query order; with local mechanisms also all that each teacher sent. `queries` are positions in the

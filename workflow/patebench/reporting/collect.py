@@ -45,6 +45,7 @@ def collect(
     answers: Sequence[Path] = (),
     charges: Sequence[Path] = (),
     askers: Sequence[Path] = (),
+    distilled: Sequence[Path] = (),
     facts: Mapping[str, str],
     out: Path,
 ) -> None:
@@ -66,6 +67,7 @@ def collect(
         *(record for path in bounds for record in _bound_records(path, source, common)),
         *(_student_record(path, known, truths["y"]) for path in students),
         *round_records(answers, charges, askers, source, truths["y"], common),
+        *(record for path in distilled for record in _distilled_records(path, source, common)),
     ]
     write_json(out, "collected", {"records": [check_record(out, record) for record in records]})
 
@@ -169,6 +171,15 @@ def _student_record(path: Path, known: Mapping[str, _Release], truth: NDArray[An
         "learning_curve": content.get("curve", []),
         "picture": content.get("picture"),
     }
+
+
+def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
+    """A record for each kind of label and number of samples; no noise stands between them and the private data."""
+    content = _read(path, "distillation", "votes", votes.digest, votes.path)
+    found = _take(path, content, ("model", "recipe", "epochs", "learnt"))
+    student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
+    facts = {**common, "distilled": Path(path).parent.name, **student, "epsilon": "inf"}
+    return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
 
 
 def _mechanism(meta: Mapping[str, Any]) -> Mechanism:

@@ -58,6 +58,11 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"student_model": str, "student_recipe": str},
     },
     "round_bound": {**_RELEASE, **_STATEMENT, "rounds": str, "queries": int, "epsilon": float, "order": float},
+    "distillation": {
+        **_ENSEMBLE,
+        **{"distilled": str, "labels": str, "temperature": float, "samples": int, "accuracy": float, "epsilon": float},
+        **{"student_model": str, "student_recipe": str, "student_epochs": int},
+    },
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "truth": int, "accuracy": float},
     "audit": {
         **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
@@ -78,6 +83,7 @@ _IDENTITY = {
     "student": ("ensemble", "mechanism", "noise", "student"),
     "round": ("ensemble", "mechanism", "noise", "rounds"),
     "round_bound": ("ensemble", "mechanism", "noise", "rounds", "delta", "accountant", "conversion", "kind"),
+    "distillation": ("ensemble", "distilled", "labels", "temperature", "samples"),
     "baseline": ("learner",),
     "audit": ("teachers", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
 }
@@ -95,6 +101,7 @@ class Records:
     students: "pd.DataFrame"
     rounds: "pd.DataFrame"
     round_bounds: "pd.DataFrame"
+    distillations: "pd.DataFrame"
     baselines: "pd.DataFrame"
     audits: "pd.DataFrame"
 

@@ -1,6 +1,7 @@
 """Train the teachers of one chunk and write down how they vote."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.data.stage import read_partition, read_samples
 from patebench.models.learner import epochs_of, make
+from patebench.teachers.soft import SoftVotes
 
 log = logging.getLogger("patebench")
 
@@ -33,11 +35,13 @@ def teach(
     stream: str,
     out: Path,
     weights: Path | None = None,
+    soft: Sequence[float] = (),
 ) -> None:
     """Train teachers `first` … `last` (inclusive) and write a CHUNK of their votes to `out`.
 
     Each teacher's randomness is named by its own number, so the votes do not depend on the size of the chunks.
-    With `weights`, a folder, every teacher's weights are kept there.
+    With `weights`, a folder, every teacher's weights are kept there; with `soft`, temperatures, what the teachers
+    together think of the pool is kept for distillation.
     """
     samples, queries, held_out = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
@@ -47,12 +51,14 @@ def teach(
     classes = samples.meta["classes"]
     votes = np.empty((len(numbers), len(queries["x"])), _label_type(classes))
     test_votes = np.empty((len(numbers), len(held_out["x"])), votes.dtype)
+    together = SoftVotes(soft, len(queries["x"]), classes)
     with progress(f"teachers {first} to {last}", len(numbers), "teachers") as done:
         for position, number in enumerate(numbers):
             x, y = shard(samples, shards, int(number))
             teacher = make(model, recipe, classes=classes, epochs=epochs)
             teacher.fit(x, y, seed=derive(seed, stream, "teacher", int(number)))
             votes[position], test_votes[position] = teacher.predict(queries["x"]), teacher.predict(held_out["x"])
+            together.add(teacher, queries["x"])
             accuracy = float(np.mean(test_votes[position] == held_out["y"]))
             log.info("teacher %d: %d samples, %.2f%% on the test set", number, len(y), 100 * accuracy)
             if weights is not None:
@@ -67,8 +73,10 @@ def teach(
         "recipe": recipe,
         "epochs": epochs_of(recipe, epochs),
         "seed": seed,
+        "temperatures": list(soft),
     }
-    write_arrays(out, CHUNK, {"teachers": numbers, "votes": votes, "test_votes": test_votes}, meta)
+    arrays = {"teachers": numbers, "votes": votes, "test_votes": test_votes, **together.arrays()}
+    write_arrays(out, CHUNK, arrays, meta)
 
 
 def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -13,6 +13,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
 from patebench.data.stage import read_samples
+from patebench.teachers import soft
 
 log = logging.getLogger("patebench")
 
@@ -33,16 +34,16 @@ def join(
         part.require("partition", shards.digest, str(partition))
         part.require("pool", queries.digest, str(pool))
         part.require("test", held_out.digest, str(test))
-        for fact in ("classes", "model", "recipe", "epochs", "seed"):
-            part.require(fact, parts[0].meta[fact], str(parts[0].path))
+        for fact in ("classes", "model", "recipe", "epochs", "seed", "temperatures"):
+            part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
     order = _order(parts, shards)
     votes = np.concatenate([part["votes"] for part in parts])[order]
     test_votes = np.concatenate([part["test_votes"] for part in parts])[order]
     facts = {
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
-    meta = {**facts, "chunks": [part.digest for part in parts]}
-    digest = write_arrays(out, VOTES, {"votes": votes, "test_votes": test_votes}, meta)
+    meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
+    digest = write_arrays(out, VOTES, {"votes": votes, "test_votes": test_votes, **soft.joined(parts)}, meta)
     quality = describe(votes, test_votes, answers["y"], held_out["y"], facts["classes"])
     log.info(
         "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",

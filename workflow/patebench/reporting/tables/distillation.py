@@ -1,0 +1,43 @@
+"""Distillation: plain labels against probabilities, at equal numbers of samples (PATE 2017, Figure 5)."""
+
+from typing import TYPE_CHECKING
+
+from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.outcomes import ENSEMBLE
+from patebench.reporting.published import Published
+from patebench.reporting.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WHERE = [*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"]
+_KEY = [*_WHERE, "labels", "temperature", "epsilon"]
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per kind of label and number of samples; the gain is over the plurality of the same seed."""
+    learnt = records.distillations
+    plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
+    learnt = learnt.merge(plain[[*_WHERE, "seed", "plain"]], on=[*_WHERE, "seed"], how="left")
+    learnt = learnt.assign(gain=learnt["accuracy"] - learnt["plain"])
+    return arrange(spread(learnt, _KEY, ["accuracy", "gain"]), _KEY)
+
+
+TABLE = Table(
+    title="Distillation: plain labels against probabilities, not private",
+    columns=(
+        Column("dataset", "Data set"),
+        Column("teachers", "n", "count"),
+        Column("model", "Teacher"),
+        Column("epochs", "Epochs", "count"),
+        Column("distilled", "Learnt by"),
+        Column("samples", "Samples", "count"),
+        Column("labels", "Labels"),
+        Column("temperature", "T", "number"),
+        Column("epsilon", "ε (no noise: not private)", "epsilon"),
+        Column("accuracy", "learnt", "percent", spread=True, group="Accuracy %"),
+        Column("gain", "gain over plurality", "percent", spread=True, group="Accuracy %"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build,
+)

@@ -1,0 +1,47 @@
+"""What teachers think of the pool beside their votes, for distillation: summed at once, so that no teacher's travels.
+
+Probabilities say much more than votes do, and no mechanism here protects them: nothing learnt from them is private.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.files import Artefact
+from patebench.models.learner import Learner
+
+
+class SoftVotes:
+    """The sum of teachers' probabilities at each of some temperatures: temperatures × queries × classes."""
+
+    def __init__(self, temperatures: Sequence[float], queries: int, classes: int) -> None:
+        self.temperatures = tuple(temperatures)
+        self.sums = np.zeros((len(self.temperatures), queries, classes))
+
+    def add(self, teacher: Learner, queries: NDArray[Any]) -> None:
+        """Add what a fitted teacher thinks of the queries, if any temperature asks for it."""
+        if self.temperatures:
+            log_probabilities = teacher.log_probabilities(queries)
+            self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
+
+    def arrays(self) -> Mapping[str, NDArray[np.float32]]:
+        """What goes into the file of the chunk."""
+        return {"soft": self.sums.astype(np.float32)} if self.temperatures else {}
+
+
+def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
+    """The softmax of logits / temperature (…, classes), from log-probabilities: they are logits less a constant."""
+    scaled = log_probabilities.astype(np.float64) / temperature
+    chances = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
+    probabilities: NDArray[np.float64] = chances / chances.sum(axis=-1, keepdims=True)
+    return probabilities
+
+
+def joined(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
+    """The sums of all chunks together, if they hold any."""
+    if not chunks[0].meta.get("temperatures"):
+        return {}
+    total = np.sum(np.stack([chunk["soft"] for chunk in chunks]), axis=0, dtype=np.float64)
+    return {"soft": np.asarray(total, np.float32)}
