@@ -44,7 +44,7 @@ def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     """An untrained network for images of `shape` (channels, height, width)."""
     channels, _, _ = image_shape("paper-cnn", shape)
     features = nn.Sequential(
-        nn.Conv2d(channels, 64, 5, padding=2), nn.ReLU(), pool(), ChannelNormalise(64),
+        nn.Conv2d(channels, 64, 5, padding=2), pool(), nn.ReLU(), ChannelNormalise(64),
         nn.Conv2d(64, 128, 5, padding=2), nn.ReLU(), ChannelNormalise(128), pool(),
         nn.Flatten(),
     )  # fmt: skip

@@ -10,7 +10,7 @@ class Recipe:
     `schedule` is "constant" or "one-cycle" (warm up to `learning_rate`, then anneal to zero); `average` the decay of an
     exponential average of the weights, used for prediction (None: the last weights). Augmentation is a random affine
     map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions; `bend` displaces points smoothly, by a
-    fraction of the size.
+    fraction of the size. `precision` is "single", or "reduced": products in bfloat16 where the device has it.
     """
 
     optimiser: str
@@ -26,6 +26,7 @@ class Recipe:
     scale: float = 0.0
     shift: float = 0.0
     bend: float = 0.0
+    precision: str = "single"
 
     @property
     def augments(self) -> bool:
@@ -48,6 +49,7 @@ MODERN = Recipe(
     shear=12.0,
     scale=0.12,
     shift=0.08,
+    precision="reduced",
 )
 
 #: The modern recipe without augmentation.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from patebench.core.seeds import derive
 from patebench.data.stage import read_partition, read_samples
 from patebench.models.learner import epochs_of, make
 from patebench.teachers.soft import SoftVotes
+from patebench.teachers.training import train
 
 log = logging.getLogger("patebench")
 
@@ -52,19 +54,21 @@ def teach(
     votes = np.empty((len(numbers), len(queries["x"])), _label_type(classes))
     test_votes = np.empty((len(numbers), len(held_out["x"])), votes.dtype)
     together = SoftVotes(soft, len(queries["x"]), classes)
+    kind = partial(make, model, recipe, classes=classes, epochs=epochs)
+    owned = [shard(samples, shards, int(number)) for number in numbers]
+    seeds = [derive(seed, stream, "teacher", int(number)) for number in numbers]
     with progress(f"teachers {first} to {last}", len(numbers), "teachers") as done:
-        for position, number in enumerate(numbers):
-            x, y = shard(samples, shards, int(number))
-            teacher = make(model, recipe, classes=classes, epochs=epochs)
-            teacher.fit(x, y, seed=derive(seed, stream, "teacher", int(number)))
-            votes[position], test_votes[position] = teacher.predict(queries["x"]), teacher.predict(held_out["x"])
-            together.add(teacher, queries["x"])
-            accuracy = float(np.mean(test_votes[position] == held_out["y"]))
-            log.info("teacher %d: %d samples, %.2f%% on the test set", number, len(y), 100 * accuracy)
-            if weights is not None:
-                teacher.save(weights / f"{number}.pt")
-            done(position + 1)
+        for positions, teachers in train(kind, owned, seeds, done):
+            votes[positions], test_votes[positions] = teachers.predict(queries["x"]), teachers.predict(held_out["x"])
+            together.add(teachers, queries["x"])
+            for place, position in enumerate(positions):
+                accuracy = 100 * float(np.mean(test_votes[position] == held_out["y"]))
+                size = len(owned[position][1])
+                log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
+                if weights is not None:
+                    teachers.save(place, weights / f"{numbers[position]}.pt")
     meta = {
+        **teachers.manner,
         "partition": shards.digest,
         "pool": queries.digest,
         "test": held_out.digest,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.files import Artefact
-from patebench.models.learner import Learner
+from patebench.teachers.training import Trained
 
 
 class SoftVotes:
@@ -20,10 +20,9 @@ class SoftVotes:
         self.temperatures = tuple(temperatures)
         self.sums = np.zeros((len(self.temperatures), queries, classes))
 
-    def add(self, teacher: Learner, queries: NDArray[Any]) -> None:
-        """Add what a fitted teacher thinks of the queries, if any temperature asks for it."""
-        if self.temperatures:
-            log_probabilities = teacher.log_probabilities(queries)
+    def add(self, teachers: Trained, queries: NDArray[Any]) -> None:
+        """Add what fitted teachers think of the queries, if any temperature asks for it."""
+        for log_probabilities in teachers.log_probabilities(queries) if self.temperatures else ():
             self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
 
     def arrays(self) -> Mapping[str, NDArray[np.float32]]:

@@ -55,6 +55,7 @@ def join(
         "partition": shards.meta["strategy"],
         "seed": parts[0].meta["seed"],
         **{name: facts[name] for name in ("classes", "model", "recipe", "epochs")},
+        **{name: sorted({part.meta[name] for part in parts if name in part.meta}) for name in ("device", "precision")},
     }
     write_json(summary, "ensemble", {**ensemble, **quality})
 

@@ -1,0 +1,102 @@
+"""A stack of networks is the networks that would be trained one by one: same draws, same steps, same answers."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from patebench.models.learner import make
+from patebench.models.mlp import build as perceptron
+from patebench.models.network import Network
+from patebench.models.precision import SWITCH
+from patebench.models.recipes import MODERN, PAPER, Recipe
+from patebench.models.small_cnn import build as small_cnn
+from patebench.models.stack import Stack, stackable
+
+SEEDS = [3, 1, 4]
+
+
+@pytest.fixture(autouse=True)
+def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "single")
+
+
+def shards(sizes: list[int], shape: tuple[int, ...] = (1, 8, 8)) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Samples whose brightness, and with it their standardisation, differs from shard to shard."""
+    rng = np.random.default_rng(0)
+    top = [80 + 60 * i for i in range(len(sizes))]
+    return [
+        (rng.integers(0, high, (size, *shape)).astype(np.uint8), rng.integers(0, 4, size))
+        for size, high in zip(sizes, top, strict=True)
+    ]
+
+
+def both(kind: Network, owned: list[tuple[np.ndarray, np.ndarray]]) -> tuple[list[Network], Stack]:
+    """The networks, trained one by one, and as one."""
+    alone = [Network(kind.build, kind.recipe, kind.classes) for _ in owned]
+    for network, (x, y), seed in zip(alone, owned, SEEDS, strict=True):
+        network.fit(x, y, seed=seed)
+    stack = Stack(kind, owned, SEEDS)
+    stack.fit()
+    return alone, stack
+
+
+@pytest.mark.parametrize("sizes", [[40, 40, 40], [33, 64, 40]], ids=["equal", "ragged"])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        replace(MODERN, epochs=2, bend=0.05),
+        replace(MODERN, epochs=2, label_smoothing=0.1, average=0.9),
+        replace(PAPER, epochs=4, batch=32),
+    ],
+    ids=["bent", "smoothed", "sgd"],
+)
+def test_stacked_networks_are_those_trained_alone(recipe: Recipe, sizes: list[int]) -> None:
+    alone, stack = both(Network(small_cnn, recipe, classes=4), shards(sizes))
+    unseen = shards([200])[0][0]
+    for position, network in enumerate(alone):
+        for name, weights in network.net.named_parameters():
+            torch.testing.assert_close(stack.weights[name][position].detach(), weights.detach(), rtol=0, atol=2e-4)
+    assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.99
+
+
+def test_tables_and_other_architectures_can_be_stacked() -> None:
+    rng = np.random.default_rng(0)
+    tables = [(rng.normal(size=(size, 5)).astype(np.float32), rng.integers(0, 3, size)) for size in (20, 25, 30)]
+    alone, stack = both(Network(perceptron, replace(MODERN, epochs=3), classes=3), tables)
+    unseen = rng.normal(size=(100, 5)).astype(np.float32)
+    assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.99
+    for model in ("paper-cnn", "paper-cnn-deep"):
+        kind: Network = make(model, "plain", classes=4, epochs=1)  # type: ignore[assignment]
+        alone, stack = both(kind, shards([10, 12, 14]))
+        unseen = shards([50])[0][0]
+        assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.97
+
+
+def test_weights_of_one_network_are_kept_as_if_it_had_been_alone(tmp_path: Path) -> None:
+    alone, stack = both(Network(small_cnn, replace(MODERN, epochs=1), classes=4), shards([33, 40, 40]))
+    alone[1].save(tmp_path / "alone.pt")
+    stack.save(1, tmp_path / "stacked.pt")
+    one, other = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("alone", "stacked"))
+    for part in ("net", "standardise"):
+        assert list(one[part]) == list(other[part])
+        for name in one[part]:
+            torch.testing.assert_close(other[part][name], one[part][name], rtol=0, atol=1e-4)
+
+
+def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("patebench.models.precision.factors", lambda device: torch.bfloat16)
+    owned = shards([33, 40, 40], (1, 28, 28))
+    alone, stack = both(Network(small_cnn, replace(MODERN, epochs=1), classes=4), owned)
+    assert stack.manner == alone[0].manner == {"device": "cpu", "precision": "bfloat16"}
+    unseen = shards([100], (1, 28, 28))[0][0]
+    assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.9
+
+
+def test_layers_that_mix_a_batch_or_draw_are_not_stacked() -> None:
+    assert stackable(small_cnn((1, 8, 8), 4))
+    assert not stackable(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)))
+    assert not stackable(nn.Sequential(nn.Linear(2, 2), nn.Dropout()))

@@ -1,0 +1,157 @@
+"""Many networks of one architecture and recipe, each with its own shard, trained and asked as one.
+
+Weights are stacked along a first axis, so one call computes a step of all networks: what a GPU needs to have enough to
+do. Each network keeps its own generators, so it is the network that `Network.fit` makes of the same shard and seed, up
+to rounding. Padding gives every batch one length; padded samples weigh nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from patebench.models.augment import move
+from patebench.models.average import approach
+from patebench.models.learner import Progress
+from patebench.models.network import Network, Standardise, keep, manner, optimisation, seeded, shuffle, steps
+from patebench.models.precision import factors_for, products
+
+#: The samples of a shard and their labels.
+Shard = tuple[NDArray[Any], NDArray[np.integer]]
+
+#: Samples that all networks together look at in one call of `Stack.predict`; bounds the memory for activations.
+_AT_ONCE = 1 << 15
+
+#: Layers that look at a whole batch, where padding would count, or that draw from a generator that all would share.
+_UNSTACKABLE = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+
+
+def stackable(net: nn.Module) -> bool:
+    """Whether networks like `net` can be trained as one."""
+    return not any(isinstance(module, _UNSTACKABLE) for module in net.modules())
+
+
+class Stack:
+    """Networks made as `kind` says, one for each shard; all shards must take the same number of steps an epoch."""
+
+    def __init__(self, kind: Network, shards: Sequence[Shard], seeds: Sequence[int]) -> None:
+        self.recipe, self.device = kind.recipe, kind.device
+        self.sizes = [len(y) for _, y in shards]
+        (self.steps,) = {steps(size, self.recipe) for size in self.sizes}
+        samples = [torch.from_numpy(x).to(self.device) for x, _ in shards]
+        self.standardise = [Standardise(x) for x in samples]
+        self.x = torch.cat([each(x) for each, x in zip(self.standardise, samples, strict=True)])
+        self.y = torch.from_numpy(np.concatenate([y for _, y in shards]).astype(np.int64)).to(self.device)
+        self.fill = torch.tensor([each.background for each in self.standardise], device=self.device)
+        shape = tuple(self.x.shape[1:])
+        self.factors = factors_for(kind.build(shape, kind.classes), shape, self.recipe, self.device)
+        self.net, self.weights = _stacked(kind, shape, seeds)
+        self.average = (
+            None if self.recipe.average is None else [each.detach().clone() for each in self.weights.values()]
+        )
+        self.rngs = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self.optimiser, self.schedule = optimisation(self.weights.values(), self.recipe, self.steps)
+
+    def fit(self, progress: Progress | None = None) -> None:
+        """Train all networks to the end."""
+        self.net.train()
+        for epoch in range(self.recipe.epochs):
+            for rows, draws, counted in self._batches():
+                self._step(rows, draws, counted)
+            if progress:
+                progress(epoch + 1, self.recipe.epochs)
+        if self.average is not None:
+            self.weights = dict(zip(self.weights, self.average, strict=True))
+
+    @torch.inference_mode()
+    def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        """The labels (networks, samples) that each network gives to all of `x`."""
+        labels: NDArray[np.int64] = torch.cat([logits.argmax(2).cpu() for logits in self._asked(x)], 1).numpy()
+        return labels
+
+    @torch.inference_mode()
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
+        """Log-probabilities (networks, samples, classes) of the classes."""
+        answers: NDArray[np.floating]
+        answers = torch.cat([logits.log_softmax(2).cpu() for logits in self._asked(x)], 1).numpy()
+        return answers
+
+    def save(self, position: int, path: Path) -> None:
+        """Keep the weights of one network as `Network.save` does."""
+        kept = {name: each[position].detach().clone() for name, each in self.weights.items()}
+        state = {**self.net.state_dict(), **kept}
+        keep(path, state, self.standardise[position])
+
+    @property
+    def manner(self) -> dict[str, str]:
+        return manner(self.device, self.factors)
+
+    def _asked(self, x: NDArray[Any]) -> Iterable[Tensor]:
+        """Logits (networks, batch, classes) for one batch of `x` after another."""
+        self.net.eval()
+        mean, spread = (
+            torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
+        )
+        for batch in torch.from_numpy(x).split(max(1, _AT_ONCE // len(self.sizes))):  # type: ignore[no-untyped-call]
+            yield self._logits((batch.to(self.device).float() - mean[:, None]) / spread[:, None])
+
+    def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
+        """One epoch: rows of `x` (networks, batch), the draws of their maps and 1 or, for padding, 0 for each."""
+        drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
+        starts = np.cumsum([0, *self.sizes[:-1]]).tolist()
+        orders = [order + start for (order, _), start in zip(drawn, starts, strict=True)]
+        parts = (orders, [draws for _, draws in drawn], [torch.ones(size) for size in self.sizes])
+        padded = [_pad(part).to(self.device).split(self.recipe.batch, 1) for part in parts]  # type: ignore[no-untyped-call]
+        return zip(*padded, strict=True)
+
+    def _step(self, rows: Tensor, draws: Tensor, counted: Tensor) -> None:
+        samples, labels = self.x[rows], self.y[rows]
+        if self.recipe.augments and samples.ndim == 5:
+            fill = self.fill.repeat_interleave(rows.shape[1]).view(-1, 1, 1, 1)
+            moved = move(samples.flatten(0, 1), draws.flatten(0, 1), self.recipe, fill=fill)
+            samples = moved.view(samples.shape)
+        self.optimiser.zero_grad(set_to_none=True)
+        logits = self._logits(samples)
+        losses = F.cross_entropy(
+            logits.flatten(0, 1), labels.flatten(), reduction="none", label_smoothing=self.recipe.label_smoothing
+        ).view(rows.shape)
+        # The gradient of a sum over networks, which share no weight, is the gradient of each.
+        ((losses * counted).sum(1) / counted.sum(1)).sum().backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        self.schedule.step()
+        if self.average is not None and self.recipe.average is not None:
+            approach(self.average, self.weights.values(), self.schedule.last_epoch, self.recipe.average)
+
+    def _logits(self, samples: Tensor) -> Tensor:
+        """Unnormalised log-probabilities (networks, samples, classes) for `samples` (networks, samples, …)."""
+
+        def one(weights: dict[str, Tensor], x: Tensor) -> Tensor:
+            logits: Tensor = functional_call(self.net, weights, (x,))
+            return logits
+
+        with products(self.device, self.factors):
+            return vmap(one)(self.weights, samples).float()
+
+
+def _stacked(kind: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
+    """A network to call, and the initial weights of all, made one after another so that only one exists at a time."""
+    weights: dict[str, Tensor] = {}
+    for position, seed in enumerate(seeds):
+        with seeded(seed):
+            net = kind.build(shape, kind.classes)
+        for name, each in net.named_parameters():
+            if position == 0:
+                weights[name] = torch.empty(len(seeds), *each.shape, device=kind.device)
+            weights[name][position].copy_(each.detach())
+    return net.to(kind.device), {name: each.requires_grad_() for name, each in weights.items()}
+
+
+def _pad(rows: Sequence[Tensor]) -> Tensor:
+    """Tensors of unequal length as one, (tensors, longest, …), zeros at the ends."""
+    return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
