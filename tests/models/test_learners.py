@@ -13,7 +13,7 @@ from patebench.models.augment import random_affine
 from patebench.models.learner import epochs_of, make
 from patebench.models.network import Network, Standardise
 from patebench.models.paper_cnn import ChannelNormalise
-from patebench.models.recipes import MODERN, PAPER, PLAIN, Recipe
+from patebench.models.recipes import FAST, MODERN, PAPER, PLAIN, Recipe
 
 
 def blobs(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -148,7 +148,7 @@ def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
 
 
 def test_recipes_are_those_registered() -> None:
-    assert {RECIPES.load(name) for name in RECIPES} == {PAPER, MODERN, PLAIN}
+    assert {RECIPES.load(name) for name in RECIPES} == {PAPER, MODERN, FAST, PLAIN}
     with pytest.raises(PatebenchError, match=r"unknown recipe 'modem' \(did you mean 'modern'\?\)"):
         make("mlp", "modem", classes=2)
 

@@ -90,7 +90,7 @@ def learning(command: Callable[..., Any], *, named: bool = True) -> Callable[...
     """Stages that train something name the model and how; where they need not be `named`, the data's shape decides."""
     options = (
         click.option("--model", required=named, help="What is trained, e.g. small-cnn, paper-cnn, logistic."),
-        click.option("--recipe", required=named, help="How it is trained: paper, modern or plain."),
+        click.option("--recipe", required=named, help="How it is trained: paper, modern, fast or plain."),
         click.option("--epochs", type=int, default=None, help="Passes over the data, instead of the default."),
         click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, callback=_use_threads),
     )

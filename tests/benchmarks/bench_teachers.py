@@ -1,0 +1,407 @@
+"""How fast teachers are: as the workflow trains and asks them, beside the loop that everybody writes first.
+
+Run with `make bench`. Both sides train on the same shards of MNIST, of 240 images, by the same recipe, and answer the
+same 10,000 images of the pool and the test set. The plain loop runs in one process with two threads, in single
+precision and in the default layout, and asks a thousand images at once; it augments a batch at a time, as ours does. On
+a CPU ours is two processes of one thread, as `snakemake --cores 2` runs them; on a GPU, where there is one, a chunk is
+one stack. Not collected by pytest: times are for people to read.
+
+On a CPU, processor time is compared, which other work on the machine hardly changes. What two threads gain is measured
+apart, on short stretches of the plain loop, because two threads that wait for each other lose far more to such work.
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.core.files import read_arrays, read_json, write_text
+from patebench.core.formats import PARTITION, POOL
+from patebench.core.seeds import derive
+from patebench.data.stage import make_data, partition, read_samples, split
+from patebench.models.precision import SWITCH
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-teachers.md"
+TEACHERS, POOL_SIZE, TEST_SIZE, MODEL, STREAM = 250, 9000, 1000, "small-cnn", "benchmark"
+TARGET, MINUTES, RATIO = 0.95, 8.0, 3.0
+GPU_SECONDS, GPU_RATIO, GPU_TEACHERS = 30.0, 30.0, 1000
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one process measured: wall-clock time from `start` to `stop`, seconds of processor time, accuracies."""
+
+    start: float
+    stop: float
+    training: float
+    asking: float
+    accuracies: list[float]
+
+
+class World:
+    """MNIST, split and dealt to so many teachers, in files as the workflow makes them."""
+
+    def __init__(self, folder: Path, teachers: int = TEACHERS) -> None:
+        self.private, self.public = folder / "private.npz", folder / "public.npz"
+        self.pool, self.truth, self.test = folder / "pool.npz", folder / "truth.npz", folder / "test.npz"
+        self.partition = folder / f"partition-{teachers}.npz"
+        if not self.private.exists():
+            root = Path(os.environ.get("PATEBENCH_DATA", "data"))
+            make_data("mnist", root, {}, True, self.private, self.public)
+            split(self.private, self.public, POOL_SIZE, TEST_SIZE, 0, STREAM, self.pool, self.truth, self.test)
+        if not self.partition.exists():
+            partition(self.private, teachers, "iid", None, None, 0, STREAM, self.partition)
+
+    def shards(self, numbers: Sequence[int]) -> list[tuple[Any, Any]]:
+        from patebench.teachers.chunk import shard
+
+        samples, dealt = read_samples(self.private, "private"), read_arrays(self.partition, PARTITION)
+        return [shard(samples, dealt, number) for number in numbers]
+
+    def questions(self) -> tuple[Any, Any]:
+        """Pool and test set in one array, and the labels of the test set, which is its end."""
+        held_out = read_samples(self.test, "test")
+        return np.concatenate([read_arrays(self.pool, POOL)["x"], held_out["x"]]), held_out["y"]
+
+
+def clock(on_gpu: bool) -> float:
+    """Processor time; on a GPU the time on the wall, once it has done all that it was told."""
+    if not on_gpu:
+        return time.process_time()
+    import torch
+
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def plain(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False) -> Part:
+    """The plain loop: one network after another, PyTorch's defaults throughout."""
+    import torch
+
+    device = torch.device("cuda" if on_gpu else "cpu")
+    (x, y), (questions, truth) = world.shards(numbers[:1])[0], world.questions()
+    plain_teacher(x[:64], y[:64], recipe, device, 0)
+    start, training, asking, accuracies = time.time(), 0.0, 0.0, []
+    for number, (x, y) in zip(numbers, world.shards(numbers), strict=True):
+        before = clock(on_gpu)
+        net, mean, spread = plain_teacher(x, y, recipe, device, derive(0, STREAM, "teacher", number))
+        trained = clock(on_gpu)
+        with torch.inference_mode():
+            batches = torch.from_numpy(questions).to(device).split(1000)
+            labels = torch.cat([net((batch.float() - mean) / spread).argmax(1) for batch in batches]).cpu().numpy()
+        training, asking = training + trained - before, asking + clock(on_gpu) - trained
+        accuracies.append(float(np.mean(labels[-len(truth) :] == truth)))
+    return Part(start, time.time(), training, asking, accuracies)
+
+
+def plain_teacher(x: Any, y: Any, recipe_name: str, device: Any, seed: int) -> tuple[Any, Any, Any]:
+    """One network, and the mean and the spread of its shard."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    from patebench.models import RECIPES
+    from patebench.models.augment import random_affine
+
+    recipe, rng = RECIPES.load(recipe_name), torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    net = nn.Sequential(
+        nn.Conv2d(1, 16, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(7 * 7 * 32, 64), nn.ReLU(), nn.Linear(64, 10),
+    ).to(device)  # fmt: skip
+    images, labels = torch.from_numpy(x).to(device).float(), torch.from_numpy(y.astype(np.int64)).to(device)
+    mean, spread = images.mean(), images.std()
+    images = (images - mean) / spread
+    optimiser = torch.optim.AdamW(net.parameters(), recipe.learning_rate, weight_decay=recipe.weight_decay)
+    steps = recipe.epochs * math.ceil(len(x) / recipe.batch) + 1
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.learning_rate, total_steps=steps)
+    for _ in range(recipe.epochs):
+        for batch in torch.randperm(len(x), generator=rng).to(device).split(recipe.batch):
+            samples = random_affine(images[batch], recipe, rng, fill=float(-mean / spread))
+            optimiser.zero_grad()
+            F.cross_entropy(net(samples), labels[batch], label_smoothing=recipe.label_smoothing).backward()
+            optimiser.step()
+            schedule.step()
+    return net, mean, spread
+
+
+def ours(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False, together: bool | None = None) -> Part:
+    """The teachers as `patebench teach` trains them."""
+    from patebench.models.learner import make
+    from patebench.teachers.training import train
+
+    kind = partial(make, MODEL, recipe, classes=10)
+    shards, (questions, truth) = world.shards(numbers), world.questions()
+    list(train(partial(kind, epochs=1), shards[:1], [0], lambda done: None, together=together))
+    seeds = [derive(0, STREAM, "teacher", number) for number in numbers]
+    start, training, asking, accuracies = time.time(), 0.0, 0.0, []
+    before = clock(on_gpu)
+    for _, teachers in train(kind, shards, seeds, lambda done: None, together=together):
+        trained = clock(on_gpu)
+        labels = teachers.predict(questions)
+        accuracies += np.mean(labels[:, -len(truth) :] == truth, axis=1).tolist()
+        after = clock(on_gpu)
+        training, asking, before = training + trained - before, asking + after - trained, after
+    return Part(start, time.time(), training, asking, accuracies)
+
+
+def process(arguments: Sequence[str], threads: int) -> str:
+    """The last line that a process prints."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run(arguments, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return (done.stdout.splitlines() or [""])[-1]
+
+
+def side_by_side(way: str, world: Path, chunks: Sequence[Sequence[int]], recipe: str, threads: int) -> list[Part]:
+    """One process of `threads` threads for each chunk of teachers, all at the same time."""
+    script = [sys.executable, __file__, "--folder", str(world), "--recipes", recipe, "--way", way]
+    with ThreadPoolExecutor(len(chunks)) as pool:
+        words = [[*script, "--numbers", ",".join(map(str, chunk))] for chunk in chunks]
+        return [Part(**json.loads(line)) for line in pool.map(partial(process, threads=threads), words)]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to make teachers: per teacher, seconds on the wall with both cores and of processor time."""
+
+    wall: float
+    training: float
+    asking: float
+    accuracy: float
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> "Side":
+        count = sum(len(part.accuracies) for part in parts)
+        return cls(
+            (max(part.stop for part in parts) - min(part.start for part in parts)) / count,
+            sum(part.training for part in parts) / count,
+            sum(part.asking for part in parts) / count,
+            float(np.mean([value for part in parts for value in part.accuracies])),
+        )
+
+    @property
+    def processor(self) -> float:
+        return self.training + self.asking
+
+
+def best(rounds: Sequence[Side]) -> Side:
+    """The least of each time: whatever else runs on the machine only adds."""
+    return Side(
+        *(min(getattr(side, name) for side in rounds) for name in ("wall", "training", "asking")), rounds[0].accuracy
+    )
+
+
+def compare(folder: Path, recipe: str, teachers: int, rounds: int) -> tuple[Side, Side]:
+    """The plain loop with one thread, and ours, in turn and two processes each, so that both see the same load."""
+    halves = [list(range(0, teachers, 2)), list(range(1, teachers, 2))]
+    slow, fast = [], []
+    for turn in range(rounds):
+        slow.append(Side.of(side_by_side("plain", folder, halves, recipe, 1)))
+        fast.append(Side.of(side_by_side("ours", folder, halves, recipe, 1)))
+        print(recipe, turn, slow[-1], fast[-1], "load", os.getloadavg(), flush=True)
+    return best(slow), best(fast)
+
+
+def gain(world: World, stretches: int = 30) -> tuple[float, float]:
+    """How much faster two threads are than one in the plain loop's training and asking: best stretches, in turn."""
+    import torch
+
+    (x, y), questions = world.shards([0])[0], torch.from_numpy(world.questions()[0][:1000])
+    net, mean, spread = plain_teacher(x[:32], y[:32], "fast", torch.device("cpu"), 0)
+    images, labels = (questions[:32].float() - mean) / spread, torch.arange(32) % 10
+    optimiser = torch.optim.AdamW(net.parameters())
+
+    def train() -> None:
+        for _ in range(5):
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(net(images), labels).backward()
+            optimiser.step()
+
+    def ask() -> None:
+        with torch.inference_mode():
+            net((questions.float() - mean) / spread)
+
+    least = {(work, threads): math.inf for work in (train, ask) for threads in (1, 2)}
+    for _ in range(stretches):
+        for work, threads in least:
+            torch.set_num_threads(threads)
+            started = time.perf_counter()
+            work()
+            least[work, threads] = min(least[work, threads], time.perf_counter() - started)
+    return least[train, 1] / least[train, 2], least[ask, 1] / least[ask, 2]
+
+
+def all_of_them(world: World, recipe: str, chunk: int = 25) -> tuple[float, float, float]:
+    """Minutes for every teacher and the votes, on the wall and of processor time, and the teachers' accuracy.
+
+    Commands and chunks are the workflow's, two at a time.
+    """
+    folder = Path(tempfile.mkdtemp(dir=world.private.parent))
+    inputs = ["--partition", str(world.partition), "--pool", str(world.pool), "--test", str(world.test)]
+
+    def teach(first: int) -> Path:
+        last = min(first + chunk, TEACHERS) - 1
+        words = f"teach --private {world.private} --teachers {first}-{last} --model {MODEL} --recipe {recipe} --seed 0"
+        out = folder / f"{first}-{last}.npz"
+        process(["patebench", *shlex.split(words), "--stream", STREAM, "--out", str(out), *inputs], 1)
+        return out
+
+    started, before = time.perf_counter(), os.times()
+    with ThreadPoolExecutor(2) as pool:
+        chunks = [str(path) for path in pool.map(teach, range(0, TEACHERS, chunk))]
+    summary = folder / "ensemble.json"
+    join = ["patebench", "votes", "--truth", str(world.truth), "--out", str(folder / "votes.npz")]
+    process([*join, "--summary", str(summary), *inputs, *chunks], 1)
+    used = sum(os.times()[2:4]) - sum(before[2:4])
+    accuracies = read_json(summary, "ensemble")["teacher_accuracies"]
+    return (time.perf_counter() - started) / 60, used / 60, float(np.mean(accuracies))
+
+
+def row(recipe: str, way: str, training: float, asking: float, cores: int, accuracy: float) -> str:
+    """A line of the table: seconds per teacher as `cores` side by side spend them, and what 250 teachers then take."""
+    seconds = (training + asking) / cores
+    return (
+        f"| {recipe} | {way} | {training:.2f} | {asking:.2f} | {1 / seconds:.2f} | {TEACHERS * seconds / 60:.1f} |"
+        f" {100 * accuracy:.2f} % |"
+    )
+
+
+def on_cpu(folder: Path, recipes: Sequence[str], teachers: int, rounds: int) -> list[str]:
+    """Both sides on two cores, recipe by recipe."""
+    loads = [os.getloadavg()[0]]
+    train, ask = json.loads(process([sys.executable, __file__, "--folder", str(folder), "--way", "gain"], 2))
+    lines = [
+        "| recipe | way | training, s | asking, s | teachers/s | 250 teachers, min | accuracy |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    ratios = [""]
+    for recipe in recipes:
+        slow, fast = compare(folder, recipe, teachers, rounds)
+        both = slow.training / train + slow.asking / ask
+        lines.append(row(recipe, "plain, one thread", slow.training, slow.asking, 1, slow.accuracy))
+        lines.append(row(recipe, "plain, two threads", slow.training / train, slow.asking / ask, 1, slow.accuracy))
+        lines.append(row(recipe, "ours, two processes", fast.training, fast.asking, 2, fast.accuracy))
+        ratios.append(
+            f"- **{recipe}**: {2 * both / fast.processor:.1f} × the plain loop with two threads (target ≥ {RATIO:.0f});"
+            f" {slow.processor / fast.processor:.1f} × if its threads halved its time."
+        )
+        loads.append(os.getloadavg()[0])
+    about = (
+        f"Seconds per teacher of processor time, the least of {rounds} rounds of {teachers} teachers, both ways in"
+        f" turn, two processes each. A second thread makes the plain loop train {train:.2f} × and ask {ask:.2f} ×"
+        f" as fast, by the clock, in the best of 30 stretches each. The load of the machine was"
+        f" {', '.join(f'{load:.1f}' for load in loads)} on {os.cpu_count()} cores before, between and after."
+    )
+    return [about, "", *lines, *ratios]
+
+
+def whole_run(world: World, recipe: str) -> str:
+    """All 250 teachers and their votes, really made."""
+    load = os.getloadavg()[0]
+    wall, used, accuracy = all_of_them(world, recipe)
+    line = (
+        f"All {TEACHERS} teachers by `{recipe}` and their votes, really made, {TEACHERS // 25} commands, two at a time:"
+        f" {wall:.1f} min on the wall (load before {load:.1f}, after {os.getloadavg()[0]:.1f}), {used:.1f} min of core"
+        f" time, so {used / 2:.1f} min on two idle cores; {100 * accuracy:.2f} % on average"
+        f" (targets: ≥ {100 * TARGET:.0f} %, ≤ {MINUTES:.0f} min)."
+    )
+    print(line, flush=True)
+    return line
+
+
+def on_gpu(folder: Path, recipes: Sequence[str], plain_teachers: int) -> list[str]:
+    """The plain loop and stacks on one GPU; one line that says so where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return ["No GPU was there: nothing was measured. The same command measures one where it finds it."]
+    lines = [
+        f"{torch.cuda.get_device_name()}. Targets: {TEACHERS} teachers in ≤ {GPU_SECONDS:.0f} s, ≥ {GPU_RATIO:.0f} ×"
+        f" the plain loop ({plain_teachers} of its teachers were timed), {GPU_TEACHERS:,} teachers in one job.",
+        "",
+        "| recipe | precision | teachers | training, s | asking, s | plain loop, s | ratio | memory, GiB | accuracy |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for recipe in recipes:
+        slow = Side.of([plain(World(folder), range(plain_teachers), recipe, on_gpu=True)]).processor
+        for teachers in (TEACHERS, GPU_TEACHERS):
+            for precision in ("reduced", "single"):
+                os.environ[SWITCH] = precision
+                torch.cuda.reset_peak_memory_stats()
+                part = ours(World(folder, teachers), range(teachers), recipe, on_gpu=True)
+                took, memory = part.training + part.asking, torch.cuda.max_memory_allocated() / 2**30
+                lines.append(
+                    f"| {recipe} | {precision} | {teachers:,} | {part.training:.1f} | {part.asking:.1f} |"
+                    f" {teachers * slow:.0f} | {teachers * slow / took:.0f} | {memory:.1f} |"
+                    f" {100 * np.mean(part.accuracies):.2f} % |"
+                )
+                print(lines[-1], flush=True)
+    return lines
+
+
+def stacked_on_cpu(world: World, recipe: str, teachers: int) -> str:
+    """The stack on one core of a CPU, beside the same teachers one by one."""
+    alone = Side.of([ours(world, range(teachers), recipe, together=False)])
+    stack = Side.of([ours(world, range(teachers), recipe, together=True)])
+    return (
+        f"On one core of a CPU a stack of {teachers} takes {stack.training / alone.training:.1f} × the time of the same"
+        f" teachers one by one to train, {stack.asking / alone.asking:.1f} × to ask; so a CPU trains them one by one."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
+    parser.add_argument("--folder", type=Path, help="where data lies between runs; a temporary folder by default")
+    parser.add_argument("--recipes", default="fast,modern", help="names, with commas between them")
+    parser.add_argument("--teachers", type=int, default=8, help="how many each side trains in a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--all", action="store_true", help="make all 250 teachers as well, by the first recipe")
+    parser.add_argument("--way", choices=("plain", "ours", "gain"), help=argparse.SUPPRESS)
+    parser.add_argument("--numbers", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    recipes = arguments.recipes.split(",")
+    if arguments.way == "gain":
+        print(json.dumps(gain(World(arguments.folder))))
+        return
+    if arguments.way:
+        numbers = [int(number) for number in arguments.numbers.split(",")]
+        part = {"plain": plain, "ours": ours}[arguments.way](World(arguments.folder), numbers, recipes[0])
+        print(json.dumps(asdict(part)))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        world = World(folder)
+        sections = ["## On a CPU", *on_cpu(folder, recipes, arguments.teachers, arguments.rounds), ""]
+        sections += [stacked_on_cpu(world, recipes[0], 4), ""]
+        sections += [whole_run(world, recipes[0]), ""] if arguments.all else []
+        sections += ["## On a GPU", *on_gpu(folder, recipes, 5)]
+    import torch
+
+    about = (
+        f"MNIST, {TEACHERS} shards of 240 images, `{MODEL}`; each teacher answers {POOL_SIZE + TEST_SIZE:,} images."
+        f" {platform.machine()}, torch {torch.__version__}. Written by `tests/benchmarks/bench_teachers.py`, which says"
+        " what the plain loop does."
+    )
+    write_text(arguments.out, "\n".join([f"# Speed of the teachers\n\n{about}\n", *sections]) + "\n")
+    print(arguments.out.read_text())
+
+
+if __name__ == "__main__":
+    main()
