@@ -60,6 +60,8 @@ def test_stacked_networks_are_those_trained_alone(recipe: Recipe, sizes: list[in
     for position, network in enumerate(alone):
         for name, weights in network.net.named_parameters():
             torch.testing.assert_close(stack.weights[name][position].detach(), weights.detach(), rtol=0, atol=2e-4)
+    thought = np.stack([network.log_probabilities(unseen) for network in alone])
+    np.testing.assert_allclose(stack.log_probabilities(unseen), thought, atol=0.01)
     assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.99
 
 

@@ -4,13 +4,15 @@ Probabilities say much more than votes do, and no mechanism here protects them: 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.files import Artefact
-from patebench.teachers.training import Trained
+
+if TYPE_CHECKING:
+    from patebench.teachers.training import Trained
 
 
 class SoftVotes:
@@ -20,7 +22,7 @@ class SoftVotes:
         self.temperatures = tuple(temperatures)
         self.sums = np.zeros((len(self.temperatures), queries, classes))
 
-    def add(self, teachers: Trained, queries: NDArray[Any]) -> None:
+    def add(self, teachers: "Trained", queries: NDArray[Any]) -> None:
         """Add what fitted teachers think of the queries, if any temperature asks for it."""
         for log_probabilities in teachers.log_probabilities(queries) if self.temperatures else ():
             self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
