@@ -16,6 +16,7 @@ import click
 from patebench import __version__
 from patebench.budgets.options import MechanismCommand
 from patebench.core.errors import PatebenchError
+from patebench.core.logfile import LogFile
 
 FILE = click.Path(path_type=Path)
 
@@ -107,10 +108,7 @@ def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> N
     logger.setLevel(logging.INFO)
     logger.propagate = False
     if value is not None:
-        value.parent.mkdir(parents=True, exist_ok=True)
-        handler = logging.FileHandler(value, mode="w", encoding="utf-8")
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-        logger.addHandler(handler)
+        logger.addHandler(LogFile(value))
         logger.info("patebench %s: %s", __version__, " ".join(sys.argv[1:]))
 
 
@@ -600,14 +598,33 @@ def _print(words: Any) -> None:
     Console(width=None if sys.stdout.isatty() else 120, highlight=False, markup=False).print(words)
 
 
+@cli.command("check")
+@click.argument("place", type=FILE, default="results")
+@common
+def check_results(place: Path) -> None:
+    """Check every artefact below PLACE: its checksum, and that it belongs to what it was made from.
+
+    One line for each fault, and exit status 1 if there is any. PLACE is a folder or a file [default: results].
+    """
+    from patebench.reporting.check import check
+
+    found = check(place)
+    for line in found.faults:
+        click.echo(line)
+    if found.leftovers:
+        click.echo(f"{len(found.leftovers)} files left by killed jobs, which may be deleted: {found.leftovers[0]}, …")
+    click.echo(f"{place}: {found.artefacts} artefacts, {len(found.faults) or 'no'} faults")
+    sys.exit(1 if found.faults else 0)
+
+
 @cli.group()
 def config() -> None:
     """Look at configurations."""
 
 
-@config.command()
+@config.command("check")
 @click.argument("file", type=FILE)
-def check(file: Path) -> None:
+def check_config(file: Path) -> None:
     """Check the configuration FILE, and say what it makes."""
     from patebench.config import load, validate
 
@@ -621,8 +638,10 @@ def main() -> None:
     logging.getLogger("patebench").addHandler(logging.NullHandler())
     try:
         cli()
-    except (PatebenchError, OSError) as fault:
+    except (PatebenchError, OSError, MemoryError) as fault:
         line = " ".join(str(fault).split())
+        if isinstance(fault, MemoryError):
+            line = f"not enough memory; give the job more ({line or 'none was left'})"
         logging.getLogger("patebench").error(line)
         click.echo(f"patebench: {line}", err=True)
         sys.exit(2)

@@ -5,13 +5,14 @@ about it and a SHA-256 over everything. A JSON artefact carries the same kind an
 (no time stamps), so equal experiments give equal files.
 """
 
+import errno
 import hashlib
 import json
 import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,14 @@ from patebench.core.errors import ArtefactError
 
 META = "meta.json"
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
+
+#: Why a file may not be writable, and what to do.
+_REFUSALS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space and run the same command again"),
+    errno.EFBIG: "raise the limit on the size of files and run the same command again",
+    **dict.fromkeys((errno.EIO, errno.ESTALE), "see that its folder is still there and run the same command again"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "see that its folder may be written to"),
+}
 
 
 @dataclass(frozen=True)
@@ -69,18 +78,35 @@ class Artefact:
 
 @contextmanager
 def atomic(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path beside `path` and rename it into place; on any error nothing is left behind."""
+    """Yield a temporary path beside `path` and rename it into place; on any error nothing is left behind.
+
+    Once this returns, the file outlives a power cut: its content is on the disk before its name is, and both are before
+    the caller goes on. What the disk or its limits refuse is one line that names the file.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        with open(temporary, "rb") as stream:
-            os.fsync(stream.fileno())
+        _sync(temporary)
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        _sync(path.parent)
+    except BaseException as fault:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(fault, OSError) and fault.errno in _REFUSALS:
+            why = os.strerror(fault.errno)
+            raise ArtefactError(path, f"it can not be written ({why})", _REFUSALS[fault.errno]) from None
         raise
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's names, are on the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def write_text(path: Path | str, text: str) -> None:
@@ -138,6 +164,20 @@ def read_arrays(path: Path | str, layout: Layout) -> Artefact:
 def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
     """The facts about an array artefact of this kind, without its arrays; raise ArtefactError as `read_arrays` does."""
     path = Path(path)
+    meta = _read_meta(path)
+    _check_meta(path, layout, meta)
+    return meta
+
+
+def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
+    """An array artefact of any of these layouts, by kind; raise ArtefactError as `read_arrays` does."""
+    kind = str(_read_meta(Path(path)).get("kind"))
+    if kind not in layouts:
+        raise ArtefactError(path, f"it is of the unknown kind '{kind}'")
+    return read_arrays(path, layouts[kind])
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
     _present(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -146,7 +186,6 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
         raise ArtefactError(path, f"it is truncated or damaged ({fault})") from None
     if not isinstance(meta, dict):
         raise ArtefactError(path, f"its {META} is not an object")
-    _check_meta(path, layout, meta)
     return meta
 
 
@@ -161,18 +200,39 @@ def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
 def read_json(path: Path | str, kind: str) -> dict[str, Any]:
     """Read a JSON artefact of the given kind, checked against its digest."""
     path = Path(path)
+    content = _read_object(path)
+    if content.get("kind") != kind:
+        raise ArtefactError(path, f"it is of kind '{content.get('kind')}', and '{kind}' is needed")
+    _take_digest(path, content)
+    return content
+
+
+def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
+    """A JSON artefact of any kind, and its digest."""
+    path = Path(path)
+    content = _read_object(path)
+    if "kind" not in content:
+        raise ArtefactError(path, "it names no kind, so it is not a patebench artefact")
+    return content, _take_digest(path, content)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
     _present(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
     except (ValueError, UnicodeDecodeError) as fault:
         raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})") from None
-    if not isinstance(content, dict) or content.get("kind") != kind:
-        found = content.get("kind") if isinstance(content, dict) else type(content).__name__
-        raise ArtefactError(path, f"it is of kind '{found}', and '{kind}' is needed")
-    digest = content.pop("digest", None)
-    if digest != hashlib.sha256(_canonical(content)).hexdigest():
-        raise ArtefactError(path, "its checksum does not match its content")
+    if not isinstance(content, dict):
+        raise ArtefactError(path, f"it is of kind '{type(content).__name__}', and an object is needed")
     return content
+
+
+def _take_digest(path: Path, content: dict[str, Any]) -> str:
+    """Take the digest off the content, which must have it."""
+    digest, found = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
+    if digest != found:
+        raise ArtefactError(path, "its checksum does not match its content")
+    return found
 
 
 def _present(path: Path) -> None:

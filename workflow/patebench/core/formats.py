@@ -96,3 +96,12 @@ QUERIES = Layout(
 
 #: What a student thinks of every sample of the pool: the probability of each class.
 BELIEFS = Layout("beliefs", {"probabilities": Field("f", ("samples", "classes"), low=0)}, ("pool", "labels", "classes"))
+
+#: All of them by kind.
+LAYOUTS = {
+    layout.kind: layout
+    for layout in (
+        *(SAMPLES, POOL, TRUTH, PARTITION, CHUNK, VOTES, LABELS),
+        *(SHARES, SHARE_SUM, NOISY_COUNTS, QUERIES, BELIEFS),
+    )
+}

@@ -1,0 +1,127 @@
+"""The command `patebench check`: every artefact below a folder, by its checksum and by what it was made from.
+
+Snakemake decides by times and parameters what to make anew and looks into no file. A stage that reads a damaged file,
+or one that does not belong to its partners, refuses it; this finds such files before any stage does. Figures, tables
+and pages carry no checksum: they are made anew from `collected.json` in seconds.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_any_arrays, read_any_json
+from patebench.core.formats import LAYOUTS
+from patebench.core.progress import progress
+
+#: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
+PARENTS = ("private", "public", "pool", "test", "partition", "votes", "labels")
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_AGAIN = "delete the older of the two and what was made from it, then run snakemake again"
+
+
+@dataclass
+class Checked:
+    """How many artefacts were looked at, a line for each fault, and what killed jobs left behind."""
+
+    artefacts: int = 0
+    faults: list[str] = field(default_factory=list)
+    leftovers: list[Path] = field(default_factory=list)
+
+
+def check(place: Path) -> Checked:
+    """Look at every artefact of the folder `place`, or at one file."""
+    if not place.exists():
+        raise PatebenchError(f"{place}: there is no such folder or file; give the one that holds your results")
+    every = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    paths = [path for path in every if path.suffix in (".npz", ".json")]
+    result, known = Checked(len(paths)), _Known()
+    with progress("checked", len(paths), "files") as done:
+        for number, path in enumerate(paths):
+            result.faults += _faults(path, known)
+            done(number + 1)
+    result.leftovers = [path for path in every if path.name.startswith(".") and path.suffix == ".tmp"]
+    return result
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What one artefact says of itself and of its parents."""
+
+    digest: str
+    parents: Mapping[str, Any]
+
+
+@dataclass
+class _Known:
+    """Artefacts by path, each read once; of one that can not be read, the fault."""
+
+    found: dict[Path, _Facts | ArtefactError] = field(default_factory=dict)
+
+    def __getitem__(self, path: Path) -> _Facts | ArtefactError:
+        if path not in self.found:
+            try:
+                self.found[path] = _read(path)
+            except ArtefactError as fault:
+                self.found[path] = fault
+        return self.found[path]
+
+    def digest(self, path: Path) -> str | None:
+        """None where a fault was found already."""
+        facts = self[path]
+        return facts.digest if isinstance(facts, _Facts) else None
+
+
+def _read(path: Path) -> _Facts:
+    if path.suffix == ".json":
+        content, digest = read_any_json(path)
+    else:
+        artefact = read_any_arrays(path, LAYOUTS)
+        content, digest = dict(artefact.meta), artefact.digest
+    named = (name for name in (*PARENTS, "chunks", "before", "asked") if _speaks_of_files(content.get(name)))
+    return _Facts(digest, {name: content[name] for name in named})
+
+
+def _speaks_of_files(fact: Any) -> bool:
+    """Some artefacts say in words what others name by a digest, and releases do not say it at all."""
+    digests = fact if isinstance(fact, list) else [fact]
+    return bool(digests) and all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in digests)
+
+
+def _faults(path: Path, known: _Known) -> Iterator[str]:
+    facts = known[path]
+    if isinstance(facts, ArtefactError):
+        yield str(facts)
+        return
+    for entry, digest in facts.parents.items():
+        for parent, expected in _parents(path, entry, digest):
+            if parent is None:
+                yield str(ArtefactError(path, f"what it was made from is not here ({entry})", _AGAIN))
+            elif known.digest(parent) not in (None, expected):
+                yield str(ArtefactError(path, f"it was made with other {entry} than {parent}", _AGAIN))
+    if chunks := facts.parents.get("chunks"):
+        here = {known.digest(chunk) for chunk in path.parent.glob("chunks/*.npz")}
+        if None not in here and set(chunks) - here:
+            yield str(ArtefactError(path, "it was made with other chunks than those beside it", _AGAIN))
+
+
+def _parents(path: Path, entry: str, digest: Any) -> Iterator[tuple[Path | None, str]]:
+    """The files that an entry speaks of, each with the digest that it had; None for one that is gone."""
+    if entry in PARENTS:
+        yield _upwards(path.parent, f"{entry}.npz"), digest
+    elif entry == "before":
+        yield _upwards(path.parent.parent, "labels.npz"), digest
+    elif entry == "asked":
+        folder = path.parent
+        for each in reversed(digest):
+            file = folder / "queries.npz"
+            yield file if file.exists() else None, each
+            folder = folder.parent
+
+
+def _upwards(folder: Path, name: str) -> Path | None:
+    """The file of that name in this folder or in the nearest one above it that has it."""
+    return next((each / name for each in (folder, *folder.parents) if (each / name).exists()), None)
