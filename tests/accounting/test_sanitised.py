@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patebench.accounting import conversion, plurality, rdp, sanitised, smooth, votes
+from patebench.accounting import conversion, plurality, rdp, sanitised, sanitised_accountant, smooth, votes
 from patebench.accounting.sanitised import Design
 from patebench.accounting.sanitised_accountant import accountants, fresh, seeded
 from patebench.accounting.smooth import PerQuery, Steps
@@ -260,3 +260,13 @@ def test_extremes_give_a_bound(row, mechanism):
             assert bound.epsilon >= 0
             assert np.isinf(bound.epsilon) == nothing_hidden
             assert (bound.order is None) == nothing_hidden
+
+
+def test_what_would_take_hours_is_left_out_and_said(monkeypatch, caplog):
+    """Public sizes decide."""
+    votes_ = Votes.from_counts(np.tile([200, 50], (20, 1)))
+    assert len(pair(votes_, gnmax(40.0))) == 2
+    monkeypatch.setattr(sanitised_accountant, "_CELLS_PER_HOUR", 20 * 250 * 2 - 1)
+    with caplog.at_level("WARNING", logger="patebench"):
+        assert pair(votes_, gnmax(40.0)) == []
+    assert "left out" in caplog.text

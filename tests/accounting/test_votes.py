@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from patebench.accounting import votes
 from patebench.accounting.votes import Votes, counts
 from patebench.core.errors import PatebenchError
 
@@ -28,6 +29,15 @@ def test_votes_know_their_sizes_and_plurality():
 
 def test_counts_of_absent_classes_are_zero():
     assert counts(np.array([[1], [1]]), 3).tolist() == [[0, 2, 0]]
+
+
+@pytest.mark.parametrize("ballots", [1, 40, 1 << 20])
+def test_counts_do_not_depend_on_the_blocks_that_are_counted_at_a_time(ballots, monkeypatch):
+    monkeypatch.setattr(votes, "_BALLOTS", ballots)
+    matrix = np.random.default_rng(0).integers(0, 5, (20, 33)).astype(np.uint8)
+    found = counts(matrix, 5)
+    assert found.tolist() == [[int(np.sum(column == label)) for label in range(5)] for column in matrix.T]
+    assert found.dtype == np.int64
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patebench.core import files
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Field, Layout, atomic, read_arrays, read_json, write_arrays, write_json, write_text
 from patebench.core.formats import CHUNK, LABELS, SAMPLES, TRUTH
@@ -145,6 +146,14 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 }  # fmt: skip
 
 
+@pytest.fixture(params=["in memory", "on the disk"])
+def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays are read as small ones are, or as large ones."""
+    if request.param == "on the disk":
+        monkeypatch.setattr(files, "_LARGE", 1)
+
+
+@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_artefact_is_refused_in_one_line_that_names_it(good: Path, name: str) -> None:
     damage, words = DAMAGES[name]
@@ -155,6 +164,7 @@ def test_a_damaged_artefact_is_refused_in_one_line_that_names_it(good: Path, nam
     assert str(caught.value).startswith(f"{good}: ")
 
 
+@pytest.mark.usefixtures("large")
 def test_no_changed_byte_and_no_truncation_goes_unnoticed(tmp_path: Path) -> None:
     path = tmp_path / "truth.npz"
     digest = write_arrays(path, TRUTH, {"y": np.arange(10)}, {"pool": "p", "classes": 10})
@@ -180,6 +190,21 @@ def test_what_is_read_is_what_was_written(good: Path) -> None:
     for name, array in ARRAYS.items():
         assert artefact[name].dtype == array.dtype
         np.testing.assert_array_equal(artefact[name], array)
+
+
+def test_large_arrays_stay_on_the_disk(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same content, the same checks; writing to one is as with any array, and leaves the file alone."""
+    by_column = np.asfortranarray(np.arange(6.0).reshape(3, 2))
+    digest = write_arrays(good, LAYOUT, {**ARRAYS, "extra": by_column}, META)
+    before = good.read_bytes()
+    monkeypatch.setattr(files, "_LARGE", 1)
+    artefact = read_arrays(good, LAYOUT)
+    assert artefact.digest == digest
+    for name, array in {**ARRAYS, "extra": by_column}.items():
+        assert isinstance(artefact[name], np.memmap)
+        np.testing.assert_array_equal(artefact[name], array)
+    artefact["weights"][0] = 7.0
+    assert good.read_bytes() == before
 
 
 def test_plain_numpy_opens_an_artefact(good: Path) -> None:

@@ -120,6 +120,11 @@ def local(steps: Steps, counts: Counts) -> Array:
     return total
 
 
+def work(queries: int, classes: int, teachers: int) -> float:
+    """Queries × distances × classes: what `local` looks at, at most."""
+    return float(queries) * classes * min(teachers, _DISTANCES)
+
+
 def smooth(local: Array, beta: Array | float) -> Array:
     """The β-smooth sensitivity max_d e^{−βd} Σ U(d), per order; `beta` is one number or one per order.
 
@@ -180,4 +185,4 @@ def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice,
     rows = max(1, _CELLS // (classes * span))
     for first in range(0, queries, rows):
         for start in range(0, distances, span):
-            yield slice(first, first + rows), slice(start, start + span)
+            yield slice(first, first + rows), slice(start, min(start + span, distances))

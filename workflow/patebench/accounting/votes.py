@@ -11,6 +11,8 @@ from patebench.core.errors import PatebenchError
 
 Counts = NDArray[np.int64]
 
+_BALLOTS = 1 << 20  # of one block of teachers × queries
+
 
 @dataclass(frozen=True, eq=False)
 class Votes:
@@ -94,14 +96,16 @@ def counts(votes: NDArray[np.integer], classes: int) -> Counts:
         raise PatebenchError(
             f"votes run from {votes.min()} to {votes.max()}, and labels from 0 to {classes - 1} are allowed"
         )
-    queries = votes.shape[1]
-    result = np.zeros(queries * classes, dtype=np.int64)
-    offsets = np.arange(queries, dtype=np.int64) * classes
-    block = max(1, (1 << 22) // queries)
-    for start in range(0, len(votes), block):
-        cells = (votes[start : start + block].astype(np.int64) + offsets).ravel()
-        result += np.bincount(cells, minlength=queries * classes)
-    return result.reshape(queries, classes)
+    teachers, queries = votes.shape
+    result = np.empty((queries, classes), dtype=np.int64)
+    block = max(1, _BALLOTS // max(teachers, classes))
+    for start in range(0, queries, block):
+        said = votes[:, start : start + block]
+        cells = said + np.arange(said.shape[1], dtype=np.int64) * classes
+        result[start : start + block] = np.bincount(cells.ravel(), minlength=said.shape[1] * classes).reshape(
+            -1, classes
+        )
+    return result
 
 
 def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:

@@ -8,14 +8,16 @@ about it and a SHA-256 over everything. A JSON artefact carries the same kind an
 import errno
 import hashlib
 import json
+import math
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,8 @@ from patebench.core.errors import ArtefactError
 
 META = "meta.json"
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
+_LARGE = 1 << 26  # bytes from which on an array is not read into memory
+_NAME_LENGTH = 26  # where a member's own header, in the zip format, gives the lengths of its name and extra field
 
 #: Why a file may not be writable, and what to do.
 _REFUSALS = {
@@ -140,9 +144,9 @@ def read_arrays(path: Path | str, layout: Layout) -> Artefact:
                 raise ArtefactError(path, f"it has no {META}, so it is not a patebench artefact")
             meta = json.loads(archive.read(META), parse_constant=_no_constant)
             arrays = {
-                name.removesuffix(".npy"): _read_member(archive, name)
-                for name in sorted(archive.namelist())
-                if name.endswith(".npy")
+                member.filename.removesuffix(".npy"): _read_member(archive, member, path)
+                for member in sorted(archive.infolist(), key=lambda member: member.filename)
+                if member.filename.endswith(".npy")
             }
     except ArtefactError:
         raise
@@ -258,10 +262,31 @@ def _digest(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
     return state.hexdigest()
 
 
-def _read_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(name) as member:
-        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-    return array
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> NDArray[Any]:
+    """An array of an archive; a large one stays on the disk, and its pages are read as they are needed."""
+    with archive.open(member) as stream:
+        if member.file_size < _LARGE or member.compress_type != zipfile.ZIP_STORED:
+            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+            return array
+        shape, by_column, dtype = _read_header(stream)
+        length = stream.tell()
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded")
+    if length + dtype.itemsize * math.prod(shape) != member.file_size:
+        raise ValueError(f"{member.filename} is not as long as it says")
+    with open(path, "rb") as file:
+        file.seek(member.header_offset + _NAME_LENGTH)
+        start = file.tell() + 4 + sum(struct.unpack("<HH", file.read(4))) + length
+    # Copied when it is written to, as other arrays may be too.
+    return np.memmap(path, dtype, "c", start, shape, "F" if by_column else "C")
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of the array that a .npy stream holds."""
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(stream)
+    return np.lib.format.read_array_header_2_0(stream)
 
 
 def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:

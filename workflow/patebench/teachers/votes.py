@@ -17,6 +17,8 @@ from patebench.teachers import soft
 
 log = logging.getLogger("patebench")
 
+_COUNTS = 1 << 24  # of one block of queries × classes
+
 
 def join(
     *, partition: Path, pool: Path, truth: Path, test: Path, chunks: Sequence[Path], out: Path, summary: Path
@@ -36,9 +38,8 @@ def join(
         part.require("test", held_out.digest, str(test))
         for fact in ("classes", "model", "recipe", "epochs", "seed", "temperatures"):
             part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
-    order = _order(parts, shards)
-    votes = np.concatenate([part["votes"] for part in parts])[order]
-    test_votes = np.concatenate([part["test_votes"] for part in parts])[order]
+    _check_teachers(parts, shards)
+    votes, test_votes = _in_order(parts, "votes"), _in_order(parts, "test_votes")
     facts = {
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
@@ -67,20 +68,40 @@ def describe(
 
     `gap_histogram` holds, for g = 0 … teachers, the number of pool queries whose gap is g (PATE 2017, Section 4.1).
     """
-    counts, test_counts = vote_counts(votes, classes), vote_counts(test_votes, classes)
-    top = np.sort(counts, axis=1)
-    gaps = top[:, -1] - top[:, -2]
+    gaps, plurality = _gaps_and_plurality(votes, classes)
+    _, test_plurality = _gaps_and_plurality(test_votes, classes)
     return {
         "teacher_accuracies": np.mean(test_votes == test_truth, axis=1).tolist(),
-        "plurality_accuracy_pool": float(np.mean(counts.argmax(1) == truth)),
-        "plurality_accuracy_test": float(np.mean(test_counts.argmax(1) == test_truth)),
+        "plurality_accuracy_pool": float(np.mean(plurality == truth)),
+        "plurality_accuracy_test": float(np.mean(test_plurality == test_truth)),
         "gap_histogram": np.bincount(gaps, minlength=len(votes) + 1).tolist(),
         "gap_mean": float(gaps.mean() / len(votes)),
     }
 
 
-def _order(parts: Sequence[Artefact], shards: Artefact) -> NDArray[np.int64]:
-    """The permutation that puts the teachers of all chunks in order; refuses a gap or a repetition."""
+def _gaps_and_plurality(votes: NDArray[Any], classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each query how far the second class is behind the first, and which that is, the lowest of tied ones."""
+    gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
+    block = max(1, _COUNTS // classes)
+    for start in range(0, votes.shape[1], block):
+        here = slice(start, start + block)
+        counts = vote_counts(votes[:, here], classes)
+        top = np.partition(counts, -2, axis=1)
+        gaps[here], plurality[here] = top[:, -1] - top[:, -2], counts.argmax(1)
+    return gaps, plurality
+
+
+def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
+    """An array of all chunks, in the order of the teachers: each row is copied once."""
+    rows = sum(len(part["teachers"]) for part in parts)
+    result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
+    for part in parts:
+        result[part["teachers"]] = part[name]
+    return result
+
+
+def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
+    """Refuse chunks in which a teacher is missing or comes twice."""
     owners: dict[int, Path] = {}
     for part in parts:
         for teacher in part["teachers"].tolist():
@@ -95,4 +116,3 @@ def _order(parts: Sequence[Artefact], shards: Artefact) -> NDArray[np.int64]:
         )
     if extra := set(owners) - set(range(shards.meta["teachers"])):
         raise ArtefactError(owners[min(extra)], f"its teacher {min(extra)} is not in the partition {shards.path}")
-    return np.argsort(np.concatenate([part["teachers"] for part in parts]), kind="stable")
