@@ -27,7 +27,7 @@ def votes(tmp_path: Path) -> Path:
 
 
 def stage(votes: Path, name: str, *more: str | Path, largest: int | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a stage on votes; no file that it writes can grow beyond `largest` bytes, as on a disk that is full by then."""
+    """Run a stage on votes; no file that it writes can grow beyond `largest` bytes, as on a disk that is full."""
 
     def limit() -> None:
         if largest is not None:
