@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[2]
 TINY = Path(__file__).with_name("tiny.yaml")
+
+#: Seconds that a run may take which needs one minute on an idle machine.
+PATIENCE = 1200
 
 
 class Workflow:
@@ -46,8 +50,15 @@ class Workflow:
         return said
 
     def attempt(self, *arguments: str) -> tuple[int, str]:
-        process = self.start(*arguments)
-        said, _ = process.communicate(timeout=600)
+        return self.end(self.start(*arguments))
+
+    def end(self, process: subprocess.Popen[str]) -> tuple[int, str]:
+        """The status of a snakemake and what it said; one that takes far too long is killed and fails the test."""
+        try:
+            said, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail(f"snakemake was not done after {PATIENCE} s; it said:\n{process.communicate()[0]}")
         return process.returncode, said
 
     def planned(self, *arguments: str) -> set[str]:

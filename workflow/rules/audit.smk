@@ -10,10 +10,12 @@ rule audit:
         "<logs>/audit/{dataset}/teachers-{teachers}/{mechanism}/{noise}.log",
     benchmark:
         "<benchmarks>/audit/{dataset}/teachers-{teachers}/{mechanism}/{noise}.tsv"
+    group:
+        "audits"
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=memory(2000),
         runtime=10,
     params:
         options=lambda wildcards: words(PLAN.audit(wildcards).options()),

@@ -21,7 +21,7 @@ rule collect:
     benchmark:
         "<benchmarks>/collect/{dataset}/{split}/{ensemble}.tsv"
     group:
-        "pages"
+        "records"
     conda:
         "../../envs/patebench.yaml"
     resources:

@@ -1,0 +1,252 @@
+"""What the workflow costs beside the work: building the DAG, finding nothing to do, starting a stage or a cluster job.
+
+Run with `make bench`. Times are of the processor, user and system, so that a busy machine changes them little; on an
+idle one the wall time is about the same. Prints a table and writes it as Markdown; exit status 1 says that a target was
+missed. Where `sinfo` finds a SLURM cluster, its cost per short job is measured too, as wall time.
+"""
+
+import argparse
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import yaml
+
+from patebench.accounting.votes import Votes
+from patebench.audit.stage import audit
+from patebench.config import load, validate
+from patebench.core.files import write_text
+from patebench.mechanisms.base import make
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.tables import TABLES
+
+REPOSITORY = Path(__file__).parents[2]
+REFERENCE = REPOSITORY / "results" / "reference" / "benchmarks-workflow.md"
+BIN = Path(sys.executable).parent
+
+#: Stages that count, whose start should not be felt; each is run again on the tiny benchmark as its log says.
+STAGES = ("split", "partition", "votes", "aggregate", "account", "collect", "table")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: what was done, how long it took, and what was promised."""
+
+    what: str
+    ours: str
+    other: str = ""
+    ratio: str = ""
+    target: str = ""
+    met: bool = True
+
+    def cells(self) -> list[str]:
+        return [self.what, self.ours, self.other, self.ratio, self.target, "yes" if self.met else "**no**"]
+
+
+def limited(what: str, seconds: float, limit: float) -> Row:
+    return Row(what, f"{seconds:.2f} s", target=f"≤ {limit:g} s", met=seconds <= limit)
+
+
+class Copy:
+    """A working copy of the workflow with one configuration."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        shutil.copy(REPOSITORY / "Snakefile", folder)
+        for part in ("config", "report", "envs", "workflow/rules", "workflow/profiles"):
+            shutil.copytree(REPOSITORY / part, folder / part)
+        (folder / "bench.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+        self.settings = settings
+
+    def snakemake(self, *words: str) -> str:
+        command = [BIN / "snakemake", "--configfile", "bench.yaml", *words]
+        done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise SystemExit(f"snakemake {' '.join(words)} failed:\n{done.stdout}")
+        return done.stdout
+
+    def pretend(self) -> None:
+        """Files in all places that a finished run fills, and Snakemake's records of them."""
+        config = validate(self.settings)
+        files = [file for files in config.plan().artefacts().values() for file in files]
+        kinds = {"figures": (FIGURES, ("png", "pdf")), "tables": (TABLES, ("csv", "md", "tex"))}
+        for folder, (names, suffixes) in kinds.items():
+            files += [f"{config.pages}/{folder}/{name}.{suffix}" for name in names for suffix in suffixes]
+        secure = [f"{release.folder}/noisy_counts.npz" for release in config.plan().secure_releases()]
+        sums = [
+            f"{release.folder}/secure/aggregator-{aggregator}/sum.npz"
+            for release in config.plan().secure_releases()
+            for aggregator in range(1, (release.aggregators or 0) + 1)
+        ]
+        files += [f"{config.results}/{path}" for path in (*secure, *sums)]
+        files += [f"{config.pages}/{name}" for name in ("manifest.json", "report.html")]
+        for file in files:
+            (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / file).touch()
+        self.snakemake("--cores", "1", "--touch", "--quiet", "all")
+
+
+def spent(work: Callable[[], Any]) -> float:
+    """Processor seconds of the processes that `work` starts and waits for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def fanned_out() -> dict[str, Any]:
+    """A configuration of about 5,000 jobs: 10 seeds, 3 ensembles, 80 noise settings."""
+    experiment = {
+        "dataset": "digits",
+        "pool": 400,
+        "ensembles": [{"teachers": [10, 25, 50], "model": "logistic", "recipe": "modern", "chunk": 5}],
+        "mechanisms": {"lnmax": {"gamma": [(i + 1) / 100 for i in range(80)]}},
+        "accounting": {"delta": 1e-5, "queries": [100, 400]},
+    }
+    return {"seeds": list(range(10)), "experiments": {"fan": experiment}}
+
+
+def bench_dag(folder: Path) -> list[Row]:
+    copy = Copy(folder / "fan", fanned_out())
+    said: list[str] = []
+    seconds = spent(lambda: said.append(copy.snakemake("--dry-run", "--quiet", "rules", "--cores", "1")))
+    jobs = next(line.split()[1] for line in said[0].splitlines() if line.startswith("total"))
+    return [limited(f"DAG of {int(jobs):,} jobs: built, and listed by a dry run", seconds, 30)]
+
+
+def bench_nothing(folder: Path) -> list[Row]:
+    copy = Copy(folder / "default", load(REPOSITORY / "config" / "config.yaml"))
+    copy.pretend()
+    said: list[str] = []
+    seconds = spent(lambda: said.append(copy.snakemake("--cores", "1")))
+    if "Nothing to be done" not in said[0]:
+        raise SystemExit(f"a run that has nothing to do did something:\n{said[0]}")
+    files = len([path for path in (copy.folder / "results").rglob("*") if path.is_file()])
+    return [limited(f"the default run again, finished ({files} files): nothing to do", seconds, 5)]
+
+
+def tiny() -> dict[str, Any]:
+    settings: dict[str, Any] = yaml.safe_load((REPOSITORY / "tests" / "workflow" / "tiny.yaml").read_text())
+    settings["experiments"]["tiny"]["students"] = []
+    return settings
+
+
+def bench_stages(folder: Path) -> list[Row]:
+    """The whole of a stage on tiny data, run as by hand from its log: nearly all of it is overhead."""
+    copy = Copy(folder / "tiny", tiny())
+    copy.snakemake("--cores", "1", "--quiet", "all", "results/tables/bounds.csv")
+    rows = []
+    for stage in STAGES:
+        log = min((copy.folder / "results" / "logs" / stage).rglob("*.log"))
+        words = log.read_text().splitlines()[0].split(": ", 1)[1].split()
+        command = [BIN / "patebench", *words]
+        seconds = min(spent(partial(subprocess.run, command, cwd=copy.folder, check=True)) for _ in range(3))
+        rows.append(limited(f"`patebench {stage}`, start to end, tiny data", seconds, 1))
+    return rows
+
+
+def bench_aggregation() -> list[Row]:
+    """The release of labels, beside a plain loop that draws noise for one query at a time."""
+    rng = np.random.default_rng(0)
+    votes = Votes.of(rng.integers(0, 10, (250, 9000)), 10)
+    rows = []
+    for name, parameters in (("lnmax", {"gamma": 0.05}), ("gnmax", {"sigma": 40.0})):
+        mechanism = make(name, parameters)
+        fast = _seconds(lambda m=mechanism: m.release(votes, np.random.default_rng(0)), 5)
+        draw = {"lnmax": lambda r: r.laplace(scale=20.0, size=10), "gnmax": lambda r: r.normal(scale=40.0, size=10)}
+        slow = _seconds(lambda d=draw[name]: [int(np.argmax(row + d(rng))) for row in votes.counts], 1)
+        said = f"{slow / fast:.0f}×"
+        rows.append(Row(f"labels of 9,000 queries, {name}", _time(fast), _time(slow), said, "≥ 5×", slow >= 5 * fast))
+    return rows
+
+
+def bench_audit() -> list[Row]:
+    seconds = _seconds(lambda: audit("gnmax", {"sigma": 5.0}, 250, 10, [400], 1e-5, 100_000, 0.999, 0, "bench"), 1)
+    what = "audit of gnmax, n = 250, 1 and 400 queries, 100,000 runs on each data set"
+    return [limited(what, seconds, 3)]
+
+
+def bench_cluster(folder: Path) -> list[Row]:
+    """Wall time per short job, from the submission of the first to the end of the last, with groups and without."""
+    settings = tiny()
+    settings["experiments"]["tiny"]["mechanisms"] = {"lnmax": {"gamma": [0.1 * (i + 1) for i in range(10)]}}
+    taken = {}
+    for components in (10, 1):
+        copy = Copy(folder / f"slurm-{components}", settings)
+        copy.snakemake("--cores", "2", "--quiet", "all", "--until", "votes")
+        profile = ["--profile", "workflow/profiles/slurm", "--latency-wait", "5", "--slurm-status-command", "squeue"]
+        often = ["--slurm-init-seconds-before-status-checks", "1", "--group-components", f"numbers={components}"]
+        started = time.perf_counter()
+        copy.snakemake(*profile, *often, "--until", "account", "aggregate")
+        taken[components] = (time.perf_counter() - started) / 20
+    ratio = f"{taken[1] / taken[10]:.1f}×"
+    what = "SLURM, wall time per short job (20): ten to a submission, beside one each"
+    return [Row(what, _time(taken[10]), _time(taken[1]), ratio, "", True)]
+
+
+def _seconds(work: Callable[[], Any], repeat: int) -> float:
+    """Processor seconds of work in this process, the least of a few."""
+    best = float("inf")
+    for _ in range(repeat):
+        started = time.process_time()
+        work()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def _time(value: float) -> str:
+    return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def show(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "patebench", "other", "ratio", "target", "met")
+    for row in rows:
+        table.add_row(*row.cells())
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
+
+
+def markdown(rows: list[Row]) -> str:
+    head = ["what", "patebench", "other", "ratio", "target", "met"]
+    lines = [head, ["---", "---:", "---:", "---:", "---:", "---"], *(row.cells() for row in rows)]
+    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    about = (
+        f"Processor time on {platform.machine()} with {os.cpu_count()} cores, Python {platform.python_version()}, one "
+        "thread, but for SLURM.\nOther: a plain loop over queries; for SLURM, one submission per job."
+    )
+    return f"# What the workflow costs\n\n{about}\n\n{body}\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
+    out = parser.parse_args().out
+    with tempfile.TemporaryDirectory(prefix="patebench-bench-") as name:
+        folder = Path(name)
+        rows = [*bench_dag(folder), *bench_nothing(folder), *bench_stages(folder), *bench_aggregation()]
+        rows += bench_audit()
+        if shutil.which("sinfo") and not subprocess.run(["sinfo"], capture_output=True).returncode:
+            rows += bench_cluster(folder)
+    show(rows)
+    write_text(out, markdown(rows))
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
