@@ -35,11 +35,14 @@ lint: setup
 unit: setup
 	$(RUN) pytest
 
-# Measures the accounting, the teachers and the students, and writes results/reference/benchmarks-*.md.
+# Measures the accounting, the teachers, the students, the workflow and what large ensembles need, and writes
+# results/reference/benchmarks-*.md.
 bench: setup
 	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_accounting.py
 	$(RUN) python tests/benchmarks/bench_teachers.py
 	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_students.py
+	$(RUN) python tests/benchmarks/bench_workflow.py
+	$(RUN) python tests/benchmarks/bench_scale.py
 
 format: setup
 	$(RUN) ruff check --fix .

@@ -1,12 +1,14 @@
 """How the numbers scale: votes, labels and bounds of ensembles far larger than those that were ever trained.
 
 Chunks of made-up votes are written in the layout of `patebench teach`; then the real commands run on them, each in a
-process of its own whose time and greatest memory are measured. Prints a table and writes it as Markdown. Run with
-`python tests/benchmarks/bench_scale.py`, smaller with `--queries 10000`; not collected by pytest.
+process of its own whose processor time and greatest memory are measured. Bounds, which take longest, are computed for a
+part of the queries, as their time is proportional to them. Prints a table and writes it as Markdown. Not collected by
+pytest; `--queries 10000` is a quick try.
 """
 
 import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -22,12 +24,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.files import write_arrays
+from patebench.core.files import write_arrays, write_text
 from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, TRUTH
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-scale.md"
 _CHUNK = 250  # teachers of one file
 _TEST = 1000
+MECHANISMS = {"gnmax": {"sigma": 200.0}, "lnmax": {"gamma": 0.005}}
 _BLOCK = 10_000  # queries whose votes are made up at a time
 
 
@@ -45,19 +48,36 @@ class Size:
 
 @dataclass(frozen=True)
 class Measured:
-    """One command: its wall time in seconds, and the greatest memory that its process held, in MB.
+    """One command: its processor seconds, and the greatest memory that its process held, in MB.
 
     `own` leaves out pages of mapped files, which the kernel drops when memory is short.
     """
 
     what: str
+    queries: int
     seconds: float
     peak: float
     own: float
     written: float
 
-    def cells(self) -> list[str]:
-        return [self.what, f"{self.seconds:.1f} s", *(f"{mb:,.0f} MB" for mb in (self.peak, self.own, self.written))]
+    def cells(self, queries: int) -> list[str]:
+        """A line of the table; the last cell is the time for so many queries."""
+        memory = [f"{mb:,.0f} MB" for mb in (self.peak, self.own)]
+        size = f"{self.written:,.0f} MB" if self.written >= 1 else f"{1000 * self.written:,.0f} kB"
+        return [self.what, f"{self.queries:,}", _time(self.seconds), *memory, size, self.expected(queries)]
+
+    def expected(self, queries: int) -> str:
+        return _time(self.seconds * queries / self.queries)
+
+
+def _time(seconds: float) -> str:
+    return (
+        f"{seconds:.1f} s"
+        if seconds < 100
+        else f"{seconds / 60:.0f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def made_up(size: Size, queries: int, seed: int) -> Iterator[tuple[NDArray[np.integer], NDArray[np.integer]]]:
@@ -86,7 +106,7 @@ def write_inputs(folder: Path, size: Size) -> list[Path]:
     pool = write_arrays(folder / "pool.npz", POOL, {"x": x, "row": np.arange(size.queries)}, named)
     facts = {"pool": pool, "classes": size.classes, "removed_duplicates": 0}
     write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, facts)
-    arrays = {"x": x[:_TEST], "y": test_truth, "row": np.arange(_TEST)}
+    arrays = {"x": np.zeros((_TEST, 1), np.float32), "y": test_truth, "row": np.arange(_TEST)}
     test = write_arrays(folder / "test.npz", SAMPLES, arrays, {**named, "role": "test", "pool": pool})
     shards = {"indices": np.arange(size.teachers), "offsets": np.arange(size.teachers + 1)}
     owned = {"private": "made-up", "samples": size.teachers, "teachers": size.teachers, "strategy": "iid"}
@@ -116,51 +136,89 @@ def _filled(path: Path, size: Size, queries: int, seed: int) -> tuple[NDArray[An
     return np.concatenate(found), votes
 
 
-def measure(what: str, out: Path, *command: object) -> Measured:
+def measure(what: str, queries: int, out: Path, *command: object) -> Measured:
     """Run one command of the workflow in a process of its own."""
-    started = time.perf_counter()
     process = subprocess.Popen([Path(sys.executable).with_name("patebench"), *map(str, command)])
-    own = 0.0
+    peak = own = 0.0
     while True:
-        own = max(own, _anonymous(process.pid))
+        held = _memory(process.pid)
+        peak, own = max(peak, held.get("VmHWM", 0)), max(own, held.get("RssAnon", 0))
         number, status, used = os.wait4(process.pid, os.WNOHANG)
         if number:
             break
-        time.sleep(0.02)
+        time.sleep(0.1)
     if status:
         raise SystemExit(f"{what}: failed; see above")
-    spent = time.perf_counter() - started
-    return Measured(what, spent, used.ru_maxrss / 1024, own, out.stat().st_size / 1e6)
+    found = Measured(what, queries, used.ru_utime + used.ru_stime, peak, own, out.stat().st_size / 1e6)
+    print(*found.cells(queries), sep=" | ", file=sys.stderr)
+    return found
 
 
-def _anonymous(process: int) -> float:
-    """Memory of a process that is no file's, in MB; 0 once it has ended."""
+def _memory(process: int) -> dict[str, float]:
+    """What the kernel says of a process's memory, in MB; nothing once it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
+        return {}
+    return {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.endswith(" kB")}
 
 
-def run(folder: Path, size: Size, mechanisms: dict[str, dict[str, float]]) -> list[Measured]:
-    started = time.perf_counter()
+def join(folder: Path, size: Size) -> tuple[Measured, Path]:
+    """Make chunks up and join them."""
+    started = time.process_time()
     chunks = write_inputs(folder, size)
-    print(f"{size}: {len(chunks)} chunks made up in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-    files = {name: folder / f"{name}.npz" for name in ("partition", "pool", "truth", "test", "votes")}
-    inputs = [word for name in ("partition", "pool", "truth", "test") for word in (f"--{name}", files[name])]
-    outs = "--out", files["votes"], "--summary", folder / "ensemble.json"
-    rows = [measure("votes", files["votes"], "votes", *inputs, *chunks, *outs)]
-    print(rows[-1], file=sys.stderr)
-    for name, parameters in mechanisms.items():
-        spelt = [word for key, value in parameters.items() for word in ("--parameter", f"{key}={value}")]
-        common = ["--votes", files["votes"], "--mechanism", name, *spelt, "--seed", 0, "--stream", "bench"]
-        labels, bounds = folder / name / "labels.npz", folder / name / "bounds.json"
-        stated = "--queries", size.queries, "--delta", 1e-6
-        rows.append(measure(f"aggregate, {name}", labels, "aggregate", *common, "--out", labels))
-        print(rows[-1], file=sys.stderr)
-        rows.append(measure(f"account, {name}", bounds, "account", *common, *stated, "--out", bounds))
-        print(rows[-1], file=sys.stderr)
+    print(f"{size}: {len(chunks)} chunks made up in {time.process_time() - started:.0f} s", file=sys.stderr)
+    files = {name: folder / f"{name}.npz" for name in ("partition", "pool", "truth", "test")}
+    inputs = [word for name, file in files.items() for word in (f"--{name}", file)]
+    votes = folder / "votes.npz"
+    found = measure(
+        "votes", size.queries, votes, "votes", *inputs, *chunks, "--out", votes, "--summary", f"{votes}.json"
+    )
+    return found, votes
+
+
+def run(folder: Path, size: Size, part: Size) -> list[Measured]:
+    joined, votes = join(folder / "whole", size)
+    rows = [joined]
+    for name, parameters in MECHANISMS.items():
+        labels = folder / name / "labels.npz"
+        rows.append(
+            measure(f"aggregate, {name}", size.queries, labels, "aggregate", *_of(votes, name, parameters), labels)
+        )
+    _, few = join(folder / "part", part)
+    for name, parameters in MECHANISMS.items():
+        bounds = folder / name / "bounds.json"
+        stated = "--queries", part.queries, "--delta", 1e-6
+        command = "account", *stated, *_of(few, name, parameters), bounds
+        rows.append(measure(f"account, {name}", part.queries, bounds, *command))
     return rows
+
+
+def _of(votes: Path, name: str, parameters: dict[str, float]) -> list[object]:
+    spelt = [word for key, value in parameters.items() for word in ("--parameter", f"{key}={value}")]
+    return ["--votes", votes, "--mechanism", name, *spelt, "--seed", 0, "--stream", "bench", "--out"]
+
+
+def markdown(size: Size, rows: list[Measured]) -> str:
+    head = [
+        "command",
+        "queries",
+        "time",
+        "peak memory",
+        "of it not of files",
+        "file",
+        f"{size.queries:,} queries",
+        "10⁶ queries",
+    ]
+    body = [[*row.cells(size.queries), row.expected(1_000_000)] for row in rows]
+    lines = [head, ["---", *["---:"] * 7], *body]
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    about = (
+        f"{size}. Processor time of one core on {platform.machine()}, Python {platform.python_version()}, NumPy "
+        f"{np.__version__}; the last two columns are in proportion to the queries, and extrapolated where these "
+        "differ from those measured.\nVotes are made up: an ensemble that is mostly sure, with a tail."
+    )
+    return f"# Large ensembles\n\n{about}\n\n{table}\n"
 
 
 def main() -> int:
@@ -168,19 +226,19 @@ def main() -> int:
     parser.add_argument("--teachers", type=int, default=5000)
     parser.add_argument("--queries", type=int, default=100_000)
     parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--part", type=int, default=200, help="queries that bounds are computed for")
     parser.add_argument("--folder", type=Path, default=None, help="where the files go [default: one that is removed]")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
     given = parser.parse_args()
-    size = Size(given.teachers, given.queries, given.classes)
+    size, part = (Size(given.teachers, queries, given.classes) for queries in (given.queries, given.part))
     folder = given.folder or Path(tempfile.mkdtemp(prefix="patebench-scale-"))
-    mechanisms = {"gnmax": {"sigma": 200.0}, "lnmax": {"gamma": 0.005}}
     try:
-        rows = run(folder, size, mechanisms)
+        rows = run(folder, size, part)
     finally:
         if given.folder is None:
             shutil.rmtree(folder)
-    for row in rows:
-        print(row)
+    write_text(given.out, markdown(size, rows))
+    print(given.out.read_text())
     return 0
 
 

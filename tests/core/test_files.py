@@ -201,7 +201,7 @@ def test_large_arrays_stay_on_the_disk(good: Path, monkeypatch: pytest.MonkeyPat
     artefact = read_arrays(good, LAYOUT)
     assert artefact.digest == digest
     for name, array in {**ARRAYS, "extra": by_column}.items():
-        assert isinstance(artefact[name], np.memmap)
+        assert isinstance(artefact[name].base, np.memmap)
         np.testing.assert_array_equal(artefact[name], array)
     artefact["weights"][0] = 7.0
     assert good.read_bytes() == before

@@ -26,7 +26,7 @@ from patebench.core.errors import ArtefactError
 
 META = "meta.json"
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
-_LARGE = 1 << 26  # bytes from which on an array is not read into memory
+_LARGE = 1 << 22  # bytes from which on an array is not read into memory
 _NAME_LENGTH = 26  # where a member's own header, in the zip format, gives the lengths of its name and extra field
 
 #: Why a file may not be writable, and what to do.
@@ -278,7 +278,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) 
         file.seek(member.header_offset + _NAME_LENGTH)
         start = file.tell() + 4 + sum(struct.unpack("<HH", file.read(4))) + length
     # Copied when it is written to, as other arrays may be too.
-    return np.memmap(path, dtype, "c", start, shape, "F" if by_column else "C")
+    return np.asarray(np.memmap(path, dtype, "c", start, shape, "F" if by_column else "C"))
 
 
 def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
