@@ -6,8 +6,9 @@ precision and in the default layout, and asks a thousand images at once; it augm
 a CPU ours is two processes of one thread, as `snakemake --cores 2` runs them; on a GPU, where there is one, a chunk is
 one stack. Not collected by pytest: times are for people to read.
 
-On a CPU, processor time is compared, which other work on the machine hardly changes. What two threads gain is measured
-apart, on short stretches of the plain loop, because two threads that wait for each other lose far more to such work.
+On a CPU, processor time is compared, which other work on the machine changes least. What a second thread gains in the
+plain loop is measured apart, where the machine is quiet: two threads that wait for each other lose tenfold to other
+work. On a busy machine the second thread is taken to halve the plain loop's time, which it never quite does.
 """
 
 import argparse
@@ -38,6 +39,9 @@ from patebench.models.precision import SWITCH
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-teachers.md"
 TEACHERS, POOL_SIZE, TEST_SIZE, MODEL, STREAM = 250, 9000, 1000, "small-cnn", "benchmark"
 TARGET, MINUTES, RATIO = 0.95, 8.0, 3.0
+
+#: The load of a machine that does nothing else.
+_QUIET = 0.7
 GPU_SECONDS, GPU_RATIO, GPU_TEACHERS = 30.0, 30.0, 1000
 
 
@@ -283,8 +287,9 @@ def row(recipe: str, way: str, training: float, asking: float, cores: int, accur
 
 def on_cpu(folder: Path, recipes: Sequence[str], teachers: int, rounds: int) -> list[str]:
     """Both sides on two cores, recipe by recipe."""
-    loads = [os.getloadavg()[0]]
-    train, ask = json.loads(process([sys.executable, __file__, "--folder", str(folder), "--way", "gain"], 2))
+    loads, train, ask = [os.getloadavg()[0]], 2.0, 2.0
+    if loads[0] < _QUIET:
+        train, ask = json.loads(process([sys.executable, __file__, "--folder", str(folder), "--way", "gain"], 2))
     lines = [
         "| recipe | way | training, s | asking, s | teachers/s | 250 teachers, min | accuracy |",
         "|---|---|---:|---:|---:|---:|---:|",
@@ -297,14 +302,20 @@ def on_cpu(folder: Path, recipes: Sequence[str], teachers: int, rounds: int) -> 
         lines.append(row(recipe, "plain, two threads", slow.training / train, slow.asking / ask, 1, slow.accuracy))
         lines.append(row(recipe, "ours, two processes", fast.training, fast.asking, 2, fast.accuracy))
         ratios.append(
-            f"- **{recipe}**: {2 * both / fast.processor:.1f} × the plain loop with two threads (target ≥ {RATIO:.0f});"
-            f" {slow.processor / fast.processor:.1f} × if its threads halved its time."
+            f"- **{recipe}**: {2 * both / fast.processor:.1f} × as fast as the plain loop with two threads"
+            f" (target ≥ {RATIO:.0f})."
         )
         loads.append(os.getloadavg()[0])
+    measured = (
+        ", by the clock"
+        if loads[0] < _QUIET
+        else ". That is not measured, for the machine is busy, but the most that a second thread can do, so the ratios"
+        " are the least that they can be"
+    )
     about = (
         f"Seconds per teacher of processor time, the least of {rounds} rounds of {teachers} teachers, both ways in"
         f" turn, two processes each. A second thread makes the plain loop train {train:.2f} × and ask {ask:.2f} ×"
-        f" as fast, by the clock, in the best of 30 stretches each. The load of the machine was"
+        f" as fast{measured}. The load of the machine was"
         f" {', '.join(f'{load:.1f}' for load in loads)} on {os.cpu_count()} cores before, between and after."
     )
     return [about, "", *lines, *ratios]
@@ -389,7 +400,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         world = World(folder)
         sections = ["## On a CPU", *on_cpu(folder, recipes, arguments.teachers, arguments.rounds), ""]
-        sections += [stacked_on_cpu(world, recipes[0], 4), ""]
+        sections += [stacked_on_cpu(world, recipes[0], 2), ""]
         sections += [whole_run(world, recipes[0]), ""] if arguments.all else []
         sections += ["## On a GPU", *on_gpu(folder, recipes, 5)]
     import torch
