@@ -5,6 +5,7 @@ its own, and all their images are moved at once.
 """
 
 import math
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -61,4 +62,12 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
     The standard deviation at those points is a fraction of the image's size; the whole image is 2 units wide.
     """
     points = 2 * deviation * draws.reshape(-1, 2, _POINTS, _POINTS)
-    return F.interpolate(points, size, mode="bicubic", align_corners=True).permute(0, 2, 3, 1)
+    down, across = (_cubic(length).to(points.device) for length in size)
+    return (down @ points @ across.T).permute(0, 2, 3, 1)
+
+
+@cache
+def _cubic(size: int) -> Tensor:
+    """What takes values at evenly spaced points to `size` places, by cubic interpolation: (size, points)."""
+    points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
+    return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

@@ -16,17 +16,21 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from patebench.models.average import follow, follower
 from patebench.models.network import Standardise
 from patebench.models.precision import reduced
 from patebench.students.adversaries import LATENT, initialise, networks
+from patebench.students.alignment import Alignment
 from patebench.students.lesson import Approach, Lesson, Training
 from patebench.students.semi import epochs_for
 from patebench.students.views import Views
 
 #: How many samples are labelled at once.
 _PREDICT_BATCH = 200
+#: What else than optimisers changes in training.
+_PARTS = ("discriminator", "generator", "average", "alignment")
 #: Rows and columns of the picture of generated samples.
 _GRID = (5, 10)
 
@@ -36,9 +40,9 @@ class How:
     """Adam at `learning_rate`, falling to zero over the second half; Gaussian `noise` on the perceptron's layers.
 
     A step takes `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is
-    the weight of the consistency term, reached after the share `ramp` of the training, where the average is
-    `confident`. After the share `trust`, released labels to which the average gives a probability below `improbable`
-    are not learnt.
+    the weight of the consistency term, reached after the share `ramp` of the training, where the average's probability
+    is above `confident`, which falls to `confident_last`. After the share `trust`, released labels to which the average
+    gives a probability below `improbable` are not learnt.
     """
 
     epochs: int
@@ -48,8 +52,9 @@ class How:
     momentum: float = 0.5
     decay: float = 0.995
     noise: float = 0.5
-    agreement: float = 1.0
+    agreement: float = 2.0
     confident: float = 0.95
+    confident_last: float = 0.5
     ramp: float = 0.1
     trust: float = 0.3
     improbable: float = 0.1
@@ -72,6 +77,7 @@ class Gan:
             tuple(lesson.pool.shape[1:]), lesson.classes, how.noise
         )
         self.discriminator.to(self.device), self.generator.to(self.device)
+        self.alignment = Alignment(lesson).to(self.device)
         initialise(self.discriminator, self.x[: 5 * how.batch])
         self.average = follower(self.discriminator)
         self.optimisers = [
@@ -89,18 +95,20 @@ class Gan:
         return dict(zip(names, torch.stack(terms).mean(0).tolist(), strict=True))
 
     def _step(self, chosen: Tensor) -> Tensor:
-        for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = self.how.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
+        done = self.step / self.steps
         known = torch.randint(len(self.answered), (self.how.labelled,))
         x = torch.cat([self.x[self.answered[known]], self.x[chosen]])
-        real, guess = self.views.medium(x), self._guess(x)
-        with reduced(self.device):
+        guess = self._guess(x)
+        with reduced(self.device), parametrize.cached():  # the weights of a step are normalised once
+            logits, features = self.discriminator(self.views.medium(x))
             generated = self.generator(torch.rand(len(chosen), LATENT, device=self.device))
-            logits, features = self.discriminator(torch.cat([real, generated.detach().to(real.dtype)]))
-        losses = self._discriminate(logits.float(), self.y[known], guess)
-        goal = features.detach().float()[len(known) : len(x)].mean(0)
-        matching = self._generate(generated, goal)
+            seen = generated.detach().requires_grad_()
+            drawn, imitated = self.discriminator(seen)
+            goal = features.detach().float()[len(known) :].mean(0)
+            matching = (imitated.float().mean(0) - goal).square().mean()
+            (better,) = torch.autograd.grad(matching, seen, retain_graph=True)
+            losses = self._losses(logits.float(), drawn.float(), self.y[known], guess, done)
+        self._move([(torch.stack(losses).sum(), None), (generated, better)], min(1.0, 2 * (1 - done)))
         self.step += 1
         follow(self.average, self.discriminator, self.step, self.how.decay)
         return torch.stack([*losses, matching]).detach()
@@ -114,34 +122,28 @@ class Gan:
         probabilities: Tensor = logits.float().softmax(1)
         return probabilities
 
-    def _discriminate(self, logits: Tensor, y: Tensor, guess: Tensor) -> list[Tensor]:
-        """Move the discriminator: logits of samples with labels `y`, then of the pool's, then of generated ones."""
-        known, real, generated = logits.split([len(y), self.how.batch, self.how.batch])  # type: ignore[no-untyped-call]
-        how, done = self.how, self.step / self.steps
+    def _losses(self, logits: Tensor, drawn: Tensor, y: Tensor, guess: Tensor, done: float) -> list[Tensor]:
+        """What the discriminator minimises: on samples with labels `y`, on real and `drawn` ones, and on agreement.
+
+        `logits` and `guess` are of the samples with labels, then of the pool's.
+        """
+        how, (known, real) = self.how, (logits[: len(y)], logits[len(y) :])
         believed = (guess[: len(y)].gather(1, y[:, None])[:, 0] > how.improbable) | torch.tensor(done < how.trust)
         labelled = (F.cross_entropy(known, y, reduction="none") * believed).mean()
-        is_real, is_generated = real.logsumexp(1), generated.logsumexp(1)
-        unlabelled = (F.softplus(-is_real).mean() + F.softplus(is_generated).mean()) / 2
-        probability, label = guess[len(y) :].max(1)
-        sure = how.agreement * min(1.0, done / how.ramp) * (probability > how.confident)
+        unlabelled = (F.softplus(-real.logsumexp(1)).mean() + F.softplus(drawn.logsumexp(1)).mean()) / 2
+        probability, label = self.alignment(guess[len(y) :]).max(1)
+        sure = probability > how.confident + done * (how.confident_last - how.confident)
         agreement = (F.cross_entropy(real, label, reduction="none") * sure).mean()
-        self._move(0, labelled + unlabelled + agreement)
-        return [labelled, unlabelled, agreement]
+        return [labelled, unlabelled, how.agreement * min(1.0, done / how.ramp) * agreement]
 
-    def _generate(self, generated: Tensor, goal: Tensor) -> Tensor:
-        """Move the generator towards features whose mean is that of real samples."""
-        self.discriminator.requires_grad_(False)
-        with reduced(self.device):
-            features = self.discriminator.features(generated)
-        matching: Tensor = (features.float().mean(0) - goal).square().mean()
-        self._move(1, matching)
-        self.discriminator.requires_grad_(True)
-        return matching
-
-    def _move(self, which: int, loss: Tensor) -> None:
-        self.optimisers[which].zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimisers[which].step()
+    def _move(self, ends: list[tuple[Tensor, Tensor | None]], rate: float) -> None:
+        """Move discriminator and generator, at a share `rate` of the learning rate, down what begins at their ends."""
+        for optimiser, (end, gradient) in zip(self.optimisers, ends, strict=True):
+            optimiser.zero_grad(set_to_none=True)
+            end.backward(gradient)  # type: ignore[no-untyped-call]
+            for group in optimiser.param_groups:
+                group["lr"] = self.how.learning_rate * rate
+            optimiser.step()
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
@@ -171,11 +173,11 @@ class Gan:
         return found
 
     def state(self) -> dict[str, Any]:
-        nets = {name: getattr(self, name).state_dict() for name in ("discriminator", "generator", "average")}
+        nets = {name: getattr(self, name).state_dict() for name in _PARTS}
         return {**nets, "optimisers": [each.state_dict() for each in self.optimisers], "step": self.step}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in ("discriminator", "generator", "average"):
+        for name in _PARTS:
             getattr(self, name).load_state_dict(state[name])
         for optimiser, kept in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(kept)
@@ -192,4 +194,4 @@ class _Unit(nn.Module):
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A GAN for the pool's shape."""
     batch = min(100, max(16, len(lesson.pool) // 8))
-    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=150)))
+    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=80)))

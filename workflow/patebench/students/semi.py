@@ -61,9 +61,9 @@ class Steps:
     decay: float = 0.99
 
 
-def steps_for(lesson: Lesson, approach: Approach, *, small: int, large: int) -> dict[str, int]:
-    """Batch and epochs for a pool; see `epochs_for`."""
-    batch = min(256, max(16, len(lesson.pool) // 8))
+def steps_for(lesson: Lesson, approach: Approach, *, batch: int, small: int, large: int) -> dict[str, int]:
+    """A `batch`, or less for a pool that has few of them, and epochs; see `epochs_for`."""
+    batch = min(batch, max(16, len(lesson.pool) // 8))
     return {"batch": batch, "epochs": epochs_for(lesson, approach, small=small, large=large)}
 
 
@@ -74,17 +74,33 @@ def epochs_for(lesson: Lesson, approach: Approach, *, small: int, large: int) ->
     return approach.epochs or (small if len(lesson.pool) < _LARGE else large)
 
 
+def model_for(lesson: Lesson, approach: Approach, *, large: str = "small-cnn") -> str:
+    """The network asked for, or one for the pool's shape: colours need a larger one, and `large` pools can bear it."""
+    if approach.model:
+        return approach.model
+    if lesson.pool.ndim != 4:
+        return "mlp"
+    if lesson.pool.shape[1] > 1:
+        return "student-cnn"
+    return "small-cnn" if len(lesson.pool) < _LARGE else large
+
+
 class SemiSupervised:
-    """The training of one network by an objective; the average of its weights is the student."""
+    """The training of one network by an objective; the average of its weights is the student.
+
+    `parts` are what else changes while it learns, such as what the objective keeps count of.
+    """
 
     recipe = "own"
 
-    def __init__(self, lesson: Lesson, approach: Approach, how: Steps, objective: Objective) -> None:
-        self.model = approach.model or _model(lesson)
+    def __init__(self, lesson: Lesson, model: str, how: Steps, objective: Objective, **parts: nn.Module) -> None:
+        self.model = model
         self.how, self.epochs, self.objective, self.settings = how, how.epochs, objective, asdict(how)
         self.net, self.standardise = _network(self.model, lesson)
         self.average = follower(self.net)
         self.device = next(self.net.parameters()).device
+        for part in parts.values():
+            part.to(self.device)
         pool = torch.from_numpy(lesson.pool).to(self.device)
         self.x, self.answered = self.standardise(pool), torch.from_numpy(lesson.answered)
         self.y = torch.from_numpy(lesson.labels[lesson.answered]).to(self.device)
@@ -99,6 +115,9 @@ class SemiSupervised:
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimiser, how.learning_rate, total_steps=cycle, pct_start=0.1
         )
+        self.parts: dict[str, Any] = {
+            "net": self.net, "average": self.average, "optimiser": self.optimiser, "schedule": self.schedule, **parts
+        }  # fmt: skip
 
     def epoch(self) -> dict[str, float]:
         """Pass once over the pool; the mean of each term of the objective."""
@@ -133,22 +152,12 @@ class SemiSupervised:
         return found
 
     def state(self) -> dict[str, Any]:
-        parts: dict[str, Any] = {
-            "net": self.net, "average": self.average, "optimiser": self.optimiser, "schedule": self.schedule
-        }  # fmt: skip
-        return {name: part.state_dict() for name, part in parts.items()} | {"step": self.step}
+        return {name: part.state_dict() for name, part in self.parts.items()} | {"step": self.step}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in ("net", "average", "optimiser", "schedule"):
-            getattr(self, name).load_state_dict(state[name])
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
         self.step = state["step"]
-
-
-def _model(lesson: Lesson) -> str:
-    """The network for the pool's shape: colours need a larger one."""
-    if lesson.pool.ndim != 4:
-        return "mlp"
-    return "student-cnn" if lesson.pool.shape[1] > 1 else "small-cnn"
 
 
 def _network(model: str, lesson: Lesson) -> tuple[nn.Module, Standardise]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from patebench.models.precision import reduced
 from patebench.students.lesson import Approach, Lesson, Training
-from patebench.students.semi import Batch, SemiSupervised, Steps, steps_for
+from patebench.students.semi import Batch, SemiSupervised, Steps, model_for, steps_for
 
 #: The step of the finite difference, in units of a sample's size.
 _XI = 1e-2
@@ -67,5 +67,6 @@ def _divergence(target: Tensor, logits: Tensor) -> Tensor:
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A network that is smooth around the samples of the pool."""
     colours = lesson.pool.ndim == 4 and lesson.pool.shape[1] > 1
-    how = VirtualAdversarial(**steps_for(lesson, approach, small=120, large=80), radius=0.06 if colours else 0.2)
-    return SemiSupervised(lesson, approach, how, how)
+    steps = steps_for(lesson, approach, batch=256, small=120, large=80)
+    how = VirtualAdversarial(**steps, radius=0.06 if colours else 0.2)
+    return SemiSupervised(lesson, model_for(lesson, approach), how, how)
