@@ -2,13 +2,13 @@
 
 The average of the student's weights (a mean teacher, Tarvainen & Valpola 2017) labels weak views of the pool's samples;
 where it is confident, the student learns that label on a strong view. What counts as confident falls in the course of
-the training: the average is then right about most samples, and what is never learnt stays wrong. Past the beginning, a
-released label that the average finds improbable is no longer learnt: among noisy answers it is more likely wrong than
-all others together.
+the training: the average is then right about most samples, and what is never learnt stays wrong. Released labels are
+screened first.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -17,14 +17,17 @@ from torch import Tensor, nn
 from patebench.models.precision import reduced
 from patebench.students.alignment import Alignment
 from patebench.students.lesson import Approach, Lesson, Training
+from patebench.students.screening import screened
 from patebench.students.semi import Batch, SemiSupervised, Steps, model_for, steps_for
+
+#: Screening takes so many times less epochs than learning.
+_SHORT = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class How(Steps):
     """A label of the average is learnt where its probability is above `confident`, which falls to `confident_last`; its
-    weight rises over the first share `ramp` of the training. After the share `trust`, released labels below the
-    probability `improbable` are not learnt.
+    weight rises over the first share `ramp` of the training.
     """
 
     labelled: int = 16
@@ -32,8 +35,6 @@ class How(Steps):
     confident: float = 0.95
     confident_last: float = 0.5
     ramp: float = 0.1
-    trust: float = 0.3
-    improbable: float = 0.1
 
 
 class Consistency:
@@ -48,30 +49,39 @@ class Consistency:
             guess = _guess(batch, average)
             views = torch.cat([batch.views.strong(batch.x), batch.views.strong(batch.labelled)])
             logits = student(views).float()
-        probability, label = self.alignment(guess[:size]).max(1)
+        probability, label = self.alignment(guess).max(1)
         sure = probability > how.confident + batch.done * (how.confident_last - how.confident)
-        unlabelled = F.cross_entropy(logits[:size], label, reduction="none")
-        labelled = F.cross_entropy(logits[size:], batch.y, reduction="none")
-        believed = guess[size:].gather(1, batch.y[:, None])[:, 0] > how.improbable
-        learnt = believed | (batch.done < how.trust)
-        weight = min(1.0, batch.done / how.ramp)
+        agreement = (F.cross_entropy(logits[:size], label, reduction="none") * sure).mean()
         return {
-            "labelled loss": (labelled * learnt).mean(),
-            "unlabelled loss": weight * (unlabelled * sure).mean(),
+            "labelled loss": F.cross_entropy(logits[size:], batch.y),
+            "unlabelled loss": min(1.0, batch.done / how.ramp) * agreement,
         }
 
 
 @torch.no_grad()
 def _guess(batch: Batch, average: nn.Module) -> Tensor:
-    """The average's probabilities for weak views of the pool's samples, then of the labelled ones."""
+    """The average's probabilities for weak views of the pool's samples."""
     average.eval()
-    weak: Tensor = average(batch.views.weak(torch.cat([batch.x, batch.labelled])))
+    weak: Tensor = average(batch.views.weak(batch.x))
     return weak.float().softmax(1)
 
 
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
-    """A network trained to agree with itself on the pool."""
-    model = model_for(lesson, approach, large="student-cnn")
-    how = How(**steps_for(lesson, approach, batch=64, small=100, large=30))
+    """A network trained to agree with itself on the pool, of the labels that short trainings of a small one confirm."""
+    how = How(**steps_for(lesson, approach, batch=64, small=60, large=24))
+    short, small = replace(how, epochs=math.ceil(how.epochs / _SHORT)), model_for(lesson, approach)
+    kept = screened(lesson, lambda part: _trained(_training(part, small, short)))
+    training = _training(kept, model_for(lesson, approach, large="student-cnn"), how)
+    training.settings |= {"labels left out": len(lesson.answered) - len(kept.answered)}
+    return training
+
+
+def _training(lesson: Lesson, model: str, how: How) -> SemiSupervised:
     alignment = Alignment(lesson)
     return SemiSupervised(lesson, model, how, Consistency(how, alignment), alignment=alignment)
+
+
+def _trained(training: SemiSupervised) -> SemiSupervised:
+    for _ in range(training.epochs):
+        training.epoch()
+    return training
