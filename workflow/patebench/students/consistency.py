@@ -2,8 +2,8 @@
 
 The average of the student's weights (a mean teacher, Tarvainen & Valpola 2017) labels weak views of the pool's samples;
 where it is confident, the student learns that label on a strong view. What counts as confident falls in the course of
-the training: the average is then right about most samples, and what is never learnt stays wrong. Released labels are
-screened first.
+the training: the average is then right about most samples, and what is never learnt stays wrong. The labels
+released for large pools are screened first.
 """
 
 import math
@@ -18,7 +18,7 @@ from patebench.models.precision import reduced
 from patebench.students.alignment import Alignment
 from patebench.students.lesson import Approach, Lesson, Training
 from patebench.students.screening import screened
-from patebench.students.semi import Batch, SemiSupervised, Steps, model_for, steps_for
+from patebench.students.semi import LARGE, Batch, SemiSupervised, Steps, model_for, steps_for
 
 #: Screening takes so many times less epochs than learning.
 _SHORT = 5
@@ -67,13 +67,18 @@ def _guess(batch: Batch, average: nn.Module) -> Tensor:
 
 
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
-    """A network trained to agree with itself on the pool, of the labels that short trainings of a small one confirm."""
-    how = How(**steps_for(lesson, approach, batch=64, small=60, large=24))
-    short, small = replace(how, epochs=math.ceil(how.epochs / _SHORT)), model_for(lesson, approach)
-    kept = screened(lesson, lambda part: _trained(_training(part, small, short)))
+    """A network trained to agree with itself on the pool."""
+    how = How(**steps_for(lesson, approach, batch=64, small=150, large=24))
+    kept = _screened(lesson, approach, how) if len(lesson.pool) >= LARGE else lesson
     training = _training(kept, model_for(lesson, approach, large="student-cnn"), how)
     training.settings |= {"labels left out": len(lesson.answered) - len(kept.answered)}
     return training
+
+
+def _screened(lesson: Lesson, approach: Approach, how: How) -> Lesson:
+    """The labels that short trainings of a small network confirm; on small pools those would have learnt too little."""
+    short, small = replace(how, epochs=math.ceil(how.epochs / _SHORT)), model_for(lesson, approach)
+    return screened(lesson, lambda part: _trained(_training(part, small, short)))
 
 
 def _training(lesson: Lesson, model: str, how: How) -> SemiSupervised:

@@ -5,7 +5,8 @@ what is real. The generator matches the mean of the discriminator's features on 
 
 Beyond the papers, which had six times as many samples or hours to train: real images are seen in random views, the
 weights are averaged, and the discriminator must agree with that average where it is confident, after the consistency
-term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*); `agreement` = 0 leaves it out.
+term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*). That term teaches most, so the game
+against the generator, half of the cost of a step, is played in some steps only.
 """
 
 from dataclasses import asdict, dataclass
@@ -39,25 +40,24 @@ _GRID = (5, 10)
 class How:
     """Adam at `learning_rate`, falling to zero over the second half; Gaussian `noise` on the perceptron's layers.
 
-    A step takes `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is
-    the weight of the consistency term, reached after the share `ramp` of the training, where the average's probability
-    is above `confident`, which falls to `confident_last`. After the share `trust`, released labels to which the average
-    gives a probability below `improbable` are not learnt.
+    A step takes `batch` samples of the pool and `labelled` ones with labels; in one of `every` steps it also takes as
+    many generated samples as of the pool, and moves the generator. `agreement` is the weight of the consistency term,
+    reached after the share `ramp` of the training, where the average's probability is above `confident`, which falls to
+    `confident_last`.
     """
 
     epochs: int
     batch: int
     labelled: int = 32
+    every: int = 3
     learning_rate: float = 3e-3
     momentum: float = 0.5
     decay: float = 0.995
-    noise: float = 0.5
+    noise: float = 0.1
     agreement: float = 2.0
     confident: float = 0.95
     confident_last: float = 0.5
     ramp: float = 0.1
-    trust: float = 0.3
-    improbable: float = 0.1
 
 
 class Gan:
@@ -92,58 +92,64 @@ class Gan:
         whole = len(self.x) // self.how.batch * self.how.batch
         terms = [self._step(chosen) for chosen in torch.randperm(len(self.x))[:whole].split(self.how.batch)]  # type: ignore[no-untyped-call]
         names = ("labelled loss", "unlabelled loss", "agreement loss", "generator loss")
-        return dict(zip(names, torch.stack(terms).mean(0).tolist(), strict=True))
+        return dict(zip(names, torch.stack(terms).nanmean(0).nan_to_num().tolist(), strict=True))
 
     def _step(self, chosen: Tensor) -> Tensor:
-        done = self.step / self.steps
-        known = torch.randint(len(self.answered), (self.how.labelled,))
-        x = torch.cat([self.x[self.answered[known]], self.x[chosen]])
-        guess = self._guess(x)
+        how, done = self.how, self.step / self.steps
+        known = torch.randint(len(self.answered), (how.labelled,))
+        guess = self._guess(self.x[chosen])
+        seen = self.views.medium(torch.cat([self.x[self.answered[known]], self.x[chosen]]))
+        generated, unlabelled, matching = None, torch.tensor(torch.nan), torch.tensor(torch.nan)
         with reduced(self.device), parametrize.cached():  # the weights of a step are normalised once
-            logits, features = self.discriminator(self.views.medium(x))
-            generated = self.generator(torch.rand(len(chosen), LATENT, device=self.device))
-            seen = generated.detach().requires_grad_()
-            drawn, imitated = self.discriminator(seen)
-            goal = features.detach().float()[len(known) :].mean(0)
-            matching = (imitated.float().mean(0) - goal).square().mean()
-            (better,) = torch.autograd.grad(matching, seen, retain_graph=True)
-            losses = self._losses(logits.float(), drawn.float(), self.y[known], guess, done)
-        self._move([(torch.stack(losses).sum(), None), (generated, better)], min(1.0, 2 * (1 - done)))
+            logits, features = self.discriminator(seen)
+            labelled, real = logits.float().tensor_split([how.labelled])
+            taught = F.cross_entropy(labelled, self.y[known])
+            agreement = how.agreement * min(1.0, done / how.ramp) * self._agreement(real, guess, done)
+            if self.step % how.every == 0:
+                generated, towards, unlabelled, matching = self._play(real, features[how.labelled :].detach())
+        self._move(0, torch.stack([taught, agreement, unlabelled]).nansum())
+        if generated is not None:
+            self._move(1, generated, towards)
         self.step += 1
-        follow(self.average, self.discriminator, self.step, self.how.decay)
-        return torch.stack([*losses, matching]).detach()
+        follow(self.average, self.discriminator, self.step, how.decay)
+        return torch.stack([taught, unlabelled, agreement, matching]).detach()
 
     @torch.no_grad()
     def _guess(self, x: Tensor) -> Tensor:
-        """The average's probabilities (samples, classes)."""
+        """The average's probabilities (samples, classes), aligned with the shares of the classes."""
         self.average.eval()
         with reduced(self.device):
             logits, _ = self.average(self.views.weak(x))
-        probabilities: Tensor = logits.float().softmax(1)
-        return probabilities
+        aligned: Tensor = self.alignment(logits.float().softmax(1))
+        return aligned
 
-    def _losses(self, logits: Tensor, drawn: Tensor, y: Tensor, guess: Tensor, done: float) -> list[Tensor]:
-        """What the discriminator minimises: on samples with labels `y`, on real and `drawn` ones, and on agreement.
+    def _agreement(self, logits: Tensor, guess: Tensor, done: float) -> Tensor:
+        """Cross-entropy to the average's labels, where it is confident."""
+        probability, label = guess.max(1)
+        sure = probability > self.how.confident + done * (self.how.confident_last - self.how.confident)
+        return (F.cross_entropy(logits, label, reduction="none") * sure).mean()
 
-        `logits` and `guess` are of the samples with labels, then of the pool's.
+    def _play(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Generated samples, the gradient of the generator's loss at them, the discriminator's loss, the generator's.
+
+        `real` are the logits and `features` the features of as many samples of the pool.
         """
-        how, (known, real) = self.how, (logits[: len(y)], logits[len(y) :])
-        believed = (guess[: len(y)].gather(1, y[:, None])[:, 0] > how.improbable) | torch.tensor(done < how.trust)
-        labelled = (F.cross_entropy(known, y, reduction="none") * believed).mean()
-        unlabelled = (F.softplus(-real.logsumexp(1)).mean() + F.softplus(drawn.logsumexp(1)).mean()) / 2
-        probability, label = self.alignment(guess[len(y) :]).max(1)
-        sure = probability > how.confident + done * (how.confident_last - how.confident)
-        agreement = (F.cross_entropy(real, label, reduction="none") * sure).mean()
-        return [labelled, unlabelled, how.agreement * min(1.0, done / how.ramp) * agreement]
+        generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
+        shown = generated.detach().requires_grad_()
+        drawn, imitated = self.discriminator(shown)
+        matching = (imitated.float().mean(0) - features.float().mean(0)).square().mean()
+        (gradient,) = torch.autograd.grad(matching, shown, retain_graph=True)
+        loss = (F.softplus(-real.logsumexp(1)).mean() + F.softplus(drawn.float().logsumexp(1)).mean()) / 2
+        return generated, gradient, loss, matching
 
-    def _move(self, ends: list[tuple[Tensor, Tensor | None]], rate: float) -> None:
-        """Move discriminator and generator, at a share `rate` of the learning rate, down what begins at their ends."""
-        for optimiser, (end, gradient) in zip(self.optimisers, ends, strict=True):
-            optimiser.zero_grad(set_to_none=True)
-            end.backward(gradient)  # type: ignore[no-untyped-call]
-            for group in optimiser.param_groups:
-                group["lr"] = self.how.learning_rate * rate
-            optimiser.step()
+    def _move(self, which: int, end: Tensor, gradient: Tensor | None = None) -> None:
+        """Move the discriminator or the generator against the gradient that enters at `end`."""
+        optimiser = self.optimisers[which]
+        optimiser.zero_grad(set_to_none=True)
+        end.backward(gradient)  # type: ignore[no-untyped-call]
+        for group in optimiser.param_groups:
+            group["lr"] = self.how.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
+        optimiser.step()
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
@@ -194,4 +200,4 @@ class _Unit(nn.Module):
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A GAN for the pool's shape."""
     batch = min(100, max(16, len(lesson.pool) // 8))
-    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=80)))
+    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=90)))

@@ -23,7 +23,7 @@ from patebench.students.supervised import RECIPE, networks_only
 from patebench.students.views import Views
 
 #: A pool of so many samples is large.
-_LARGE = 2000
+LARGE = 2000
 #: How many samples are labelled at once.
 _PREDICT_BATCH = 200
 
@@ -71,7 +71,7 @@ def epochs_for(lesson: Lesson, approach: Approach, *, small: int, large: int) ->
     """The epochs asked for, or as many as a small or a large pool can be passed over in seconds or minutes."""
     if approach.epochs is not None and approach.epochs < 1:
         raise PatebenchError(f"epochs = {approach.epochs}; at least one is needed")
-    return approach.epochs or (small if len(lesson.pool) < _LARGE else large)
+    return approach.epochs or (small if len(lesson.pool) < LARGE else large)
 
 
 def model_for(lesson: Lesson, approach: Approach, *, large: str = "small-cnn") -> str:
@@ -82,7 +82,7 @@ def model_for(lesson: Lesson, approach: Approach, *, large: str = "small-cnn") -
         return "mlp"
     if lesson.pool.shape[1] > 1:
         return "student-cnn"
-    return "small-cnn" if len(lesson.pool) < _LARGE else large
+    return "small-cnn" if len(lesson.pool) < LARGE else large
 
 
 class SemiSupervised:

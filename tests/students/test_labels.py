@@ -1,0 +1,90 @@
+"""What students make of labels before they learn them: which they leave out, and what shares the classes have."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from patebench.students.alignment import Alignment
+from patebench.students.lesson import Lesson
+from patebench.students.screening import screened
+
+TRUTH = np.arange(80) % 4
+
+
+def lesson(labels: np.ndarray) -> Lesson:
+    """A pool of 100 samples that are their own positions, of which the first have `labels`."""
+    return Lesson(pool=np.arange(100), labels=np.append(labels, np.full(100 - len(labels), -1)), classes=4)
+
+
+class Oracle:
+    """A student that is sure of the class that position `x` has in `truth`."""
+
+    def __init__(self, truth: np.ndarray) -> None:
+        self.truth = truth
+
+    def log_probabilities(self, x: np.ndarray) -> np.ndarray:
+        return np.log(np.where(np.arange(4) == self.truth[x][:, None], 0.97, 0.01))
+
+
+def judge(truth: np.ndarray, asked: list[np.ndarray]) -> Callable[[Lesson], Any]:
+    """Makes oracles and notes which labels each of them was given."""
+
+    def learnt(part: Lesson) -> Oracle:
+        asked.append(part.answered)
+        return Oracle(truth)
+
+    return learnt
+
+
+def test_labels_that_others_contradict_are_left_out() -> None:
+    told = TRUTH.copy()
+    told[[3, 10, 50]] += 1
+    told %= 4
+    torch.manual_seed(0)
+    kept = screened(lesson(told), judge(TRUTH, []))
+    assert set(np.flatnonzero(kept.labels[:80] < 0)) == {3, 10, 50}
+    assert np.array_equal(kept.labels[kept.answered], told[kept.answered])
+
+
+def test_no_label_is_judged_by_a_student_that_has_seen_it() -> None:
+    """Each of four students misses a quarter of the labels, as many of each class, and together they miss all once."""
+    asked: list[np.ndarray] = []
+    screened(lesson(TRUTH), judge(TRUTH, asked))
+    missed = [np.setdiff1d(np.arange(80), part) for part in asked]
+    assert sorted(np.concatenate(missed)) == list(range(80))
+    assert all((np.bincount(TRUTH[part], minlength=4) == 5).all() for part in missed)
+
+
+def test_a_class_with_few_labels_keeps_them() -> None:
+    """Students that were never told of a class hold its labels for wrong."""
+    told = np.where(np.arange(80) < 3, 3, TRUTH % 3)
+    kept = screened(lesson(told), judge(np.append(np.zeros(3, int), told[3:]), []))
+    assert len(kept.answered) == 80
+
+
+def test_students_that_doubt_most_labels_are_not_believed() -> None:
+    kept = screened(lesson(TRUTH), judge((TRUTH + 1) % 4, []))
+    assert len(kept.answered) == 80
+
+
+def test_one_label_is_not_screened() -> None:
+    assert len(screened(lesson(TRUTH[:1]), judge(TRUTH, [])).answered) == 1
+
+
+def test_shares_of_the_classes_are_drawn_towards_equal_ones() -> None:
+    """20 labels of one class and none of three others: (20 + 10) of 60."""
+    assert Alignment(lesson(np.zeros(20, int))).shares.tolist() == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+
+
+def test_guesses_are_aligned_with_the_shares() -> None:
+    """A student that always says (.4, .2, .2, .2) knows nothing of the sample; the shares are equal, so all are."""
+    alignment = Alignment(lesson(TRUTH))
+    guess = torch.tensor([[0.4, 0.2, 0.2, 0.2]]).expand(8, 4)
+    for _ in range(2000):
+        aligned = alignment(guess)
+    assert aligned.flatten().tolist() == pytest.approx([0.25] * 32, abs=1e-4)
+    sharp = torch.tensor([[0.4, 0.6, 0.0, 0.0]])  # (.4/.4, .6/.2) after scaling, so 1 to 3
+    assert alignment(sharp)[0].tolist() == pytest.approx([0.25, 0.75, 0, 0], abs=0.01)
