@@ -15,8 +15,8 @@ from patebench.students.lesson import Lesson, Student
 _FOLDS = 4
 #: A label below this probability is left out, …
 _IMPROBABLE = 0.1
-#: … unless that befalls more than this share of them: then the students that judge have learnt too little.
-_MOST = 0.5
+#: … unless that befalls more than this share of them: then the students that judge have rather learnt too little.
+_MOST = 0.25
 
 
 def screened(lesson: Lesson, learnt: Callable[[Lesson], Student]) -> Lesson:
