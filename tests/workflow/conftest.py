@@ -63,7 +63,7 @@ class Workflow:
 
     def planned(self, *arguments: str) -> set[str]:
         """The rules that a dry run would run."""
-        said = self.run("--dry-run", "--quiet", "host", *arguments)
+        said = self.run(*arguments, "--dry-run", "--quiet", "host")
         if "Nothing to be done" in said:
             return set()
         stats = said.split("Job stats:")[1].split("total")[0]
