@@ -44,8 +44,12 @@ class Row:
     target: str
     met: bool
 
+    @property
+    def verdict(self) -> str:
+        return "" if not self.target else "yes" if self.met else "**no**"
+
     def cells(self) -> list[str]:
-        return [self.what, self.ours, self.other, self.ratio, self.target, "yes" if self.met else "**no**"]
+        return [self.what, self.ours, self.other, self.ratio, self.target, self.verdict]
 
 
 def made_up(teachers: int, queries: int, classes: int = 10, seed: int = 0) -> Votes:
@@ -120,14 +124,15 @@ def bench_moments() -> list[Row]:
 
     table = votes.counts.tolist()
     rows = []
-    for name, plain in (
-        ("loop as published, NumPy per query", lambda: plain_moments(votes.counts, gamma)),
-        ("fastest plain loop, no NumPy", lambda: scalar_moments(table, gamma)),
+    for name, plain, goal in (
+        ("loop as published, NumPy per query", lambda: plain_moments(votes.counts, gamma), 100),
+        ("fastest plain loop, no NumPy", lambda: scalar_moments(table, gamma), None),
     ):
         np.testing.assert_allclose(ours(), plain(), rtol=1e-8)
-        fast, slow = seconds(ours, 20), seconds(plain, 1)
+        fast, slow = seconds(ours, 20), seconds(plain, 3)
         what = f"data-dependent moments l ≤ 8, 9,000 queries ({name})"
-        rows.append(Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", "≥ 100×", slow >= 100 * fast))
+        target = f"≥ {goal}×" if goal else ""
+        rows.append(Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", target, slow >= (goal or 0) * fast))
     return rows
 
 

@@ -93,10 +93,12 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
 def _plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
     """Where no power overflows and q does not vanish."""
     q = np.exp(log_q)
-    total = np.expm1(exponent * log_a)
+    total: Array = np.asarray(exponent * log_a)
+    np.expm1(total, out=total)
     total *= 1 - q
-    result: Array = np.maximum(np.log1p(total + q * np.expm1(exponent * log_b)), LEAST)
-    return result
+    total = np.asarray(total + q * np.expm1(exponent * log_b))
+    np.log1p(total, out=total)
+    return np.maximum(total, LEAST, out=total)
 
 
 def _far(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:

@@ -31,8 +31,13 @@ def data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Array:
     moments = np.asarray(moments, dtype=np.float64)
     result = np.tile(data_independent(gamma, moments), (len(log_q), 1))
     applies = log_q <= -np.logaddexp(0.0, 2 * gamma)
+    if np.all(applies):
+        return np.minimum(result, _theorem(log_q[:, None], gamma, moments), out=result)
     if np.any(applies):
-        q = log_q[applies, None]
-        theorem = log_two_outcomes(q, np.minimum(q + 2 * gamma, 0.0), 2 * gamma, moments)
-        result[applies] = np.minimum(result[applies], theorem)
+        result[applies] = np.minimum(result[applies], _theorem(log_q[applies, None], gamma, moments))
     return result
+
+
+def _theorem(log_q: Array, gamma: float, moments: Array) -> Array:
+    """PATE 2017, Theorem 1, where it applies."""
+    return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
