@@ -66,17 +66,18 @@ class Column:
         return self.style not in ("text", "flag")
 
 
-#: What a row on ε is about: a release of T queries, at one δ.
-SUBJECT_COLUMNS = (
+#: Which release of labels a row is about, …
+RELEASE_COLUMNS = (
     Column("dataset", "Data set"),
     Column("teachers", "n", "count"),
     Column("model", "Teacher"),
     Column("recipe", "Recipe"),
     Column("mechanism", "Mechanism"),
     Column("noise", "Noise"),
-    Column("queries", "Queries", "count"),
-    Column("delta", "δ", "number"),
 )
+
+#: … and of which T queries ε is told, at which δ.
+SUBJECT_COLUMNS = (*RELEASE_COLUMNS, Column("queries", "Queries", "count"), Column("delta", "δ", "number"))
 
 
 @dataclass(frozen=True)

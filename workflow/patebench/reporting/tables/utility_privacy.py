@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import ANY_STUDENT, outcomes
 from patebench.reporting.published import PATE_2017, Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import RELEASE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,12 +44,7 @@ def _published(published: Published, quantity: str, row: dict[Any, Any]) -> floa
 TABLE = Table(
     title="Utility and privacy of the students",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("model", "Teacher"),
-        Column("recipe", "Recipe"),
-        Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
+        *RELEASE_COLUMNS,
         Column("method", "Student"),
         Column("student_model", "Its model"),
         Column("asked", "Asked in rounds", optional=True),
