@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from patebench.models.precision import reduced
+from patebench.students.agreement import agreement
 from patebench.students.alignment import Alignment
 from patebench.students.lesson import Approach, Lesson, Training
 from patebench.students.screening import screened
@@ -49,12 +50,10 @@ class Consistency:
             guess = _guess(batch, average)
             views = torch.cat([batch.views.strong(batch.x), batch.views.strong(batch.labelled)])
             logits = student(views).float()
-        probability, label = self.alignment(guess).max(1)
-        sure = probability > how.confident + batch.done * (how.confident_last - how.confident)
-        agreement = (F.cross_entropy(logits[:size], label, reduction="none") * sure).mean()
+        agreed = agreement(logits[:size], self.alignment(guess), how.confident, how.confident_last, batch.done)
         return {
             "labelled loss": F.cross_entropy(logits[size:], batch.y),
-            "unlabelled loss": min(1.0, batch.done / how.ramp) * agreement,
+            "unlabelled loss": min(1.0, batch.done / how.ramp) * agreed,
         }
 
 

@@ -22,6 +22,7 @@ from patebench.models.average import follow, follower
 from patebench.models.network import Standardise
 from patebench.models.precision import reduced
 from patebench.students.adversaries import LATENT, initialise, networks
+from patebench.students.agreement import agreement
 from patebench.students.alignment import Alignment
 from patebench.students.lesson import Approach, Lesson, Training
 from patebench.students.semi import epochs_for
@@ -100,13 +101,14 @@ class Gan:
             logits, features = self.discriminator(seen)
             labelled, real = logits.float().tensor_split([how.labelled])
             taught = F.cross_entropy(labelled, self.y[known])
-            agreement = how.agreement * min(1.0, done / how.ramp) * self._agreement(real, guess, done)
+            weight = how.agreement * min(1.0, done / how.ramp)
+            agreed = weight * agreement(real, guess, how.confident, how.confident_last, done)
             generated, gradient, unlabelled, matching = self._play(real, features[how.labelled :].detach())
-        self._move(0, taught + unlabelled + agreement)
+        self._move(0, taught + unlabelled + agreed)
         self._move(1, generated, gradient)
         self.step += 1
         follow(self.average, self.discriminator, self.step, how.decay)
-        return torch.stack([taught, unlabelled, agreement, matching]).detach()
+        return torch.stack([taught, unlabelled, agreed, matching]).detach()
 
     @torch.no_grad()
     def _guess(self, x: Tensor) -> Tensor:
@@ -116,12 +118,6 @@ class Gan:
             logits, _ = self.average(self.views.weak(x))
         aligned: Tensor = self.alignment(logits.float().softmax(1))
         return aligned
-
-    def _agreement(self, logits: Tensor, guess: Tensor, done: float) -> Tensor:
-        """Cross-entropy to the average's labels, where it is confident."""
-        probability, label = guess.max(1)
-        sure = probability > self.how.confident + done * (self.how.confident_last - self.how.confident)
-        return (F.cross_entropy(logits, label, reduction="none") * sure).mean()
 
     def _play(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Generated samples, the gradient of the generator's loss at them, the discriminator's loss, the generator's.
