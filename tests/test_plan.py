@@ -236,6 +236,16 @@ def test_rounds_share_what_was_asked_before_them() -> None:
     assert "150" in shlex.split(shell(last.account_options()))
 
 
+def test_rounds_begin_with_their_own_strategy_where_it_needs_no_student() -> None:
+    made = plan(demo(rounds=[DEMO["rounds"][0] | {"strategy": ["prototypes", "siamese"]}]), seeds=0)
+    assert {tuple(each.strategy for each in made.round(asked).history) for asked in parsed(made, "ask")} == {
+        ("prototypes",),
+        ("prototypes", "prototypes"),
+        ("random",),
+        ("random", "siamese"),
+    }
+
+
 def parsed(made: Plan, stage: str) -> list[SimpleNamespace]:
     """The wildcards of every artefact of a stage, found by its documented pattern as Snakemake finds them."""
     constraints = made.wildcard_constraints()

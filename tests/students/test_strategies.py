@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from patebench.core.errors import PatebenchError
 from patebench.students.lesson import Approach, Lesson
@@ -38,6 +39,22 @@ def test_every_strategy_chooses_open_samples_once_and_repeatably(name):
 def test_random_queries_are_the_next_of_the_shuffled_pool():
     known = situation(np.zeros((9, 1, 4, 4), np.uint8), np.zeros(9, int), [0, 1, 4])
     np.testing.assert_array_equal(STRATEGIES.load("random")(known, 4, 0), [2, 3, 5, 6])
+
+
+def test_prototypes_are_the_open_samples_in_the_middle_of_each_cluster():
+    rng = np.random.default_rng(2)
+    cluster = np.arange(60) % 3
+    pool = (10.0 * np.eye(5)[cluster] + rng.normal(0, 1, (60, 5))).astype(np.float32)
+    known = situation(pool, cluster, [0, 1, 2, 30])
+    members = [np.setdiff1d(np.flatnonzero(cluster == each), known.asked) for each in range(3)]
+    middle = [each[np.linalg.norm(pool[each] - pool[each].mean(0), axis=1).argmin()] for each in members]
+    assert sorted(STRATEGIES.load("prototypes")(known, 3, 0)) == sorted(middle)
+
+
+def test_prototypes_are_different_samples_even_where_the_pool_repeats_a_few():
+    known = situation(np.repeat(np.eye(3), 3, axis=0), np.zeros(9, int), [0])
+    with pytest.warns(ConvergenceWarning, match="distinct clusters"):
+        assert len(set(STRATEGIES.load("prototypes")(known, 5, 0))) == 5
 
 
 def test_least_confident_first():

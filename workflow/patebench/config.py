@@ -47,7 +47,7 @@ from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 from patebench.schema import conform, key_path, show
 from patebench.students import STUDENTS, refuse_choice
-from patebench.students.strategies import INITIAL, STRATEGIES
+from patebench.students.strategies import STRATEGIES, initial
 
 SCHEMA = Path(__file__).parent.parent / "schemas" / "config.schema.yaml"
 
@@ -420,7 +420,7 @@ def _rounds(
         with _at(f"{where}.releases.{name}"):
             askable(name, make(name, dict(parameters)))
     for release, strategy in itertools.product(asked, _listed(written["strategy"])):
-        last = Round(release, written["method"], INITIAL, each_time[0], delta, **approach)
+        last = Round(release, written["method"], initial(strategy), each_time[0], delta, **approach)
         for queries in each_time[1:]:
             last = replace(last, strategy=strategy, queries=queries, before=last)
         for round_ in last.history:

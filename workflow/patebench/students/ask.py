@@ -14,7 +14,7 @@ from patebench.core.formats import BELIEFS, LABELS, POOL, QUERIES
 from patebench.core.seeds import derive
 from patebench.students.lesson import Approach, Lesson
 from patebench.students.stage import asked_of, lesson_of
-from patebench.students.strategies import INITIAL, STRATEGIES
+from patebench.students.strategies import STRATEGIES, initial
 from patebench.students.strategies.situation import Situation
 
 log = logging.getLogger("patebench")
@@ -34,14 +34,14 @@ def ask(
 ) -> None:
     """Write the positions of `queries` samples of the pool, chosen by `strategy`, as QUERIES to `out`.
 
-    `labels` and `beliefs` are those of the round before; without them it is the first round, which asks at random.
+    `labels` and `beliefs` are those of the round before; without them it is the first round.
     """
     STRATEGIES.check(strategy)
     if (labels is None) != (beliefs is None):
         raise PatebenchError("labels and beliefs of the round before go together; give both, or none in the first one")
-    if labels is None and strategy != INITIAL:
+    if labels is None and strategy != initial(strategy):
         raise PatebenchError(
-            f"the first round knows nothing to choose by, so its strategy is {INITIAL} and not {strategy}"
+            f"the first round knows nothing to choose by, so its strategy is {initial(strategy)} and not {strategy}"
         )
     situation, before = _situation(pool, labels, beliefs, approach)
     if queries > len(situation.unasked):

@@ -27,10 +27,10 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def gains(records: Records) -> "pd.DataFrame":
-    """The rounds after the first of students that ask in several ways, with `gain`: accuracy less that of random."""
-    later = records.rounds[records.rounds["round"] > 0]
-    random = later[later["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
-    compared = later.merge(random[[*_ASKED, "seed", "round", "random"]], on=[*_ASKED, "seed", "round"], how="left")
+    """The rounds of students that ask in several ways by then, with `gain`: accuracy less that of random queries."""
+    rounds = records.rounds
+    random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
+    compared = rounds.merge(random[[*_ASKED, "seed", "round", "random"]], on=[*_ASKED, "seed", "round"], how="left")
     ways = compared.groupby([*_ASKED, "round"], dropna=False)["strategy"].transform("nunique")
     return compared[ways > 1].assign(gain=lambda frame: frame["accuracy"] - frame["random"])
 

@@ -8,9 +8,15 @@ from patebench.core.registry import Registry
 
 STRATEGIES = Registry("strategy")
 STRATEGIES.add("random", "patebench.students.strategies.random:choose")
+STRATEGIES.add("prototypes", "patebench.students.strategies.prototypes:choose")
 STRATEGIES.add("least-confident", "patebench.students.strategies.least_confident:choose")
 STRATEGIES.add("binary-experts", "patebench.students.strategies.binary_experts:choose")
 STRATEGIES.add("siamese", "patebench.students.strategies.siamese:choose")
 
-#: The strategy of the first round, when nothing has been learnt yet.
-INITIAL = "random"
+#: What can choose in the first round, when there is neither a label nor a student.
+_INITIAL = ("random", "prototypes")
+
+
+def initial(strategy: str) -> str:
+    """The first round of a strategy: of its own, or random where it chooses by what was learnt."""
+    return strategy if strategy in _INITIAL else "random"
