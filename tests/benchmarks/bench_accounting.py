@@ -12,13 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from comparison import Row, least, markdown, show, written
 
 from patebench.accounting import moments, plurality, rdp
 from patebench.accounting.sanitised_accountant import fresh
@@ -33,25 +33,6 @@ ORDERS = 1 + np.geomspace(0.01, 999, 100)
 DELTA = 1e-5
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: what was done, how long it took, and what was promised."""
-
-    what: str
-    ours: str
-    other: str
-    ratio: str
-    target: str
-    met: bool
-
-    @property
-    def verdict(self) -> str:
-        return "" if not self.target else "yes" if self.met else "**no**"
-
-    def cells(self) -> list[str]:
-        return [self.what, self.ours, self.other, self.ratio, self.target, self.verdict]
-
-
 def made_up(teachers: int, queries: int, classes: int = 10, seed: int = 0) -> Votes:
     """Votes of an ensemble that is mostly sure: the share of the plurality is Beta(8, 1), the rest is scattered."""
     rng = np.random.default_rng(seed)
@@ -59,16 +40,6 @@ def made_up(teachers: int, queries: int, classes: int = 10, seed: int = 0) -> Vo
     labels = rng.integers(0, classes, queries)
     scattered = rng.integers(0, classes, (teachers, queries))
     return Votes.of(np.where(rng.random((teachers, queries)) < sure, labels, scattered), classes)
-
-
-def seconds(work: Callable[[], Any], repeat: int = 3) -> float:
-    """The best of a few runs."""
-    best = math.inf
-    for _ in range(repeat):
-        started = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - started)
-    return best
 
 
 def accountant(name: str, mechanism: str, votes: Votes, kind: Kind = Kind.DATA_DEPENDENT, **parameters: float) -> Any:
@@ -129,10 +100,10 @@ def bench_moments() -> list[Row]:
         ("fastest plain loop, no NumPy", lambda: scalar_moments(table, gamma), None),
     ):
         np.testing.assert_allclose(ours(), plain(), rtol=1e-8)
-        fast, slow = seconds(ours, 20), seconds(plain, 3)
+        fast, slow = least(ours, 20), least(plain, 3)
         what = f"data-dependent moments l ≤ 8, 9,000 queries ({name})"
         target = f"≥ {goal}×" if goal else ""
-        rows.append(Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", target, slow >= (goal or 0) * fast))
+        rows.append(Row(what, written(fast), written(slow), f"{slow / fast:.0f}×", target, slow >= (goal or 0) * fast))
     return rows
 
 
@@ -146,16 +117,16 @@ def plain_theorem_6(log_q: Any, sigma: float, orders: Any) -> None:
 def bench_theorem_6() -> list[Row]:
     counts = made_up(250, 10_000).counts
     log_q = plurality.gaussian_log_q(counts, 40.0)
-    fast = seconds(lambda: accountant("rdp", "gnmax", Votes(counts), sigma=40.0).totals([10_000], ORDERS))
-    slow = 100 * seconds(lambda: plain_theorem_6(log_q[::100], 40.0, ORDERS), 1)
+    fast = least(lambda: accountant("rdp", "gnmax", Votes(counts), sigma=40.0).totals([10_000], ORDERS))
+    slow = 100 * least(lambda: plain_theorem_6(log_q[::100], 40.0, ORDERS), 1)
     what = "Theorem 6, 10,000 queries × 100 orders (loop: extrapolated from 100 queries)"
-    return [Row(what, _time(fast), _time(slow), f"{slow / fast:.0f}×", "≤ 0.5 s", fast <= 0.5)]
+    return [Row(what, written(fast), written(slow), f"{slow / fast:.0f}×", "≤ 0.5 s", fast <= 0.5)]
 
 
 def timed(what: str, limit: float, work: Callable[[], Any], repeat: int = 1) -> list[Row]:
     """A line with a time alone."""
-    fast = seconds(work, repeat)
-    return [Row(what, _time(fast), "", "", f"≤ {limit:g} s", fast <= limit)]
+    fast = least(work, repeat)
+    return [Row(what, written(fast), "", "", f"≤ {limit:g} s", fast <= limit)]
 
 
 def bench_exact() -> list[Row]:
@@ -203,7 +174,7 @@ def bench_memory() -> list[Row]:
     started = time.perf_counter()
     done = subprocess.run([sys.executable, __file__, "--large"], capture_output=True, text=True, check=True)
     gigabytes, spent = float(done.stdout), time.perf_counter() - started
-    what = f"data-dependent Rényi, 100,000 queries × 1,000 classes ({_time(spent)})"
+    what = f"data-dependent Rényi, 100,000 queries × 1,000 classes ({written(spent)})"
     return [Row(what, f"{gigabytes:.2f} GB", "", "", "< 2 GB", gigabytes < 2)]
 
 
@@ -220,32 +191,6 @@ def large() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
 
 
-def _time(value: float) -> str:
-    return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.1f} s"
-
-
-def show(rows: list[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("what", "patebench", "plain loop", "ratio", "target", "met")
-    for row in rows:
-        table.add_row(*row.cells())
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
-
-
-def markdown(rows: list[Row]) -> str:
-    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, one thread"
-    head = ["what", "patebench", "plain loop", "ratio", "target", "met"]
-    lines = [head, ["---", "---:", "---:", "---:", "---:", "---"], *(row.cells() for row in rows)]
-    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    about = (
-        f"Times on {platform.machine()} with {os.cpu_count()} cores; {versions}. Votes are made up: an ensemble that "
-        "is mostly sure.\nBoth sides run in one process and are compared before they are timed."
-    )
-    return f"# Speed of the accounting\n\n{about}\n\n{body}\n"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
@@ -255,8 +200,13 @@ def main() -> int:
         print(large())
         return 0
     rows = [*bench_moments(), *bench_theorem_6(), *bench_exact(), *bench_sanitised(), *bench_audit(), *bench_memory()]
-    show(rows)
-    write_text(arguments.out, markdown(rows))
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, one thread"
+    about = (
+        f"Times on {platform.machine()} with {os.cpu_count()} cores; {versions}. Votes are made up: an ensemble that "
+        "is mostly sure.\nBoth sides run in one process and are compared before they are timed."
+    )
+    show(rows, "plain loop")
+    write_text(arguments.out, markdown("Speed of the accounting", about, rows, "plain loop"))
     return 0 if all(row.met for row in rows) else 1
 
 

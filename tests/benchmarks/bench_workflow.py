@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import yaml
+from comparison import Row, least, markdown, show, written
 
 from patebench.accounting.votes import Votes
 from patebench.audit.stage import audit
@@ -37,23 +37,11 @@ REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY / "results" / "reference" / "benchmarks-workflow.md"
 BIN = Path(sys.executable).parent
 
+#: Processor seconds of work in this process, the least of a few.
+here = partial(least, clock=time.process_time)
+
 #: Stages that count, whose start should not be felt; each is run again on the tiny benchmark as its log says.
 STAGES = ("split", "partition", "votes", "aggregate", "account", "collect", "table")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: what was done, how long it took, and what was promised."""
-
-    what: str
-    ours: str
-    other: str = ""
-    ratio: str = ""
-    target: str = ""
-    met: bool = True
-
-    def cells(self) -> list[str]:
-        return [self.what, self.ours, self.other, self.ratio, self.target, "yes" if self.met else "**no**"]
 
 
 def limited(what: str, seconds: float, limit: float) -> Row:
@@ -166,16 +154,17 @@ def bench_aggregation() -> list[Row]:
     rows = []
     for name, parameters in (("lnmax", {"gamma": 0.05}), ("gnmax", {"sigma": 40.0})):
         mechanism = make(name, parameters)
-        fast = _seconds(lambda m=mechanism: m.release(votes, np.random.default_rng(0)), 5)
+        fast = here(lambda m=mechanism: m.release(votes, np.random.default_rng(0)), 5)
         draw = {"lnmax": lambda r: r.laplace(scale=20.0, size=10), "gnmax": lambda r: r.normal(scale=40.0, size=10)}
-        slow = _seconds(lambda d=draw[name]: [int(np.argmax(row + d(rng))) for row in votes.counts], 1)
+        slow = here(lambda d=draw[name]: [int(np.argmax(row + d(rng))) for row in votes.counts], 1)
         said = f"{slow / fast:.0f}×"
-        rows.append(Row(f"labels of 9,000 queries, {name}", _time(fast), _time(slow), said, "≥ 5×", slow >= 5 * fast))
+        what = f"labels of 9,000 queries, {name}"
+        rows.append(Row(what, written(fast), written(slow), said, "≥ 5×", slow >= 5 * fast))
     return rows
 
 
 def bench_audit() -> list[Row]:
-    seconds = _seconds(lambda: audit("gnmax", {"sigma": 5.0}, 250, 10, [400], 1e-5, 100_000, 0.999, 0, "bench"), 1)
+    seconds = here(lambda: audit("gnmax", {"sigma": 5.0}, 250, 10, [400], 1e-5, 100_000, 0.999, 0, "bench"), 1)
     what = "audit of gnmax, n = 250, 1 and 400 queries, 100,000 runs on each data set"
     return [limited(what, seconds, 3)]
 
@@ -195,42 +184,7 @@ def bench_cluster(folder: Path) -> list[Row]:
         taken[components] = (time.perf_counter() - started) / 20
     ratio = f"{taken[1] / taken[10]:.1f}×"
     what = "SLURM, wall time per short job (20): ten to a submission, beside one each"
-    return [Row(what, _time(taken[10]), _time(taken[1]), ratio, "", True)]
-
-
-def _seconds(work: Callable[[], Any], repeat: int) -> float:
-    """Processor seconds of work in this process, the least of a few."""
-    best = float("inf")
-    for _ in range(repeat):
-        started = time.process_time()
-        work()
-        best = min(best, time.process_time() - started)
-    return best
-
-
-def _time(value: float) -> str:
-    return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.1f} s"
-
-
-def show(rows: list[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("what", "patebench", "other", "ratio", "target", "met")
-    for row in rows:
-        table.add_row(*row.cells())
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
-
-
-def markdown(rows: list[Row]) -> str:
-    head = ["what", "patebench", "other", "ratio", "target", "met"]
-    lines = [head, ["---", "---:", "---:", "---:", "---:", "---"], *(row.cells() for row in rows)]
-    body = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-    about = (
-        f"Processor time on {platform.machine()} with {os.cpu_count()} cores, Python {platform.python_version()}, one "
-        "thread, but for SLURM.\nOther: a plain loop over queries; for SLURM, one submission per job."
-    )
-    return f"# What the workflow costs\n\n{about}\n\n{body}\n"
+    return [Row(what, written(taken[10]), written(taken[1]), ratio, "", True)]
 
 
 def main() -> int:
@@ -243,8 +197,12 @@ def main() -> int:
         rows += bench_audit()
         if shutil.which("sinfo") and not subprocess.run(["sinfo"], capture_output=True).returncode:
             rows += bench_cluster(folder)
-    show(rows)
-    write_text(out, markdown(rows))
+    about = (
+        f"Processor time on {platform.machine()} with {os.cpu_count()} cores, Python {platform.python_version()}, one "
+        "thread, but for SLURM.\nOther: a plain loop over queries; for SLURM, one submission per job."
+    )
+    show(rows, "other")
+    write_text(out, markdown("What the workflow costs", about, rows, "other"))
     return 0 if all(row.met for row in rows) else 1
 
 
