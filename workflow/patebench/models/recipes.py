@@ -52,8 +52,8 @@ MODERN = Recipe(
     precision="reduced",
 )
 
-#: The modern recipe in half of the time: smoothed labels stand in for the epochs left out.
-FAST = replace(MODERN, learning_rate=6e-3, epochs=25, label_smoothing=0.2)
+#: The modern recipe in a third of the time: larger steps and smoothed labels stand in for the epochs left out.
+FAST = replace(MODERN, learning_rate=8e-3, epochs=16, label_smoothing=0.2)
 
 #: The modern recipe without augmentation.
 PLAIN = replace(MODERN, rotation=0.0, shear=0.0, scale=0.0, shift=0.0)
