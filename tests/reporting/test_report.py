@@ -1,10 +1,12 @@
 """The page: complete, self-contained, and made from sound files only."""
 
 import re
-import struct
 from html.parser import HTMLParser
+from io import BytesIO
 
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from tests.reporting import made
 
 from patebench.core.bound import Kind
@@ -16,9 +18,19 @@ from patebench.reporting.report import MEANINGS, write_report
 from patebench.reporting.summary import duration
 from patebench.reporting.tables import TABLES, write_table
 
-#: What the page reads of a figure: the signature, and the width and height of 1280 × 800 in the header.
-STAND_IN = b"\x89PNG\r\n\x1a\n" + b"\x00\x00\x00\rIHDR" + struct.pack(">II", 1280, 800)
 VOID = {"meta", "link", "img", "br", "hr"}
+
+
+def png(comment: str | None = None) -> bytes:
+    """A figure's file: 1280 × 800, and the words of one that shows nothing."""
+    words, file = PngInfo(), BytesIO()
+    if comment:
+        words.add_text("Comment", comment)
+    Image.new("1", (1280, 800)).save(file, "PNG", pnginfo=words)
+    return file.getvalue()
+
+
+STAND_IN = png()
 
 
 class _Page(HTMLParser):
@@ -138,6 +150,25 @@ def test_words_of_the_user_are_escaped(tmp_path):
     _Page(text)
 
 
+def test_what_has_nothing_to_show_is_named_and_not_shown(tmp_path):
+    """The figure of a run without students says so in its file, and a table without rows has none."""
+    records = [made.write_collected(tmp_path / "c.json", [])]
+    _write(tmp_path, records, [])
+    draw_figure(
+        "frontier", records, [], made.PUBLISHED, *(tmp_path / "figures" / f"frontier.{s}" for s in ("png", "pdf"))
+    )
+    out = tmp_path / "again.html"
+    figures = [tmp_path / "figures" / f"{name}.png" for name in ("gap", "frontier")]
+    tables = [tmp_path / "tables" / "bounds.csv"]
+    write_report(figures=figures, tables=tables, manifest=tmp_path / "manifest.json", captions=made.CAPTIONS, out=out)
+    text = out.read_text()
+    page = _Page(text)
+    assert "figure-gap" in page.ids
+    assert not {"figure-frontier", "bounds"} & set(page.ids)
+    assert "Not drawn: This run has no students" in text
+    assert f"Empty in this run: {TABLES.load('bounds').title}</p>" in text
+
+
 @pytest.mark.parametrize(("figures", "tables"), [((), ()), (("gap",), ()), ((), ("bounds",))])
 def test_a_page_of_any_part(tmp_path, figures, tables):
     text = _write(tmp_path, [], [], figures, tables)
@@ -158,7 +189,7 @@ def test_same_files_same_bytes(tmp_path):
         ("tables/bounds.csv", lambda path: path.unlink(), "cannot be read"),
         ("figures/gap.png", lambda path: path.unlink(), "cannot be read"),
         ("figures/gap.png", lambda path: path.write_bytes(b"GIF89a" * 9), "no PNG image"),
-        ("figures/gap.png", lambda path: path.write_bytes(STAND_IN[:20]), "no PNG image"),
+        ("figures/gap.png", lambda path: path.write_bytes(STAND_IN[:20]), "cannot be read"),
         ("manifest.json", lambda path: path.write_text("{"), "not valid JSON"),
     ],
 )

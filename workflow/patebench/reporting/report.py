@@ -5,8 +5,8 @@ Everything is inside the page; it loads nothing from anywhere. Links lead to the
 
 import base64
 import os
-import struct
 from collections.abc import Sequence
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,17 +84,22 @@ def write_report(*, figures: Sequence[Path], tables: Sequence[Path], manifest: P
 
 
 def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
+    """What the template needs of a figure; `missing` says why there is nothing to see, if so."""
+    from PIL import Image, UnidentifiedImageError
+
     name = FIGURES.check(path.stem)
     caption = read_caption(captions / "figures" / f"{name}.rst")
     try:
-        image = path.read_bytes()
+        content = path.read_bytes()
+        with Image.open(BytesIO(content), formats=["PNG"]) as image:
+            size, missing = image.size, image.info.get("Comment")
+    except UnidentifiedImageError:
+        raise ArtefactError(path, "it is no PNG image") from None
     except OSError as fault:
         raise ArtefactError(path, f"it cannot be read ({fault})") from None
-    if len(image) < 24 or not image.startswith(b"\x89PNG\r\n\x1a\n"):
-        raise ArtefactError(path, "it is no PNG image")
-    width, height = (pixels * 5 // 8 for pixels in struct.unpack(">II", image[16:24]))  # sharp on fine screens too
+    width, height = (pixels * 5 // 8 for pixels in size)  # sharp on fine screens too
     links = [(suffix.upper(), _relative(path.with_suffix(f".{suffix}"), out)) for suffix in ("pdf", "png")]
-    shown = {"image": base64.b64encode(image).decode(), "width": width, "height": height}
+    shown = {"image": base64.b64encode(content).decode(), "width": width, "height": height, "missing": missing}
     return {"name": name, **shown, "alt": plain(caption), "caption": caption, "links": links}
 
 

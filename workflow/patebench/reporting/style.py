@@ -187,8 +187,9 @@ def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
 
 
 def empty(message: str) -> "Figure":
-    """A figure that says why there is nothing to see."""
+    """A figure that says why there is nothing to see; its PNG keeps the words as a comment, for the report."""
     figure, (axis,) = panels([""])
+    figure.set_label(message)
     figure.set_figheight(1.6)
     axis.set_axis_off()
     axis.text(0.5, 0.5, message, ha="center", va="center", wrap=True, color=GREY, transform=axis.transAxes)
@@ -197,8 +198,9 @@ def empty(message: str) -> "Figure":
 
 def save(figure: "Figure", png: Path, pdf: Path) -> None:
     """Write both files; the bytes depend on the figure alone, so no date and no version goes into them."""
+    comment = {"Comment": str(figure.get_label())} if figure.get_label() else {}
     with atomic(png) as temporary:
-        figure.savefig(temporary, format="png", dpi=200, metadata={"Software": None}, **_TIGHT)
+        figure.savefig(temporary, format="png", dpi=200, metadata={"Software": None, **comment}, **_TIGHT)
     with atomic(pdf) as temporary:
         nameless = {"CreationDate": None, "Creator": None, "Producer": None}
         figure.savefig(temporary, format="pdf", metadata=nameless, **_TIGHT)
