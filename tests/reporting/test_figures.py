@@ -159,6 +159,17 @@ def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
     assert colours == {METHODS["gan"].color, METHODS["supervised"].color}
 
 
+def test_students_that_ask_in_rounds_have_a_frontier_of_their_own(tmp_path):
+    asked = made.release(made.ensemble(), "lnmax", 0.05) | {"rounds": "supervised_mlp/round-0_prototypes-100"}
+    how = {"student": "supervised_mlp", "method": "supervised", "student_model": "mlp", "student_recipe": "modern"}
+    got = {"queries": 100, "answered": 100, "kept": 0, "label_accuracy": 0.9, "accuracy": 0.96}
+    student = {"record": "round", **asked, **how, **got, "strategy": "prototypes", "round": 0}
+    bound = made.bound_record(asked, 100, 5.8, "pld", Kind.WORST_CASE) | {"record": "round_bound"}
+    (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", [student, bound])]).axes
+    points = {tuple(bars.lines[0].get_xydata()[0]) for bars in axis.containers}
+    assert (5.8, 0.96) in points
+
+
 def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
     """At unanimity by hand: Theorem 1 of PATE 2017 for LNMax, α/σ² and something below it for GNMax."""
     figure = _draw("epsilon-gap", *made.files(tmp_path, teachers=(250,)))

@@ -46,9 +46,9 @@ _KINDS = {
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set; colour and marker tell the mechanism, or the student where those are more."""
     reached = outcomes(records)
-    names = titles(records.students, _PANEL)
     if reached.empty:
         return empty("This run has no students, so there is no frontier to draw.")
+    names = titles(reached, _PANEL)
     by = "method" if reached["method"].nunique() > reached["mechanism"].nunique() else "mechanism"
     look = looks(reached[by], METHODS if by == "method" else MECHANISMS)
     other = "mechanism" if by == "method" else "method"
