@@ -1,12 +1,15 @@
 """Strategies: each chooses open samples, and those that its description names."""
 
+import math
+
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
+import torch
 
 from patebench.core.errors import PatebenchError
+from patebench.students import contrast
 from patebench.students.lesson import Approach, Lesson
-from patebench.students.strategies import STRATEGIES, binary_experts
+from patebench.students.strategies import STRATEGIES, binary_experts, prototypes
 from patebench.students.strategies.situation import Situation
 
 
@@ -41,20 +44,41 @@ def test_random_queries_are_the_next_of_the_shuffled_pool():
     np.testing.assert_array_equal(STRATEGIES.load("random")(known, 4, 0), [2, 3, 5, 6])
 
 
-def test_prototypes_are_the_open_samples_in_the_middle_of_each_cluster():
-    rng = np.random.default_rng(2)
-    cluster = np.arange(60) % 3
-    pool = (10.0 * np.eye(5)[cluster] + rng.normal(0, 1, (60, 5))).astype(np.float32)
-    known = situation(pool, cluster, [0, 1, 2, 30])
-    members = [np.setdiff1d(np.flatnonzero(cluster == each), known.asked) for each in range(3)]
-    middle = [each[np.linalg.norm(pool[each] - pool[each].mean(0), axis=1).argmin()] for each in members]
-    assert sorted(STRATEGIES.load("prototypes")(known, 3, 0)) == sorted(middle)
+def textures(labels, rng):
+    """8×8 images, each a pattern of its class under noise."""
+    patterns = 200 * (rng.random((6, 1, 8, 8)) < 0.3)
+    return (patterns[labels] + rng.integers(0, 56, (len(labels), 1, 8, 8))).astype(np.uint8)
 
 
-def test_prototypes_are_different_samples_even_where_the_pool_repeats_a_few():
-    known = situation(np.repeat(np.eye(3), 3, axis=0), np.zeros(9, int), [0])
-    with pytest.warns(ConvergenceWarning, match="distinct clusters"):
-        assert len(set(STRATEGIES.load("prototypes")(known, 5, 0))) == 5
+def test_prototypes_speak_for_every_cluster():
+    """One query for each of six classes finds a sample of each, which chance rarely would: 6!/6⁶ is 1.5 %."""
+    labels = np.arange(120) % 6
+    known = situation(textures(labels, np.random.default_rng(2)), labels, [0, 1, 2])
+    chosen = STRATEGIES.load("prototypes")(known, 6, 0)
+    assert set(labels[chosen]) == set(range(6))
+
+
+def test_features_of_the_same_class_are_alike_though_no_label_was_seen():
+    labels = np.arange(120) % 6
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        vectors = contrast.features(textures(labels, np.random.default_rng(3)))
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    likeness = vectors @ vectors.T - 2 * np.eye(120)
+    assert np.mean(labels[likeness.argmax(axis=1)] == labels) > 0.95
+
+
+def test_the_contrast_of_views_by_hand():
+    """Two samples whose views agree and whose vectors are orthogonal: e^{1/τ} among e^{1/τ} + 2."""
+    pairs = torch.eye(2).repeat(2, 1)
+    sure = math.exp(1 / contrast.TEMPERATURE)
+    assert contrast.contrast(3 * pairs).item() == pytest.approx(-math.log(sure / (sure + 2)))
+    assert contrast.contrast(pairs) < contrast.contrast(torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0]]))
+
+
+def test_the_nearest_sample_to_each_mean_and_none_twice():
+    distance = np.array([[0.1, 0.2, 5.0], [0.5, 0.3, 0.2], [0.6, 0.9, 0.1]])
+    np.testing.assert_array_equal(prototypes.nearest(distance), [0, 1, 2])
 
 
 def test_least_confident_first():
