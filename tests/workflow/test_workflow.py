@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.workflow.conftest import REPOSITORY, Workflow, environment
+from tests.workflow.conftest import PATIENCE, REPOSITORY, Workflow, environment
 
 from patebench.config import validate
 from patebench.core import formats
@@ -150,7 +150,7 @@ def test_a_killed_run_continues_and_ends_with_the_same_bytes(
     assert kept, "finished chunks must not be trained again"
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
