@@ -28,8 +28,8 @@ from patebench.students.semi import LARGE
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-students.md"
 #: The shape of a sample and the size of the pool: a large one for MNIST, where students take larger networks.
 DATA = {"MNIST": ((1, 28, 28), LARGE), "digits": ((1, 8, 8), 400), "CIFAR-10": ((3, 32, 32), 1000)}
-#: Epochs that no measurement gets through; with a large pool consistency trains a share of them to screen the labels.
-EPOCHS = {True: 50, False: 10_000}
+#: Epochs that no measurement gets through; on a large pool consistency trains a share of them to screen the labels.
+EPOCHS, EPOCHS_SCREENED = 10_000, 50
 CLASSES, LABELS, BATCH = 10, 100, 200
 
 
@@ -64,7 +64,8 @@ def measure(method: str, shape: tuple[int, ...], pool: int) -> tuple[str, float,
     labels = np.where(np.arange(pool) < LABELS, rng.integers(0, CLASSES, pool), -1)
     torch.manual_seed(0)
     lesson = Lesson(pool=x, labels=labels, classes=CLASSES)
-    training = STUDENTS.load(method)(lesson, Approach(method=method, epochs=EPOCHS[pool >= LARGE]), 0)
+    epochs = EPOCHS_SCREENED if method == "consistency" and pool >= LARGE else EPOCHS
+    training = STUDENTS.load(method)(lesson, Approach(method=method, epochs=epochs), 0)
     seen = pool if method in ("gan", "vat", "consistency") else LABELS
     ours = rate(training.epoch, seen)
     if training.model.startswith("salimans"):

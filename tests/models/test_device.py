@@ -1,10 +1,14 @@
 """One GPU for each job of a machine: claims are exclusive, and end with the process."""
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
-from patebench.models.device import claim, device
+import pytest
+
+from patebench.models.device import claim, device, keep_freed_memory
 
 CLAIM = "import sys; from pathlib import Path; from patebench.models.device import claim; {then}"
 
@@ -13,6 +17,16 @@ def test_without_a_gpu_the_cpu_computes() -> None:
     import torch
 
     assert device().type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def test_memory_is_kept_where_the_c_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    library = SimpleNamespace(mallopt=lambda what, value: asked.append((what, value)))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    keep_freed_memory()
+    assert asked == [(-3, 1 << 25), (-1, 1 << 29)], "glibc's M_MMAP_THRESHOLD, at its largest, and M_TRIM_THRESHOLD"
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace())
+    keep_freed_memory()
 
 
 def test_jobs_side_by_side_take_different_gpus(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
 
-def rounds(seed, strategy, accuracy):
-    """A student that asks 100 random samples and then 100 by a strategy."""
+def rounds(seed, strategy, accuracy, opening="random"):
+    """A student that asks 100 samples by an opening and then 100 by a strategy."""
     facts = made.release(made.ensemble(seed=seed), "lnmax", 0.05)
     how = {"student": "supervised_mlp", "method": "supervised", "student_model": "mlp", "student_recipe": "modern"}
     got = {"answered": 100, "kept": 0, "label_accuracy": 0.9, "accuracy": 0.5}
-    first = {"record": "round", **facts, **how, **got, "strategy": "random", "round": 0, "queries": 100}
-    path = "supervised_mlp/round-0_random-100"
+    first = {"record": "round", **facts, **how, **got, "strategy": opening, "round": 0, "queries": 100}
+    path = f"supervised_mlp/round-0_{opening}-100"
     again = {"strategy": strategy, "round": 1, "queries": 200, "answered": 200, "accuracy": accuracy}
     return [{**first, "rounds": path}, {**first, **again, "rounds": f"{path}/round-1_{strategy}-100"}]
 
@@ -40,6 +40,17 @@ def test_gains_are_over_random_queries_of_the_same_seed(table):
     assert rows["least-confident"]["gain_mean"] == pytest.approx(0.03)
     assert rows["least-confident"]["gain_std"] == pytest.approx(0.02 / 2**0.5)
     assert rows["siamese"]["gain_mean"] == pytest.approx(-0.01)
+
+
+def test_first_rounds_are_compared_where_they_differ(tmp_path):
+    records = [*made.records(), rounds(0, "random", 0.6)[0], rounds(0, "prototypes", 0.7, "prototypes")[0]]
+    records[-1]["accuracy"] = 0.58
+    built = TABLES.load("active-learning").build(
+        load_records([made.write_collected(tmp_path / "c.json", records)]), read_published(made.PUBLISHED)
+    )
+    gains = dict(zip(built["strategy"], built["gain_mean"], strict=True))
+    assert gains == {"prototypes": pytest.approx(0.08), "random": 0}
+    assert set(built["queries"]) == {100}
 
 
 def test_the_papers_words_stand_beside_their_strategy(table):

@@ -159,14 +159,16 @@ def test_what_has_nothing_to_show_is_named_and_not_shown(tmp_path):
     )
     out = tmp_path / "again.html"
     figures = [tmp_path / "figures" / f"{name}.png" for name in ("gap", "frontier")]
-    tables = [tmp_path / "tables" / "bounds.csv"]
+    tables = [tmp_path / "tables" / f"{name}.csv" for name in ("bounds", "utility-privacy")]
     write_report(figures=figures, tables=tables, manifest=tmp_path / "manifest.json", captions=made.CAPTIONS, out=out)
     text = out.read_text()
     page = _Page(text)
     assert "figure-gap" in page.ids
-    assert not {"figure-frontier", "bounds"} & set(page.ids)
+    assert not {"figure-frontier", "bounds", "utility-privacy"} & set(page.ids)
+    assert "#utility-privacy" not in page.links
     assert "Not drawn: This run has no students" in text
-    assert f"Empty in this run: {TABLES.load('bounds').title}</p>" in text
+    empty = " · ".join(TABLES.load(path.stem).title for path in tables)
+    assert f"Empty in this run: {empty}</p>" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(("figures", "tables"), [((), ()), (("gap",), ()), ((), ("bounds",))])

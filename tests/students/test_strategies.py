@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from patebench.core.errors import PatebenchError
-from patebench.students import contrast
+from patebench.models.augment import random_affine
+from patebench.students import contrast, views
 from patebench.students.lesson import Approach, Lesson
 from patebench.students.strategies import STRATEGIES, binary_experts, prototypes
 from patebench.students.strategies.situation import Situation
@@ -21,19 +22,22 @@ def images(labels, rng, noise=20):
 
 
 def situation(pool, labels, asked, predictions=None, classes=6, model="logistic"):
-    known = np.full(len(pool), -1, np.int64)
+    known, asked = np.full(len(pool), -1, np.int64), np.array(asked, np.intp)
     known[asked] = labels[asked]
     lesson = Lesson(pool=pool, labels=known, classes=classes)
     approach = Approach(method="supervised", model=model)
-    return Situation(lesson=lesson, asked=np.array(asked), predictions=predictions, approach=approach)
+    return Situation(lesson=lesson, asked=asked, predictions=predictions, approach=approach)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_chooses_open_samples_once_and_repeatably(name):
+def test_every_strategy_chooses_open_samples_once_and_repeatably(name, monkeypatch):
+    monkeypatch.setattr(contrast, "STEPS", 50)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 6, 60)
     known = situation(images(labels, rng), labels, [3, *range(20, 45)], rng.dirichlet(np.ones(6), 60))
+    state = torch.get_rng_state()
     first, again = (STRATEGIES.load(name)(known, 10, 5) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state), "draws from a generator of its own"
     assert len(set(first.tolist())) == 10
     assert not set(first.tolist()) & set(known.asked.tolist())
     np.testing.assert_array_equal(first, again)
@@ -44,28 +48,62 @@ def test_random_queries_are_the_next_of_the_shuffled_pool():
     np.testing.assert_array_equal(STRATEGIES.load("random")(known, 4, 0), [2, 3, 5, 6])
 
 
-def textures(labels, rng):
-    """8×8 images, each a pattern of its class under noise."""
-    patterns = 200 * (rng.random((6, 1, 8, 8)) < 0.3)
-    return (patterns[labels] + rng.integers(0, 56, (len(labels), 1, 8, 8))).astype(np.uint8)
+def drawings(labels, seed):
+    """12×12 images: a faint figure of each class, turned, moved, sheared and scaled as strong views are, in noise."""
+    rng, draws = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    figures = torch.from_numpy(np.random.default_rng(0).random((6, 1, 4, 4)) < 0.4).float()
+    large = 80 * torch.nn.functional.interpolate(figures, size=(12, 12), mode="bilinear")
+    moved = random_affine(large[torch.from_numpy(labels)], views._STRONG, draws, fill=0.0).numpy()
+    return (moved + rng.integers(0, 150, moved.shape)).clip(0, 255).astype(np.uint8)
 
 
-def test_prototypes_speak_for_every_cluster():
-    """One query for each of six classes finds a sample of each, which chance rarely would: 6!/6⁶ is 1.5 %."""
-    labels = np.arange(120) % 6
-    known = situation(textures(labels, np.random.default_rng(2)), labels, [0, 1, 2])
-    chosen = STRATEGIES.load("prototypes")(known, 6, 0)
-    assert set(labels[chosen]) == set(range(6))
+def alike(vectors, labels):
+    """How many samples have their class in common with the one that is most like them."""
+    likeness = vectors @ vectors.T
+    np.fill_diagonal(likeness, -np.inf)
+    return np.mean(labels[likeness.argmax(axis=1)] == labels)
 
 
-def test_features_of_the_same_class_are_alike_though_no_label_was_seen():
-    labels = np.arange(120) % 6
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        vectors = contrast.features(textures(labels, np.random.default_rng(3)))
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    likeness = vectors @ vectors.T - 2 * np.eye(120)
-    assert np.mean(labels[likeness.argmax(axis=1)] == labels) > 0.95
+def test_features_tell_classes_apart_though_no_label_was_seen(monkeypatch):
+    labels = np.arange(240) % 6
+    found = []
+    for steps in (0, 200):
+        monkeypatch.setattr(contrast, "STEPS", steps)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            vectors = contrast.features(drawings(labels, 1))
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+        found.append(alike(vectors, labels))
+    untrained, trained = found
+    assert trained > 0.85 > 0.75 > untrained
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_prototypes_of_tables(kind, monkeypatch):
+    monkeypatch.setattr(contrast, "STEPS", 50)
+    cluster = np.arange(60) % 3
+    pool = (100 * np.eye(3)[cluster] + np.random.default_rng(2).normal(50, 5, (60, 3))).astype(kind)
+    chosen = STRATEGIES.load("prototypes")(situation(pool, cluster, []), 3, 0)
+    assert set(cluster[chosen]) == {0, 1, 2}
+
+
+def test_prototypes_stand_for_what_was_not_asked_about(monkeypatch):
+    """Three of six classes are known from the round before; the next three queries are about the others."""
+    labels, rng = np.arange(240) % 6, np.random.default_rng(4)
+    monkeypatch.setattr(prototypes, "features", lambda pool: np.eye(6)[labels] + rng.normal(0, 0.1, (240, 6)))
+    chosen = STRATEGIES.load("prototypes")(situation(np.zeros((240, 3)), labels, [0, 1, 2]), 3, 0)
+    assert set(labels[chosen]) == {3, 4, 5}
+
+
+def test_large_clusters_of_which_nothing_was_asked_come_first():
+    labels = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 4])
+    np.testing.assert_array_equal(prototypes.untouched(labels, np.array([1]), 5), [2, 1, 4, 3, 0])
+    np.testing.assert_array_equal(prototypes.untouched(labels, np.array([], np.intp), 5), [0, 2, 1, 4, 3])
+
+
+def test_prototypes_of_equal_samples_are_different_ones():
+    known = situation(np.zeros((9, 3), np.float32), np.zeros(9, int), [0])
+    assert sorted(set(STRATEGIES.load("prototypes")(known, 8, 0).tolist())) == list(range(1, 9))
 
 
 def test_the_contrast_of_views_by_hand():

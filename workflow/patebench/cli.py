@@ -333,7 +333,7 @@ def audit(
 @in_file("--pool")
 @click.option("--labels", type=FILE, default=None, help="Labels of the rounds before, if any.")
 @click.option("--beliefs", type=FILE, default=None, help="What the student made of them.")
-@click.option("--strategy", required=True, help="random, least-confident, …")
+@click.option("--strategy", required=True, help="random, prototypes, least-confident, binary-experts or siamese.")
 @click.option("--method", required=True, help="How the student learns.")
 @click.option("--queries", type=click.IntRange(min=1), required=True, help="How many samples to ask for.")
 @approaching

@@ -23,7 +23,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 @cache
 def device() -> torch.device:
-    """The CPU where there is no GPU; else one GPU for all that this process trains."""
+    """The CPU where there is no GPU, and then memory is kept for it; else one GPU for all that this process trains."""
     if not torch.cuda.is_available():
         keep_freed_memory()
         return torch.device("cpu")

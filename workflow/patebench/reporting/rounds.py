@@ -59,7 +59,7 @@ class _Round:
         }
 
     def student_record(self, path: Path, truth: NDArray[Any]) -> Record:
-        """What the student of all labels up to this round reached; `strategy` is that of the rounds after the first."""
+        """What the student of all labels up to this round reached; `strategy` is how that round chose."""
         said, meta = read_json(path, "student"), self.labels.meta
         if said.get("labels") != self.labels.digest:
             raise ArtefactError(path, f"it learnt from other labels than {self.labels.path}", _MEND)

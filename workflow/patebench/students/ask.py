@@ -14,7 +14,7 @@ from patebench.core.formats import BELIEFS, LABELS, POOL, QUERIES
 from patebench.core.seeds import derive
 from patebench.students.lesson import Approach, Lesson
 from patebench.students.stage import asked_of, lesson_of
-from patebench.students.strategies import STRATEGIES, initial
+from patebench.students.strategies import INITIAL, STRATEGIES, initial
 from patebench.students.strategies.situation import Situation
 
 log = logging.getLogger("patebench")
@@ -41,7 +41,7 @@ def ask(
         raise PatebenchError("labels and beliefs of the round before go together; give both, or none in the first one")
     if labels is None and strategy != initial(strategy):
         raise PatebenchError(
-            f"the first round knows nothing to choose by, so its strategy is {initial(strategy)} and not {strategy}"
+            f"{strategy} chooses by what was learnt, and nothing was yet; let the first round be {' or '.join(INITIAL)}"
         )
     situation, before = _situation(pool, labels, beliefs, approach)
     if queries > len(situation.unasked):

@@ -56,5 +56,5 @@ class Views:
 
 def _swapped(x: Tensor, how: str) -> Tensor:
     others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
-    swapped = torch.where(torch.rand(x.shape) < _SWAPPED[how], others, x)
-    return swapped + _JITTER[how] * torch.randn(x.shape)
+    swapped = torch.where((torch.rand(x.shape) < _SWAPPED[how]).to(x.device), others, x)
+    return swapped + _JITTER[how] * torch.randn(x.shape).to(x.device)

@@ -1,7 +1,7 @@
 """Strategies: which samples a student asks its teachers for next, from what is public alone.
 
 A strategy is a callable (Situation, number of queries, seed) → positions in the pool, in the order to be asked, each
-open and none twice; one file and one line here for each.
+open and none twice; one file and one line here for each, and a place in `INITIAL` for one that needs no student.
 """
 
 from patebench.core.registry import Registry
@@ -14,9 +14,9 @@ STRATEGIES.add("binary-experts", "patebench.students.strategies.binary_experts:c
 STRATEGIES.add("siamese", "patebench.students.strategies.siamese:choose")
 
 #: What can choose in the first round, when there is neither a label nor a student.
-_INITIAL = ("random", "prototypes")
+INITIAL = ("random", "prototypes")
 
 
 def initial(strategy: str) -> str:
     """The first round of a strategy: of its own, or random where it chooses by what was learnt."""
-    return strategy if strategy in _INITIAL else "random"
+    return strategy if strategy in INITIAL else "random"

@@ -1,26 +1,43 @@
-"""Samples that stand for many others: in each cluster of the pool, the one nearest to its mean.
+"""Samples that stand for many others: the middle of the largest clusters of the pool that nothing was asked of yet.
 
-Learnt features, clusters of them and one query for each, after Hacohen et al. 2022 (*Active learning on a budget*):
-with few labels, what is typical teaches more than what is doubtful. Teachers agree on it as well, so noise changes
-fewer labels. The pool is public and clusters need no label: nothing is spent on choosing.
+After Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low budgets*: learnt
+features, as many clusters as labels, one query for each; here it is the sample nearest to the cluster's mean. With few
+labels, what is typical teaches more than what is doubtful, and teachers agree on it, so noise changes fewer labels. The
+pool is public and clusters need no label: nothing is spent on choosing.
 """
+
+import warnings
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from patebench.students.contrast import features
 from patebench.students.strategies.situation import Situation
 
 
 def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
-    """The open samples nearest to the means of as many clusters of open samples."""
+    """The open samples nearest to the means of the largest clusters without an asked sample."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        found = features(situation.lesson.pool)[situation.unasked]
-    clusters = KMeans(queries, n_init=1, random_state=np.random.RandomState(seed % 2**32)).fit(found)
-    return situation.unasked[nearest(clusters.transform(found))]
+        found = features(situation.lesson.pool)
+    asked, state = situation.asked.astype(np.intp), np.random.RandomState(seed % 2**32)
+    clusters = KMeans(len(asked) + queries, n_init=1, random_state=state)
+    with warnings.catch_warnings():
+        # Of equal samples there are fewer clusters than asked for; the rest are empty, and chosen last.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        distance = clusters.fit(found).transform(found)
+    chosen = np.sort(untouched(clusters.labels_, asked, clusters.n_clusters)[:queries])
+    distance[asked] = np.inf
+    return nearest(distance[:, chosen])
+
+
+def untouched(labels: NDArray[np.integer], asked: NDArray[np.intp], clusters: int) -> NDArray[np.intp]:
+    """All clusters: those of which nothing was `asked` before the others, large ones before small ones."""
+    touched, sizes = np.isin(np.arange(clusters), labels[asked]), np.bincount(labels, minlength=clusters)
+    return np.lexsort((-sizes, touched))
 
 
 def nearest(distance: NDArray[np.floating]) -> NDArray[np.intp]:
