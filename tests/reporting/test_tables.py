@@ -12,6 +12,7 @@ from patebench.core.errors import PatebenchError
 from patebench.reporting.frames import load_records
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES, write_table
+from patebench.reporting.tables.utility_privacy import in_words
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -266,3 +267,9 @@ def test_only_a_publishable_bound_is_shown_as_publishable(tmp_path):
     collected = [made.write_collected(tmp_path / "c.json", records)]
     (row,) = TABLES.load("utility-privacy").build(load_records(collected), PUBLISHED).to_dict("records")
     assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (5.8, "strong-composition")
+
+
+def test_rounds_in_words():
+    path = "supervised_small-cnn/round-0_random-100/round-1_least-confident-50"
+    assert in_words(path) == "random 100 + least-confident 50"
+    assert in_words("") == ""

@@ -30,7 +30,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     }
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = frame[[*ANY_STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
-    asked: list[Any] = [rounds.partition("/")[2].replace("/", ", ") or None for rounds in frame["rounds"]]
+    asked: list[Any] = [in_words(rounds) or None for rounds in frame["rounds"]]
     return frame.assign(
         asked=asked, **{name: [float("nan") if value is None else value for value in beside[name]] for name in beside}
     )
@@ -39,6 +39,12 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 def _published(published: Published, quantity: str, row: dict[Any, Any]) -> float | None:
     keys = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
     return published.of(PATE_2017).lookup(quantity, **{key: row[key] for key in keys})
+
+
+def in_words(rounds: str) -> str:
+    """…/round-0_random-100/round-1_siamese-50 as "random 100 + siamese 50"."""
+    each = (part.partition("_")[2].rpartition("-") for part in rounds.split("/")[1:])
+    return " + ".join(f"{strategy} {queries}" for strategy, _, queries in each)
 
 
 TABLE = Table(
