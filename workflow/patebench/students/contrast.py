@@ -13,10 +13,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from patebench.models.learner import make
-from patebench.models.network import Standardise
 from patebench.models.precision import reduced
-from patebench.students.supervised import RECIPE, networks_only
+from patebench.students.supervised import untrained
 from patebench.students.views import Views
 
 FEATURES, BATCH, STEPS, LEARNING_RATE, TEMPERATURE = 32, 128, 600, 3e-3, 0.3
@@ -24,17 +22,11 @@ FEATURES, BATCH, STEPS, LEARNING_RATE, TEMPERATURE = 32, 128, 600, 3e-3, 0.3
 
 def features(pool: NDArray[Any]) -> NDArray[np.float64]:
     """A unit vector for each sample of `pool`: (samples, FEATURES). Draws from torch's global generator."""
-    name = "small-cnn" if pool.ndim == 4 else "mlp"
-    kind = networks_only(make(name, RECIPE, classes=FEATURES), name)
-    samples = torch.from_numpy(pool).to(kind.device)
-    standardise = Standardise(samples)
-    net = kind.build(tuple(pool.shape[1:]), FEATURES).to(kind.device)
-    if pool.ndim == 4:
-        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    x, views = standardise(samples), Views(fill=standardise.background)
-    _train(net, x, views)
+    net, standardise = untrained("small-cnn" if pool.ndim == 4 else "mlp", pool, FEATURES)
+    x = standardise(torch.from_numpy(pool).to(standardise.mean.device))
+    _train(net, x, Views(fill=standardise.background))
     net.eval()
-    with torch.inference_mode(), reduced(kind.device):
+    with torch.inference_mode(), reduced(x.device):
         found = torch.cat([F.normalize(net(batch).float(), dim=1) for batch in x.split(100)])
     return found.cpu().double().numpy()
 

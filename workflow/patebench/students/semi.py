@@ -15,11 +15,9 @@ from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models.average import follow, follower
-from patebench.models.learner import make
-from patebench.models.network import Standardise
 from patebench.models.precision import reduced
 from patebench.students.lesson import Approach, Lesson
-from patebench.students.supervised import RECIPE, networks_only
+from patebench.students.supervised import untrained
 from patebench.students.views import Views
 
 #: A pool of so many samples is large.
@@ -96,7 +94,7 @@ class SemiSupervised:
     def __init__(self, lesson: Lesson, model: str, how: Steps, objective: Objective, **parts: nn.Module) -> None:
         self.model = model
         self.how, self.epochs, self.objective, self.settings = how, how.epochs, objective, asdict(how)
-        self.net, self.standardise = _network(self.model, lesson)
+        self.net, self.standardise = untrained(self.model, lesson.pool, lesson.classes)
         self.average = follower(self.net)
         self.device = next(self.net.parameters()).device
         for part in parts.values():
@@ -104,7 +102,7 @@ class SemiSupervised:
         pool = torch.from_numpy(lesson.pool).to(self.device)
         self.x, self.answered = self.standardise(pool), torch.from_numpy(lesson.answered)
         self.y = torch.from_numpy(lesson.labels[lesson.answered]).to(self.device)
-        self.views = Views(fill=float(self.standardise(torch.zeros_like(pool[:1])).min()))
+        self.views = Views(fill=self.standardise.background)
         self.steps = how.epochs * math.ceil(len(self.x) / how.batch)
         self.step = 0
         self.optimiser = torch.optim.AdamW(
@@ -158,12 +156,3 @@ class SemiSupervised:
         for name, part in self.parts.items():
             part.load_state_dict(state[name])
         self.step = state["step"]
-
-
-def _network(model: str, lesson: Lesson) -> tuple[nn.Module, Standardise]:
-    """An untrained network of the registry for the pool, and what standardises samples by the pool."""
-    learner = networks_only(make(model, RECIPE, classes=lesson.classes), model)
-    net = learner.build(tuple(lesson.pool.shape[1:]), lesson.classes).to(learner.device)
-    if lesson.pool.ndim == 4:
-        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return net, Standardise(torch.from_numpy(lesson.pool)).to(learner.device)

@@ -3,11 +3,13 @@
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models.learner import Learner, epochs_of, make
-from patebench.models.network import Fitting, Network
+from patebench.models.network import Fitting, Network, Standardise
 from patebench.students.lesson import Approach, Lesson, Training
 
 RECIPE = "modern"
@@ -34,6 +36,15 @@ def networks_only(learner: Learner, model: str) -> Network:
     if not isinstance(learner, Network):
         raise PatebenchError(f"the model '{model}' is no network, and this method needs one; use small-cnn or mlp")
     return learner
+
+
+def untrained(model: str, pool: NDArray[Any], outputs: int) -> tuple[nn.Module, Standardise]:
+    """A network of the registry for samples like the pool's, and what standardises samples by the pool."""
+    learner = networks_only(make(model, RECIPE, classes=outputs), model)
+    net = learner.build(tuple(pool.shape[1:]), outputs).to(learner.device)
+    if pool.ndim == 4:
+        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net, Standardise(torch.from_numpy(pool)).to(learner.device)
 
 
 class OfNetwork:

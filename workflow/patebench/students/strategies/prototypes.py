@@ -23,8 +23,8 @@ def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         found = features(situation.lesson.pool)
-    asked, state = situation.asked.astype(np.intp), np.random.RandomState(seed % 2**32)
-    clusters = KMeans(len(asked) + queries, n_init=1, random_state=state)
+    asked = situation.asked
+    clusters = KMeans(len(asked) + queries, n_init=1, random_state=seed % 2**32)
     with warnings.catch_warnings():
         # Of equal samples there are fewer clusters than asked for; the rest are empty, and chosen last.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -34,7 +34,7 @@ def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
     return nearest(distance[:, chosen])
 
 
-def untouched(labels: NDArray[np.integer], asked: NDArray[np.intp], clusters: int) -> NDArray[np.intp]:
+def untouched(labels: NDArray[np.integer], asked: NDArray[np.integer], clusters: int) -> NDArray[np.intp]:
     """All clusters: those of which nothing was `asked` before the others, large ones before small ones."""
     touched, sizes = np.isin(np.arange(clusters), labels[asked]), np.bincount(labels, minlength=clusters)
     return np.lexsort((-sizes, touched))

@@ -53,7 +53,7 @@ def train(pool: Tensor, seed: int) -> Siamese:
     """A pair of networks that calls two random views of one image equal and views of two images different."""
     network, rng = Siamese(pool), torch.Generator().manual_seed(seed)
     optimiser = torch.optim.AdamW(network.parameters(), LEARNING_RATE)
-    blank = float(network.standardise(torch.zeros_like(pool[:1])).min())
+    blank = network.standardise.background
     target = torch.tensor([1.0, 0.0]).repeat_interleave(min(BATCH, len(pool)))
     for _ in range(STEPS):
         images = network.standardise(pool[torch.randperm(len(pool), generator=rng)[:BATCH]])
