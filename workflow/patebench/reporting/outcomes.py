@@ -40,6 +40,12 @@ def outcomes(records: Records) -> "pd.DataFrame":
     return arrange(frame, [*ANY_STUDENT, "delta"])
 
 
+def asked(rounds: str) -> list[tuple[str, str]]:
+    """Strategy and number of queries of each round in a path such as …/round-0_random-100/round-1_siamese-50."""
+    each = (part.partition("_")[2].rpartition("-") for part in rounds.split("/")[1:])
+    return [(strategy, queries) for strategy, _, queries in each]
+
+
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
     """Which outcomes no other of the same data set and split beats: more accurate at no larger publishable ε.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import frontier, outcomes
+from patebench.reporting.outcomes import asked, frontier, outcomes
 from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.style import (
     BLACK,
@@ -112,7 +112,7 @@ def _name_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
     taken = [words.get_window_extent() for words in axis.texts]
     for row in [*students[best].to_dict("records"), *rest.to_dict("records")]:
         said = f"{row[other]}, " if row[other] != usual else ""
-        said += f"{asked(row['rounds'])}, " if row["rounds"] else ""
+        said += f"{asked(row['rounds'])[-1][0]}, " if row["rounds"] else ""
         said += f"n = {row['teachers']}, " if several else ""
         said += f"T = {row['queries']}"
         if not math.isfinite(row["worst_case_epsilon_mean"]):
@@ -123,11 +123,6 @@ def _name_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
             words.remove()
         else:
             taken.append(place)
-
-
-def asked(rounds: str) -> str:
-    """The strategy of the last of the rounds in a path, such as …/round-1_least-confident-100."""
-    return rounds.rpartition("_")[2].rpartition("-")[0]
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import ANY_STUDENT, outcomes
+from patebench.reporting.outcomes import ANY_STUDENT, asked, outcomes
 from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.tables.table import RELEASE_COLUMNS, Column, Table
 
@@ -30,9 +30,9 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     }
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = frame[[*ANY_STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
-    asked: list[Any] = [in_words(rounds) or None for rounds in frame["rounds"]]
+    words: list[Any] = [in_words(rounds) or None for rounds in frame["rounds"]]
     return frame.assign(
-        asked=asked, **{name: [float("nan") if value is None else value for value in beside[name]] for name in beside}
+        asked=words, **{name: [float("nan") if value is None else value for value in beside[name]] for name in beside}
     )
 
 
@@ -43,8 +43,7 @@ def _published(published: Published, quantity: str, row: dict[Any, Any]) -> floa
 
 def in_words(rounds: str) -> str:
     """…/round-0_random-100/round-1_siamese-50 as "random 100 + siamese 50"."""
-    each = (part.partition("_")[2].rpartition("-") for part in rounds.split("/")[1:])
-    return " + ".join(f"{strategy} {queries}" for strategy, _, queries in each)
+    return " + ".join(f"{strategy} {queries}" for strategy, queries in asked(rounds))
 
 
 TABLE = Table(
