@@ -138,7 +138,7 @@ def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
 
     With `shift` ≤ 1 they also serve all neighbours, whose counts are one up or down, which is `shift` in noise scales.
     """
-    raise NotImplementedError(f"no quadrature is known for {type(noise).__name__} noise")
+    raise TypeError(f"no quadrature is known for {type(noise).__name__} noise")
 
 
 @panels.register
