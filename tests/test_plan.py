@@ -78,6 +78,7 @@ PATTERNS = {
     "aggregate": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/labels.npz"],
     "account": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/bounds.json"],
     "student": ["{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/student.json"],
+    "features": ["{dataset}/{split}/features.npz"],
     **{
         stage: [f"{{dataset}}/{{split}}/{{ensemble}}/{{mechanism}}/{{noise}}/{{rounds}}/{name}" for name in names]
         for stage, names in {
@@ -101,6 +102,7 @@ LOOKUPS = {
     "aggregate": Plan.release,
     "account": Plan.account,
     "student": Plan.student,
+    "features": Plan.split,
     **dict.fromkeys(("ask", "answer", "charge", "learn"), Plan.round),
     "distil": Plan.distillation,
     "baseline": Plan.baseline,
@@ -246,6 +248,16 @@ def test_rounds_begin_with_their_own_strategy_where_it_needs_no_student() -> Non
     }
 
 
+def test_features_of_a_pool_are_learnt_once_for_all_that_ask_by_them() -> None:
+    made = plan(demo(rounds=[DEMO["rounds"][0] | {"strategy": ["random", "prototypes"]}]))
+    splits = [f"results/digits/seed-{seed}_pool-400_test-200" for seed in (0, 7)]
+    assert made.artefacts()["features"] == [f"{split}/features.npz" for split in splits]
+    read = [made.ask_inputs(asked).get("features") for asked in parsed(made, "ask")]
+    rounds_of_three_ensembles = 2 * 3
+    assert Counter(read) == {None: 12, **dict.fromkeys(made.artefacts()["features"], rounds_of_three_ensembles)}
+    assert plan(demo()).artefacts()["features"] == []
+
+
 def parsed(made: Plan, stage: str) -> list[SimpleNamespace]:
     """The wildcards of every artefact of a stage, found by its documented pattern as Snakemake finds them."""
     constraints = made.wildcard_constraints()
@@ -261,7 +273,8 @@ def parsed(made: Plan, stage: str) -> list[SimpleNamespace]:
 
 @pytest.mark.parametrize("stage", PATTERNS)
 def test_lookups_invert_the_paths(stage: str) -> None:
-    made = plan(demo(), demo(dataset="breast_cancer", test=None))
+    asking = [DEMO["rounds"][0] | {"strategy": ["prototypes", "least-confident"]}]
+    made = plan(demo(rounds=asking), demo(dataset="breast_cancer", test=None))
     wildcards = parsed(made, stage)
     assert wildcards
     for path, each in zip(made.artefacts()[stage], wildcards, strict=True):

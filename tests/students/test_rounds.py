@@ -7,10 +7,11 @@ from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import BELIEFS, LABELS, POOL, QUERIES, TRUTH, VOTES
+from patebench.core.formats import BELIEFS, FEATURES, LABELS, POOL, QUERIES, TRUTH, VOTES
 from patebench.mechanisms.base import askable, make
 from patebench.mechanisms.rounds import answer, charge
 from patebench.mechanisms.stage import read_votes
+from patebench.students import contrast
 from patebench.students.ask import ask
 from patebench.students.lesson import Approach
 from patebench.students.stage import study
@@ -83,6 +84,21 @@ def test_the_first_round_asks_the_pool_as_it_comes_without_a_student(rounds):
     labels = rounds.answer(0)
     np.testing.assert_array_equal(labels["queries"], range(5))
     assert not labels["kept"].any()
+
+
+def test_prototypes_are_asked_by_features_of_the_same_pool(rounds, monkeypatch):
+    monkeypatch.setattr(contrast, "STEPS", 5)
+    files = [rounds.folder / f"{name}.npz" for name in ("features", "same", "other")]
+    for file, seed in zip(files, (0, 0, 1), strict=True):
+        contrast.describe(pool=rounds.pool, seed=seed, stream="features", out=file)
+    found, same, other = (read_arrays(file, FEATURES)["vectors"] for file in files)
+    np.testing.assert_array_equal(found, same)
+    assert not np.array_equal(found, other)
+    asked = rounds.ask(0, strategy="prototypes", features=files[0])
+    assert len(set(asked["queries"])) == 5
+    write_arrays(files[1], FEATURES, {"vectors": found}, {"pool": "another"})
+    with pytest.raises(ArtefactError, match="made with another pool than"):
+        rounds.ask(0, strategy="prototypes", features=files[1])
 
 
 def test_later_rounds_ask_what_is_least_sure_and_keep_all_labels(rounds):
@@ -170,5 +186,9 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.ask(0, strategy="siamese")
     with pytest.raises(PatebenchError, match=r"16 queries are asked for, and 15 of .* were not asked yet"):
         rounds.ask(1, queries=16)
+    with pytest.raises(PatebenchError, match="give them, as `patebench features` makes them"):
+        rounds.ask(0, strategy="prototypes")
+    with pytest.raises(PatebenchError, match="no others do; give none"):
+        rounds.ask(0, features=rounds.pool)
     with pytest.raises(PatebenchError, match="did you mean 'siamese'"):
         rounds.ask(1, strategy="siames")

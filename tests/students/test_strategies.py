@@ -21,20 +21,19 @@ def images(labels, rng, noise=20):
     return x
 
 
-def situation(pool, labels, asked, predictions=None, classes=6, model="logistic"):
+def situation(pool, labels, asked, predictions=None, classes=6, model="logistic", features=None):
     known, asked = np.full(len(pool), -1, np.int64), np.array(asked, np.intp)
     known[asked] = labels[asked]
     lesson = Lesson(pool=pool, labels=known, classes=classes)
     approach = Approach(method="supervised", model=model)
-    return Situation(lesson=lesson, asked=asked, predictions=predictions, approach=approach)
+    return Situation(lesson=lesson, asked=asked, predictions=predictions, approach=approach, features=features)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_chooses_open_samples_once_and_repeatably(name, monkeypatch):
-    monkeypatch.setattr(contrast, "STEPS", 50)
+def test_every_strategy_chooses_open_samples_once_and_repeatably(name):
     rng = np.random.default_rng(0)
-    labels = rng.integers(0, 6, 60)
-    known = situation(images(labels, rng), labels, [3, *range(20, 45)], rng.dirichlet(np.ones(6), 60))
+    labels, asked = rng.integers(0, 6, 60), [3, *range(20, 45)]
+    known = situation(images(labels, rng), labels, asked, rng.dirichlet(np.ones(6), 60), features=rng.random((60, 4)))
     state = torch.get_rng_state()
     first, again = (STRATEGIES.load(name)(known, 10, 5) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state), "draws from a generator of its own"
@@ -83,15 +82,17 @@ def test_prototypes_of_tables(kind, monkeypatch):
     monkeypatch.setattr(contrast, "STEPS", 50)
     cluster = np.arange(60) % 3
     pool = (100 * np.eye(3)[cluster] + np.random.default_rng(2).normal(50, 5, (60, 3))).astype(kind)
-    chosen = STRATEGIES.load("prototypes")(situation(pool, cluster, []), 3, 0)
+    torch.manual_seed(0)
+    known = situation(pool, cluster, [], features=contrast.features(pool))
+    chosen = STRATEGIES.load("prototypes")(known, 3, 0)
     assert set(cluster[chosen]) == {0, 1, 2}
 
 
-def test_prototypes_stand_for_what_was_not_asked_about(monkeypatch):
+def test_prototypes_stand_for_what_was_not_asked_about():
     """Three of six classes are known from the round before; the next three queries are about the others."""
     labels, rng = np.arange(240) % 6, np.random.default_rng(4)
-    monkeypatch.setattr(prototypes, "features", lambda pool: np.eye(6)[labels] + rng.normal(0, 0.1, (240, 6)))
-    chosen = STRATEGIES.load("prototypes")(situation(np.zeros((240, 3)), labels, [0, 1, 2]), 3, 0)
+    near = np.eye(6)[labels] + rng.normal(0, 0.1, (240, 6))
+    chosen = STRATEGIES.load("prototypes")(situation(np.zeros((240, 3)), labels, [0, 1, 2], features=near), 3, 0)
     assert set(labels[chosen]) == {3, 4, 5}
 
 
@@ -102,7 +103,7 @@ def test_large_clusters_of_which_nothing_was_asked_come_first():
 
 
 def test_prototypes_of_equal_samples_are_different_ones():
-    known = situation(np.zeros((9, 3), np.float32), np.zeros(9, int), [0])
+    known = situation(np.zeros((9, 3), np.float32), np.zeros(9, int), [0], features=np.zeros((9, 2)))
     assert sorted(set(STRATEGIES.load("prototypes")(known, 8, 0).tolist())) == list(range(1, 9))
 
 

@@ -331,8 +331,21 @@ def audit(
 
 @cli.command()
 @in_file("--pool")
+@seeded
+@out_file("--out", help="Where the features go.")
+@common
+def features(threads: int, **arguments: Any) -> None:
+    """Learn features of the pool without a label, by which a student can choose what it asks."""
+    from patebench.students.contrast import describe
+
+    describe(**arguments)
+
+
+@cli.command()
+@in_file("--pool")
 @click.option("--labels", type=FILE, default=None, help="Labels of the rounds before, if any.")
 @click.option("--beliefs", type=FILE, default=None, help="What the student made of them.")
+@click.option("--features", type=FILE, default=None, help="Features of the pool, for prototypes.")
 @click.option("--strategy", required=True, help="random, prototypes, least-confident, binary-experts or siamese.")
 @click.option("--method", required=True, help="How the student learns.")
 @click.option("--queries", type=click.IntRange(min=1), required=True, help="How many samples to ask for.")

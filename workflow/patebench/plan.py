@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
+from patebench.students.strategies import FEATURED
 
 T = TypeVar("T")
 
@@ -116,6 +117,9 @@ class Split:
 
     def options(self) -> Options:
         return {"pool": self.pool, "test": self.test, **self.randomness(self.folder)}
+
+    def features_options(self) -> Options:
+        return self.randomness(f"{self.folder}/features")
 
     def randomness(self, stream: str) -> Options:
         """The options that name a stage's random stream."""
@@ -333,6 +337,10 @@ class Round:
     before: "Round | None" = None
 
     @property
+    def split(self) -> Split:
+        return self.release.ensemble.split
+
+    @property
     def number(self) -> int:
         return self.before.number + 1 if self.before else 0
 
@@ -378,7 +386,7 @@ class Round:
         return {"model": self.model, "recipe": self.recipe, "epochs": self.epochs}
 
     def _randomness(self) -> Options:
-        return self.release.ensemble.split.randomness(self.folder)
+        return self.split.randomness(self.folder)
 
 
 def _joined(*parts: object) -> str:
@@ -568,10 +576,12 @@ class Plan:
         return self._below(self.release(wildcards).share_files(int(wildcards.aggregator)))
 
     def ask_inputs(self, wildcards: Any) -> dict[str, str]:
-        """What the round before a round taught the student that asks."""
-        before = self.round(wildcards).before
-        files = {"labels": "labels.npz", "beliefs": "beliefs.npz"} if before else {}
-        return {name: self._below([f"{before.folder}/{file}"])[0] for name, file in files.items() if before}
+        """What a round's strategy chooses by besides the pool: features of it, and what the round before taught."""
+        this = self.round(wildcards)
+        files = {"features": f"{this.split.folder}/features.npz"} if this.strategy in FEATURED else {}
+        if this.before:
+            files |= {name: f"{this.before.folder}/{name}.npz" for name in ("labels", "beliefs")}
+        return dict(zip(files, self._below(files.values()), strict=True))
 
     def answered_before(self, wildcards: Any) -> list[str]:
         """The labels of the rounds before a round."""
@@ -642,6 +652,7 @@ class Plan:
             "aggregate": self._files(self.releases, "labels.npz"),
             "account": self._files(self.accounts, "bounds.json"),
             "student": self._files(self.students, "student.json"),
+            "features": self._files(self._featured(), "features.npz"),
             "ask": self._files(self.rounds, "queries.npz"),
             "answer": self._files(self.rounds, "labels.npz"),
             "charge": self._files(self.rounds, "bounds.json"),
@@ -678,6 +689,7 @@ class Plan:
             "secure_open": [release.folder for release in self.secure_releases()],
             "account": self.accounts,
             "student": self.students,
+            "features": self._featured(),
             **dict.fromkeys(("ask", "answer", "charge", "learn"), self.rounds),
             "distil": [f"{each.ensemble.folder}/{each.learner.slug}" for each in self.distillations.values()],
             "baseline": [f"{each.split.folder}/{each.slug}" for each in self.baselines.values()],
@@ -705,6 +717,10 @@ class Plan:
             "teachers": r"\d+",
             "learner": _either(learners),
         }
+
+    def _featured(self) -> list[str]:
+        """The folders of the splits whose pool is asked about by its features."""
+        return list(dict.fromkeys(each.split.folder for each in self.rounds.values() if each.strategy in FEATURED))
 
     def _files(self, folders: Iterable[str], *names: str) -> list[str]:
         return self._below(f"{folder}/{name}" for folder in folders for name in names)

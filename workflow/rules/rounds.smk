@@ -2,6 +2,27 @@
 # `ask` and `learn` see public files alone; only what was asked is released, and only that is charged.
 
 
+rule features:
+    input:
+        "<results>/{dataset}/{split}/pool.npz",
+    output:
+        "<results>/{dataset}/{split}/features.npz",
+    log:
+        "<logs>/features/{dataset}/{split}.log",
+    benchmark:
+        "<benchmarks>/features/{dataset}/{split}.tsv"
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory(4000),
+        runtime=30,
+    params:
+        options=lambda wildcards: words(PLAN.split(wildcards).features_options()),
+    shell:
+        "patebench features --pool {input} {params.options} --threads {threads} --out {output} --log {log}"
+
+
 rule ask:
     input:
         unpack(PLAN.ask_inputs),
@@ -19,7 +40,7 @@ rule ask:
         mem_mb=memory(4000),
         runtime=60,
     params:
-        known=lambda wildcards, input: words({name: input.get(name) for name in ("labels", "beliefs")}),
+        known=lambda wildcards, input: words({name: input.get(name) for name in ("features", "labels", "beliefs")}),
         options=lambda wildcards: words(PLAN.round(wildcards).ask_options()),
     shell:
         "patebench ask --pool {input.pool} {params.known} {params.options} --threads {threads}"

@@ -16,6 +16,9 @@ SAMPLES = Layout("samples", {"x": _X, "y": _Y, "row": _ROW}, ("dataset", "role",
 #: The public pool that the student may see: samples without labels. `row` is the position in the public data.
 POOL = Layout("pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names"))
 
+#: A vector for each sample of the pool, near those of samples like it; learnt without a label.
+FEATURES = Layout("features", {"vectors": Field("f", ("samples", "features"))}, ("pool",))
+
 #: The true labels of the pool: only evaluation reads them, no student does.
 TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"))
 
@@ -101,7 +104,7 @@ BELIEFS = Layout("beliefs", {"probabilities": Field("f", ("samples", "classes"),
 LAYOUTS = {
     layout.kind: layout
     for layout in (
-        *(SAMPLES, POOL, TRUTH, PARTITION, CHUNK, VOTES, LABELS),
+        *(SAMPLES, POOL, FEATURES, TRUTH, PARTITION, CHUNK, VOTES, LABELS),
         *(SHARES, SHARE_SUM, NOISY_COUNTS, QUERIES, BELIEFS),
     )
 }

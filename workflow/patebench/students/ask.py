@@ -4,17 +4,19 @@ It reads public files alone: the pool, the labels released so far, and what the 
 """
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
-from patebench.core.formats import BELIEFS, LABELS, POOL, QUERIES
+from patebench.core.formats import BELIEFS, FEATURES, LABELS, POOL, QUERIES
 from patebench.core.seeds import derive
 from patebench.students.lesson import Approach, Lesson
 from patebench.students.stage import asked_of, lesson_of
-from patebench.students.strategies import INITIAL, STRATEGIES, initial
+from patebench.students.strategies import FEATURED, INITIAL, STRATEGIES, initial
 from patebench.students.strategies.situation import Situation
 
 log = logging.getLogger("patebench")
@@ -25,6 +27,7 @@ def ask(
     pool: Path,
     labels: Path | None,
     beliefs: Path | None,
+    features: Path | None = None,
     strategy: str,
     queries: int,
     approach: Approach,
@@ -34,7 +37,8 @@ def ask(
 ) -> None:
     """Write the positions of `queries` samples of the pool, chosen by `strategy`, as QUERIES to `out`.
 
-    `labels` and `beliefs` are those of the round before; without them it is the first round.
+    `labels` and `beliefs` are those of the round before; without them it is the first round. `features` are of the
+    pool, for strategies that choose by them.
     """
     STRATEGIES.check(strategy)
     if (labels is None) != (beliefs is None):
@@ -43,7 +47,12 @@ def ask(
         raise PatebenchError(
             f"{strategy} chooses by what was learnt, and nothing was yet; let the first round be {' or '.join(INITIAL)}"
         )
+    if (features is None) == (strategy in FEATURED):
+        needed = "give them, as `patebench features` makes them" if features is None else "give none"
+        raise PatebenchError(f"{', '.join(FEATURED)} choose by features of the pool, no others do; {needed}")
     situation, before = _situation(pool, labels, beliefs, approach)
+    if features:
+        situation = replace(situation, features=_features(features, pool))
     if queries > len(situation.unasked):
         raise PatebenchError(
             f"{queries} queries are asked for, and {len(situation.unasked)} of {pool} were not asked yet"
@@ -57,6 +66,12 @@ def ask(
         arrays["predictions"] = situation.predictions[chosen]
     facts = {"pool": read_arrays(pool, POOL).digest, "classes": situation.lesson.classes}
     write_arrays(out, QUERIES, arrays, {**facts, "strategy": strategy, "before": before})
+
+
+def _features(path: Path, pool: Path) -> NDArray[np.floating]:
+    found = read_arrays(path, FEATURES)
+    found.require("pool", read_arrays(pool, POOL).digest, str(pool))
+    return found["vectors"]
 
 
 def _situation(

@@ -5,6 +5,7 @@ representations*) for images and SCARF (Bahri et al. 2022) for tables, whose vie
 clusters of such features, 96 % of a pool of MNIST lie in one whose middle has their class; of pixels, 87 %.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,28 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from patebench.core.files import read_arrays, write_arrays
+from patebench.core.formats import FEATURES, POOL
+from patebench.core.seeds import derive
 from patebench.models.precision import reduced
 from patebench.students.supervised import untrained
 from patebench.students.views import Views
 
-FEATURES, BATCH, STEPS, LEARNING_RATE, TEMPERATURE = 32, 128, 600, 3e-3, 0.3
+WIDTH, BATCH, STEPS, LEARNING_RATE, TEMPERATURE = 32, 128, 600, 3e-3, 0.3
+
+
+def describe(*, pool: Path, seed: int, stream: str, out: Path) -> None:
+    """Write features of the samples of `pool` as FEATURES to `out`: the stage `patebench features`."""
+    samples = read_arrays(pool, POOL)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, stream))
+        vectors = features(samples["x"])
+    write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest})
 
 
 def features(pool: NDArray[Any]) -> NDArray[np.float64]:
-    """A unit vector for each sample of `pool`: (samples, FEATURES). Draws from torch's global generator."""
-    net, standardise = untrained("small-cnn" if pool.ndim == 4 else "mlp", pool, FEATURES)
+    """A unit vector for each sample of `pool`: (samples, WIDTH). Draws from torch's global generator."""
+    net, standardise = untrained("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
     x = standardise(torch.from_numpy(pool).to(standardise.mean.device))
     _train(net, x, Views(fill=standardise.background))
     net.eval()

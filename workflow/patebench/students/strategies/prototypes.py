@@ -9,21 +9,17 @@ pool is public and clusters need no label: nothing is spent on choosing.
 import warnings
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from patebench.students.contrast import features
 from patebench.students.strategies.situation import Situation
 
 
 def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
     """The open samples nearest to the means of the largest clusters without an asked sample."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        found = features(situation.lesson.pool)
-    asked = situation.asked
+    asked, found = situation.asked, situation.features
+    assert found is not None
     clusters = KMeans(len(asked) + queries, n_init=1, random_state=seed % 2**32)
     with warnings.catch_warnings():
         # Of equal samples there are fewer clusters than asked for; the rest are empty, and chosen last.

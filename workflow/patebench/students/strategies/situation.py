@@ -13,13 +13,15 @@ class Situation:
     """The public pool, what was asked of it, and what came of it.
 
     `asked` are the positions that were asked before, answered or not; `predictions` (samples × classes) what the
-    student thinks of the whole pool, None before there is a student; `approach` how it learns.
+    student thinks of the whole pool, None before there is a student; `approach` how it learns; `features` (samples ×
+    features) are near each other for samples that are alike, None for strategies that are not in `FEATURED`.
     """
 
     lesson: Lesson
     asked: NDArray[np.integer]
     predictions: NDArray[np.floating] | None
     approach: Approach
+    features: NDArray[np.floating] | None = None
 
     @property
     def unasked(self) -> NDArray[np.intp]:
