@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from patebench.students.alignment import Alignment
+from patebench.students.alignment import Alignment, shares
 from patebench.students.lesson import Lesson
 from patebench.students.screening import screened
 
@@ -75,9 +75,32 @@ def test_one_label_is_not_screened() -> None:
     assert len(screened(lesson(TRUTH[:1]), judge(TRUTH, [])).answered) == 1
 
 
-def test_shares_of_the_classes_are_drawn_towards_equal_ones() -> None:
-    """20 labels of one class and none of three others: (20 + 10) of 60."""
-    assert Alignment(lesson(np.zeros(20, int))).shares.tolist() == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((20, 0, 0, 0), [0.9625, 0.0125, 0.0125, 0.0125]),  # χ² = 60, of which chance explains 3
+        ((9, 5, 3, 3), [0.25 + 0.0375 * each for each in (2, 0, -1, -1)]),  # χ² = 24/5, so 3/8 of (0.2, 0, −0.1, −0.1)
+        ((6, 4, 5, 5), [0.25] * 4),  # χ² = 2/5: chance explains more
+        ((5, 5, 5, 5), [0.25] * 4),
+        ((0, 0, 0, 0), [0.25] * 4),
+    ],
+)
+def test_shares_of_the_classes_are_drawn_towards_equal_ones(counts: tuple[int, ...], expected: list[float]) -> None:
+    labels = np.repeat(np.arange(4), counts)
+    assert Alignment(lesson(labels)).shares.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("truth", "better"), [([0.25] * 4, 0.4), ([0.3, 0.3, 0.2, 0.2], 0.9), ([0.7, 0.1, 0.1, 0.1], 1.15)]
+)
+def test_shares_are_nearer_than_counts_and_hardly_farther_off_for_unequal_classes(
+    truth: list[float], better: float
+) -> None:
+    """The mean squared error over draws of 60 labels, whose counts have p (1 − p) / 60 for each class."""
+    drawn = torch.from_numpy(np.random.default_rng(0).multinomial(60, truth, size=2000))
+    found = np.stack([shares(counts).numpy() for counts in drawn])
+    plain = sum(share * (1 - share) / 60 for share in truth)
+    assert ((found - truth) ** 2).sum(axis=1).mean() < better * plain
 
 
 def test_guesses_are_aligned_with_the_shares() -> None:
