@@ -78,6 +78,13 @@ def student_record(facts: dict[str, Any], queries: int, accuracy: float) -> dict
     return {"record": "student", **facts, "student": slug, **how, **got, **learnt}
 
 
+def round_record(facts: dict[str, Any], queries: int, accuracy: float, strategy: str = "prototypes") -> dict[str, Any]:
+    """What `student_record` makes, of a student that asked `queries` samples in one round."""
+    made = student_record(facts, queries, accuracy)
+    asked = {"rounds": f"supervised_small-cnn_modern/round-0_{strategy}-{queries}", "strategy": strategy, "round": 0}
+    return made | {"record": "round", "student": "supervised_small-cnn_modern", "kept": 0, **asked}
+
+
 def picture(pixels: Any) -> str:
     """Bytes (height, width) as the base64 of a PNG."""
     stream = io.BytesIO()

@@ -13,6 +13,7 @@ def rounds(seed, strategy, accuracy, opening="random"):
     facts = made.release(made.ensemble(seed=seed), "lnmax", 0.05)
     how = {"student": "supervised_mlp", "method": "supervised", "student_model": "mlp", "student_recipe": "modern"}
     got = {"answered": 100, "kept": 0, "label_accuracy": 0.9, "accuracy": 0.5}
+    got |= {"learning_curve": [], "picture": None}
     first = {"record": "round", **facts, **how, **got, "strategy": opening, "round": 0, "queries": 100}
     path = f"supervised_mlp/round-0_{opening}-100"
     again = {"strategy": strategy, "round": 1, "queries": 200, "answered": 200, "accuracy": accuracy}

@@ -160,10 +160,9 @@ def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
 
 
 def test_students_that_ask_in_rounds_have_a_frontier_of_their_own(tmp_path):
-    asked = made.release(made.ensemble(), "lnmax", 0.05) | {"rounds": "supervised_mlp/round-0_prototypes-100"}
-    how = {"student": "supervised_mlp", "method": "supervised", "student_model": "mlp", "student_recipe": "modern"}
-    got = {"queries": 100, "answered": 100, "kept": 0, "label_accuracy": 0.9, "accuracy": 0.96}
-    student = {"record": "round", **asked, **how, **got, "strategy": "prototypes", "round": 0}
+    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    student = made.round_record(facts, 100, 0.96)
+    asked = facts | {"rounds": student["rounds"]}
     bound = made.bound_record(asked, 100, 5.8, "pld", Kind.WORST_CASE) | {"record": "round_bound"}
     (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", [student, bound])]).axes
     points = {tuple(bars.lines[0].get_xydata()[0]) for bars in axis.containers}
@@ -274,6 +273,21 @@ def test_learning_curves_draw_the_looks_of_each_student(tmp_path):
     drawn = axis.get_lines()
     assert {tuple(line.get_xdata()) for line in drawn} == {(0.25, 0.5, 0.75, 1.0)}
     assert {line.get_label() for line in drawn} == {"supervised, T = 100", "supervised, T = 1000"}
+
+
+def test_students_that_ask_in_rounds_have_learning_curves_and_pictures_too(tmp_path):
+    facts, pixels = made.release(made.ensemble(), "lnmax", 0.05), np.zeros((6, 8), np.uint8)
+    students = [made.student_record(facts, 100, 0.9), made.round_record(facts, 100, 0.96)]
+    students[1] |= {"picture": made.picture(pixels)}
+    path = made.write_collected(tmp_path / "c.json", students)
+    (axis,) = _draw("learning-curves", [path]).axes
+    assert {(line.get_label(), line.get_ydata()[-1]) for line in axis.get_lines()} == {
+        ("supervised, T = 100", 0.9),
+        ("supervised · prototypes, T = 100", 0.96),
+    }
+    assert len({line.get_color() for line in axis.get_lines()}) == 2
+    (picture,) = _draw("generated-samples", [path]).axes
+    assert picture.get_title().endswith("T = 100 prototypes")
 
 
 def test_generated_samples_show_the_picture_itself(tmp_path):

@@ -55,7 +55,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **_RELEASE,
         **{"rounds": str, "strategy": str, "round": int, "student": str, "method": str, "queries": int},
         **{"answered": int, "kept": int, "label_accuracy": float, "accuracy": float},
-        **{"student_model": str, "student_recipe": str},
+        **{"student_model": str, "student_recipe": str, "learning_curve": list, "picture": str},
     },
     "round_bound": {**_RELEASE, **_STATEMENT, "rounds": str, "queries": int, "epsilon": float, "order": float},
     "distillation": {

@@ -27,8 +27,7 @@ def outcomes(records: Records) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    students = pd.concat([records.students.assign(rounds=""), records.rounds])
-    students = spread(students, ANY_STUDENT, ["answered", "label_accuracy", "accuracy"])
+    students = spread(every_student(records), ANY_STUDENT, ["answered", "label_accuracy", "accuracy"])
     key = [*RELEASE, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
     bounds = spread(pd.concat([records.bounds.assign(rounds=""), records.round_bounds]), settings, ["epsilon"])
@@ -38,6 +37,13 @@ def outcomes(records: Records) -> "pd.DataFrame":
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
     frame = frame.merge(_baselines(records.baselines), on=["dataset", "setting"], how="left")
     return arrange(frame, [*ANY_STUDENT, "delta"])
+
+
+def every_student(records: Records) -> "pd.DataFrame":
+    """Students of either kind, one row for each seed; `rounds` and `strategy` are "" where the pool comes in order."""
+    import pandas as pd
+
+    return pd.concat([records.students.assign(rounds="", strategy=""), records.rounds], ignore_index=True)
 
 
 def asked(rounds: str) -> list[tuple[str, str]]:

@@ -80,6 +80,8 @@ class _Round:
             "student": self.facts["rounds"].split("/")[0],
             "student_model": said["model"],
             "student_recipe": said["recipe"],
+            "learning_curve": said.get("curve", []),
+            "picture": said.get("picture"),
         }
 
     def bound_records(self, path: Path) -> list[Record]:

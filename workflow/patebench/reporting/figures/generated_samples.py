@@ -5,6 +5,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records, arrange
+from patebench.reporting.outcomes import every_student
 from patebench.reporting.published import Published
 from patebench.reporting.style import empty, panels
 
@@ -14,16 +15,21 @@ if TYPE_CHECKING:
 
 #: More pictures say no more.
 _MOST = 6
+_SHOWN = ["dataset", "mechanism", "noise", "queries", "strategy"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
     """The students of the first seed, in the order of their names."""
-    students = records.students[records.students["picture"].notna()]
+    students = every_student(records)
+    students = students[students["picture"].notna()]
     if students.empty:
         return empty("This run has no GAN students of images,\nso there are no generated samples to show.")
-    named = arrange(students, ["dataset", "mechanism", "noise", "queries", "ensemble", "seed"])
-    shown = named.drop_duplicates(["dataset", "mechanism", "noise", "queries"]).head(_MOST).to_dict("records")
-    titles = [f"{row['dataset']} · {row['mechanism']}, {row['noise']}, T = {row['queries']}" for row in shown]
+    named = arrange(students, [*_SHOWN, "ensemble", "seed"])
+    shown = named.drop_duplicates(_SHOWN).head(_MOST).to_dict("records")
+    titles = [
+        f"{row['dataset']} · {row['mechanism']}, {row['noise']}, T = {row['queries']} {row['strategy']}".strip()
+        for row in shown
+    ]
     figure, axes = panels(titles, sharey=False)
     for axis, row in zip(axes, shown, strict=True):
         _show(axis, row["picture"])
