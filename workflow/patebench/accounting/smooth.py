@@ -31,6 +31,10 @@ d+1 on the far side, for pairs of which one member lies in the ball), bounds the
 Smoothness. The ball of radius d around c lies in that of radius d+1 around any neighbour c′, so U_c(d) ≤ U_c′(d+1), and
 S(D) = max_d e^{−βd} Σ_i U_i(d) has |f(D) − f(D′)| ≤ S(D) ≤ e^β S(D′) for adjacent D and D′, which change one vote in
 every query at once.
+
+Rounding. f is a sum of floating-point numbers, and so is what it changes to; the difference of two large sums can
+exceed a small S by their rounding. Every U(d) has a multiple of the data-independent bound added, the same for all
+votes.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,6 +51,7 @@ _PER_VOTE = 32  # nodes of the table between even gaps g and g − 2
 _NODES = 1 << 17  # at most, of the table
 _DISTANCES = 1 << 14  # that are told apart
 _CELLS = 1 << 20  # of one block of queries × distances × classes
+_ROUNDING = 1e-12  # by which f is off at most: of the data-independent bound, for each query
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Steps:
     log_q: Array  #: at the nodes, decreasing
     change: Array
     peak: NDArray[np.intp]
+    rounding: Array  #: of a query's bound, per order
     teachers: int
     per_query: PerQuery
 
@@ -91,7 +97,8 @@ class Steps:
         peak = np.argmax(nodes, axis=1)
         rising = np.maximum.accumulate(nodes, axis=1)
         falling = np.maximum.accumulate(nodes[:, ::-1], axis=1)[:, ::-1]
-        return cls(log_q, np.minimum(rising, falling), peak, teachers, per_query)
+        rounding = _ROUNDING * np.nan_to_num(bound[:, 0], posinf=0.0)
+        return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def largest(self) -> Array:
         """What one vote can change the bound of one query by at most, whatever the votes, per order."""
@@ -117,7 +124,7 @@ def local(steps: Steps, counts: Counts) -> Array:
         near, far = _ball(steps, ordered[rows], distances[span])
         for order, (change, peak) in enumerate(zip(steps.change, steps.peak, strict=True)):
             total[span, order] += times[rows] @ _read(change, np.clip(float(peak), near, far))
-    return total
+    return total + len(counts) * steps.rounding
 
 
 def work(queries: int, classes: int, teachers: int) -> float:
