@@ -190,4 +190,4 @@ class _Unit(nn.Module):
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A GAN for the pool's shape."""
     batch = min(100, max(16, len(lesson.pool) // 8))
-    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=80)))
+    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=160)))
