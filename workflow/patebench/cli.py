@@ -87,13 +87,21 @@ def drawn(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def threaded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages that call torch may use several processors."""
+    number = click.IntRange(min=1)
+    return click.option(
+        "--threads", type=number, default=1, show_default=True, expose_value=False, callback=_use_threads
+    )(command)
+
+
 def learning(command: Callable[..., Any], *, named: bool = True) -> Callable[..., Any]:
     """Stages that train something name the model and how; where they need not be `named`, the data's shape decides."""
     options = (
         click.option("--model", required=named, help="What is trained, e.g. small-cnn, paper-cnn, logistic."),
         click.option("--recipe", required=named, help="How it is trained: paper, modern, fast or plain."),
         click.option("--epochs", type=int, default=None, help="Passes over the data, instead of the default."),
-        click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, callback=_use_threads),
+        threaded,
     )
     for option in reversed(options):
         command = option(command)
@@ -193,7 +201,7 @@ def partition(**arguments: Any) -> None:
     help="Also sum the teachers' probabilities of the pool at this temperature, for distillation.",
 )
 @common
-def teach(teachers: tuple[int, int], threads: int, **arguments: Any) -> None:
+def teach(teachers: tuple[int, int], **arguments: Any) -> None:
     """Train a chunk of teachers and write their votes on pool and test set."""
     from patebench.teachers.chunk import teach as run
 
@@ -331,10 +339,11 @@ def audit(
 
 @cli.command()
 @in_file("--pool")
+@threaded
 @seeded
 @out_file("--out", help="Where the features go.")
 @common
-def features(threads: int, **arguments: Any) -> None:
+def features(**arguments: Any) -> None:
     """Learn features of the pool without a label, by which a student can choose what it asks."""
     from patebench.students.contrast import describe
 
@@ -353,7 +362,7 @@ def features(threads: int, **arguments: Any) -> None:
 @seeded
 @out_file("--out", help="Where the queries go.")
 @common
-def ask(threads: int, method: str, model: str | None, recipe: str | None, epochs: int | None, **arguments: Any) -> None:
+def ask(method: str, model: str | None, recipe: str | None, epochs: int | None, **arguments: Any) -> None:
     """Choose which samples of the pool a student asks its teachers for in one round."""
     from patebench.students.ask import ask as run
     from patebench.students.lesson import Approach
@@ -405,9 +414,7 @@ def charge(parameters: list[tuple[str, float]], **arguments: Any) -> None:
 @seeded
 @out_file("--out")
 @common
-def student(
-    threads: int, method: str, model: str | None, recipe: str | None, epochs: int | None, **arguments: Any
-) -> None:
+def student(method: str, model: str | None, recipe: str | None, epochs: int | None, **arguments: Any) -> None:
     """Train a student on released labels and measure it on the test set.
 
     An interrupted training goes on from its checkpoint beside OUT when the command is given again.
@@ -429,7 +436,7 @@ def student(
 @seeded
 @out_file("--out")
 @common
-def distil(threads: int, **arguments: Any) -> None:
+def distil(**arguments: Any) -> None:
     """Train networks on plain labels and on the teachers' probabilities, without privacy, and measure them."""
     from patebench.baselines.distillation import distil as run
 
@@ -446,7 +453,7 @@ def distil(threads: int, **arguments: Any) -> None:
 @seeded
 @out_file("--out")
 @common
-def baseline(threads: int, **arguments: Any) -> None:
+def baseline(**arguments: Any) -> None:
     """Train a model without privacy: on all private data, or on true labels of the pool."""
     from patebench.baselines.non_private import baseline as run
 
