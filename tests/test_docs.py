@@ -8,6 +8,7 @@ written into the pages instead.
 
 import os
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -71,3 +72,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     for target in targets:
         assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_picture_of_the_rules_knows_every_rule() -> None:
+    """What it has a style for and what it shows, for the default run makes a file by every rule."""
+    rules = set(
+        re.findall(r"^ *rule (\w+):", "".join(map(Path.read_text, (ROOT / "workflow/rules").glob("*.smk"))), re.M)
+    )
+    drawing = runpy.run_path(str(ROOT / "docs/images/dag.py"))
+    assert {rule for group in drawing["STYLES"].values() for rule in group} == rules | {"figure", "table"}
+    shown = re.findall(r"<title>(\w+)</title>", (ROOT / "docs/images/dag.svg").read_text(encoding="utf-8"))
+    assert set(shown) - {"rules"} == rules | {"figure", "table"}

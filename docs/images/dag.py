@@ -14,7 +14,7 @@ STYLES = {
     "#0072B2": ("teach", "votes"),
     "#009E73": ("aggregate", "answer", "secure_share", "secure_sum", "secure_open"),
     "#D55E00": ("account", "charge", "audit"),
-    "#CC79A7": ("student", "ask", "learn", "baseline"),
+    "#CC79A7": ("student", "features", "ask", "learn", "distil", "baseline"),
     "#555555": ("collect", "figure", "table", "manifest", "report"),
 }
 
@@ -28,9 +28,11 @@ WORDS = {
     "audit": ("what is lost at least", True),
     "student": ("method × queries", True),
     "baseline": ("non-private", False),
+    "distil": ("non-private", False),
     "secure_share": ("one job per chunk", True),
     "secure_sum": ("one per aggregator", True),
     "secure_open": ("counts, labels", False),
+    "features": ("of the pool", False),
     "ask": ("a round's queries", True),
     "answer": ("labels", True),
     "charge": ("bounds on ε", True),
