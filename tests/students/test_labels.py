@@ -41,11 +41,11 @@ def judge(truth: np.ndarray, asked: list[np.ndarray]) -> Callable[[Lesson], Any]
 
 def test_labels_that_others_contradict_are_left_out() -> None:
     told = TRUTH.copy()
-    told[[3, 10, 50]] += 1
+    told[[3, 10, 50, 66]] += 1
     told %= 4
     torch.manual_seed(0)
     kept = screened(lesson(told), judge(TRUTH, []))
-    assert set(np.flatnonzero(kept.labels[:80] < 0)) == {3, 10, 50}
+    assert set(np.flatnonzero(kept.labels[:80] < 0)) == {3, 10, 50, 66}
     assert np.array_equal(kept.labels[kept.answered], told[kept.answered])
 
 
@@ -69,6 +69,12 @@ def test_students_that_doubt_many_labels_are_not_believed() -> None:
     other = np.where(np.arange(80) % 3 == 0, (TRUTH + 1) % 4, TRUTH)
     kept = screened(lesson(TRUTH), judge(other, []))
     assert len(kept.answered) == 80
+
+
+def test_few_labels_that_others_contradict_are_those_of_rare_samples() -> None:
+    told = TRUTH.copy()
+    told[[3, 10, 50]] = (told[[3, 10, 50]] + 1) % 4
+    assert len(screened(lesson(told), judge(TRUTH, [])).answered) == 80
 
 
 def test_one_label_is_not_screened() -> None:

@@ -15,8 +15,11 @@ from patebench.students.lesson import Lesson, Student
 _FOLDS = 4
 #: A label below this probability is left out, …
 _IMPROBABLE = 0.1
-#: … unless that befalls more than this share of them: then the students that judge have rather learnt too little.
+#: … unless that befalls more than this share of them: then the students that judge have rather learnt too little; …
 _MOST = 0.25
+#: … or less than this one: those labels are rather of rare samples than wrong. A few wrong ones do little harm, and the
+#: only label of a kind of sample is worth all samples of that kind.
+_LEAST = 0.05
 
 
 def screened(lesson: Lesson, learnt: Callable[[Lesson], Student]) -> Lesson:
@@ -35,4 +38,4 @@ def screened(lesson: Lesson, learnt: Callable[[Lesson], Student]) -> Lesson:
             found = learnt(lesson.without(answered[held])).log_probabilities(lesson.pool[answered[held]])
             probability[held] = np.exp(found[np.arange(len(held)), labels[held]])
     improbable = (probability < _IMPROBABLE) & (np.bincount(labels)[labels] >= _FOLDS)
-    return lesson if improbable.mean() > _MOST else lesson.without(answered[improbable])
+    return lesson.without(answered[improbable]) if _LEAST <= improbable.mean() <= _MOST else lesson
