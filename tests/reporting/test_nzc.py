@@ -117,7 +117,7 @@ def test_students_stand_with_what_is_claimed_and_what_is_true(records):
     assert (clean["truth_accuracy_mean"], clean["published_truth_accuracy"]) == (0.985, 0.981)
     assert table.latex(frame).isascii()
     (shown,) = (line for line in table.markdown(frame).splitlines() if "≈ 0" in line and "| 250 |" in line)
-    assert "| ≈ 0 | 9.2e-08 ± — | claimed | ∞ | ∞ |" in shown
+    assert "| ≈ 0 | 9.2e-08 | claimed | ∞ | ∞ |" in shown
 
 
 def test_ensembles_stand_with_labels_and_distances(records):

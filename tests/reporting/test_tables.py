@@ -120,13 +120,22 @@ def test_disagreement_by_hand(tmp_path):
     assert set(alone["noise"]) == {"gamma-0.05", "gamma-0.2"}, "without students, all are shown"
 
 
-def test_a_single_seed_has_a_dash_for_its_deviation(tmp_path):
-    text, markdown, latex = _write("utility-privacy", tmp_path / "out", *_students(tmp_path, (1,)))
+def test_a_single_seed_has_no_deviation(tmp_path):
+    text, markdown, _ = _write("utility-privacy", tmp_path / "out", *_students(tmp_path, (1,)))
     (row,) = csv.DictReader(io.StringIO(text.decode()))
     assert (row["accuracy_mean"], row["accuracy_std"]) == ("0.92", "")
-    assert "92.00 ± —" in markdown.decode()
-    assert r"92.00 $\pm$ ---" in latex.decode()
-    assert "± 0.00" not in markdown.decode()
+    assert "| 92.00 |" in markdown.decode()
+    assert "±" not in markdown.decode()
+
+
+def test_a_single_seed_has_a_dash_for_its_deviation_where_others_have_one(tmp_path):
+    collected, baselines = _students(tmp_path, (0, 1))
+    facts = made.release(made.ensemble(seed=0), "lnmax", 0.05)
+    alone = made.write_collected(tmp_path / "alone.json", [made.student_record(facts, 1000, 0.88)])
+    _, markdown, latex = _write("utility-privacy", tmp_path / "out", [*collected, alone], baselines)
+    assert "88.00 ± —" in markdown.decode()
+    assert r"88.00 $\pm$ ---" in latex.decode()
+    assert "91.00 ± 1.41" in markdown.decode()
 
 
 @pytest.mark.parametrize(("dataset", "teachers"), [("digits", 250), ("mnist", 100)])

@@ -5,7 +5,7 @@ The CSV holds every column of the frame at full precision. The other forms show 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
@@ -43,7 +43,7 @@ class Column:
     optional: bool = False
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        """What people read; a missing mean is a dash, and so is the deviation of a single seed."""
+        """What people read; a missing mean is a dash, and so is the deviation of a single seed among others."""
         value = row[self.value]
         if _missing(value):
             return DASH
@@ -89,8 +89,12 @@ class Table:
     build: Callable[[Records, Published], "pd.DataFrame"]
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
-        """The columns to show of this frame."""
-        return [column for column in self.columns if not column.optional or bool(frame[column.value].notna().any())]
+        """The columns to show of this frame; where no row has a deviation, there is none to see."""
+        columns = [column for column in self.columns if not column.optional or frame[column.value].notna().any()]
+        spreads = {column for column in columns if column.spread and frame[f"{column.field}_std"].notna().any()}
+        return [
+            column if column in spreads else replace(column, field=column.value, spread=False) for column in columns
+        ]
 
     def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
         """The heading and then the formatted cells, row by row."""
