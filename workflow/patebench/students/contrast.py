@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import FEATURES, POOL
+from patebench.core.progress import Report, progress
 from patebench.core.seeds import derive
 from patebench.models.precision import reduced
 from patebench.students.supervised import untrained
@@ -31,26 +32,30 @@ def describe(*, pool: Path, seed: int, stream: str, out: Path) -> None:
     samples = read_arrays(pool, POOL)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, stream))
-        vectors = features(samples["x"])
+        with progress(f"features of {len(samples['x'])} samples", None, "steps") as done:
+            vectors = features(samples["x"], done)
     write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest})
 
 
-def features(pool: NDArray[Any]) -> NDArray[np.float64]:
-    """A unit vector for each sample of `pool`: (samples, WIDTH). Draws from torch's global generator."""
+def features(pool: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
+    """A unit vector for each sample of `pool`: (samples, WIDTH). Draws from torch's global generator.
+
+    `report` is called with (steps done, steps in all).
+    """
     net, standardise = untrained("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
     x = standardise(torch.from_numpy(pool).to(standardise.mean.device))
-    _train(net, x, Views(fill=standardise.background))
+    _train(net, x, Views(fill=standardise.background), report)
     net.eval()
     with torch.inference_mode(), reduced(x.device):
         found = torch.cat([F.normalize(net(batch).float(), dim=1) for batch in x.split(100)])
     return found.cpu().double().numpy()
 
 
-def _train(net: nn.Module, x: Tensor, views: Views) -> None:
+def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> None:
     optimiser = torch.optim.AdamW(net.parameters(), LEARNING_RATE, weight_decay=1e-2, fused=True)
     steps = max(STEPS, PASSES * len(x) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1)
-    for _ in range(steps):
+    for step in range(steps):
         batch = x[torch.randperm(len(x))[:BATCH]]
         with reduced(x.device):
             pairs = net(torch.cat([views.strong(batch), views.strong(batch)])).float()
@@ -58,6 +63,8 @@ def _train(net: nn.Module, x: Tensor, views: Views) -> None:
         contrast(pairs).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
+        if report:
+            report(step + 1, steps)
 
 
 def contrast(pairs: Tensor) -> Tensor:
