@@ -12,7 +12,7 @@ from patebench.mechanisms.base import askable, make
 from patebench.mechanisms.rounds import answer, charge
 from patebench.mechanisms.stage import read_votes
 from patebench.students import contrast
-from patebench.students.ask import ask
+from patebench.students.ask import ask, describe
 from patebench.students.lesson import Approach
 from patebench.students.stage import study
 
@@ -90,7 +90,7 @@ def test_prototypes_are_asked_by_features_of_the_same_pool(rounds, monkeypatch):
     monkeypatch.setattr(contrast, "STEPS", 5)
     files = [rounds.folder / f"{name}.npz" for name in ("features", "same", "other")]
     for file, seed in zip(files, (0, 0, 1), strict=True):
-        contrast.describe(pool=rounds.pool, seed=seed, stream="features", out=file)
+        describe(pool=rounds.pool, seed=seed, stream="features", out=file)
     found, same, other = (read_arrays(file, FEATURES)["vectors"] for file in files)
     np.testing.assert_array_equal(found, same)
     assert not np.array_equal(found, other)

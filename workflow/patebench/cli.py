@@ -345,7 +345,7 @@ def audit(
 @common
 def features(**arguments: Any) -> None:
     """Learn features of the pool without a label, by which a student can choose what it asks."""
-    from patebench.students.contrast import describe
+    from patebench.students.ask import describe
 
     describe(**arguments)
 

@@ -1,6 +1,7 @@
-"""The stage `patebench ask`: which samples a student asks its teachers for in one round.
+"""The stage `patebench ask`: which samples a student asks its teachers for in one round; and `patebench features`, by
+which it can choose.
 
-It reads public files alone: the pool, the labels released so far, and what the student made of them.
+They read public files alone: the pool, the labels released so far, and what the student made of them.
 """
 
 import logging
@@ -8,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import BELIEFS, FEATURES, LABELS, POOL, QUERIES
+from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.students import contrast
 from patebench.students.lesson import Approach, Lesson
 from patebench.students.stage import asked_of, lesson_of
 from patebench.students.strategies import FEATURED, INITIAL, STRATEGIES, initial
@@ -66,6 +70,15 @@ def ask(
         arrays["predictions"] = situation.predictions[chosen]
     facts = {"pool": read_arrays(pool, POOL).digest, "classes": situation.lesson.classes}
     write_arrays(out, QUERIES, arrays, {**facts, "strategy": strategy, "before": before})
+
+
+def describe(*, pool: Path, seed: int, stream: str, out: Path) -> None:
+    """Write features of the samples of `pool` as FEATURES to `out`."""
+    samples = read_arrays(pool, POOL)
+    with torch.random.fork_rng(devices=[]), progress(f"features of {len(samples['x'])} samples", None, "steps") as done:
+        torch.manual_seed(derive(seed, stream))
+        vectors = contrast.features(samples["x"], done)
+    write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest})
 
 
 def _features(path: Path, pool: Path) -> NDArray[np.floating]:

@@ -5,7 +5,6 @@ representations*) for images and SCARF (Bahri et al. 2022) for tables, whose vie
 clusters of such features, 97 % of a pool of MNIST lie in one whose middle has their class; of pixels, 87 %.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from patebench.core.files import read_arrays, write_arrays
-from patebench.core.formats import FEATURES, POOL
-from patebench.core.progress import Report, progress
-from patebench.core.seeds import derive
+from patebench.core.progress import Report
 from patebench.models.precision import reduced
 from patebench.students.supervised import untrained
 from patebench.students.views import Views
@@ -25,16 +21,6 @@ from patebench.students.views import Views
 WIDTH, BATCH, LEARNING_RATE, TEMPERATURE = 32, 128, 3e-3, 0.3
 #: So often the pool is passed over, and so many steps are taken at least.
 PASSES, STEPS = 25, 600
-
-
-def describe(*, pool: Path, seed: int, stream: str, out: Path) -> None:
-    """Write features of the samples of `pool` as FEATURES to `out`: the stage `patebench features`."""
-    samples = read_arrays(pool, POOL)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, stream))
-        with progress(f"features of {len(samples['x'])} samples", None, "steps") as done:
-            vectors = features(samples["x"], done)
-    write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest})
 
 
 def features(pool: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
