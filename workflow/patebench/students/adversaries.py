@@ -40,13 +40,18 @@ class Discriminator(nn.Module):
         return self.head(features), features
 
 
+def convolutional(shape: tuple[int, ...]) -> bool:
+    """Whether samples of `shape` are images in colour, of at least 16 pixels a side."""
+    return len(shape) == 3 and shape[0] > 1 and min(shape[1:]) >= 16
+
+
 def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[str, Discriminator, nn.Module]:
     """The name of the pair, an untrained discriminator and an untrained generator for samples of `shape`.
 
     `noise` is the standard deviation of that on the perceptron's hidden layers; its input has 0.6 of it, 0.3 in the
     paper. The convolutional network has dropout instead.
     """
-    if len(shape) == 3 and shape[0] > 1 and min(shape[1:]) >= 16:
+    if convolutional(shape):
         return "salimans-cnn", _convolutional(shape, classes), _deconvolutional(shape)
     return "salimans-mlp", _perceptron(shape, classes, noise), _generator(shape)
 

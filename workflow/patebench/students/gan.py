@@ -21,7 +21,7 @@ from torch.nn.utils import parametrize
 from patebench.models.average import follow, follower
 from patebench.models.network import Standardise
 from patebench.models.precision import reduced
-from patebench.students.adversaries import LATENT, initialise, networks
+from patebench.students.adversaries import LATENT, convolutional, initialise, networks
 from patebench.students.agreement import agreement
 from patebench.students.alignment import Alignment
 from patebench.students.lesson import Approach, Lesson, Training
@@ -190,4 +190,5 @@ class _Unit(nn.Module):
 def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
     """A GAN for the pool's shape."""
     batch = min(100, max(16, len(lesson.pool) // 8))
-    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=160)))
+    large = 80 if convolutional(lesson.pool.shape[1:]) else 160  # convolutions take thirty times as long
+    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=large)))
