@@ -1,57 +1,65 @@
 """How students learnt: test accuracy over the course of each training, drawn afterwards; it steers nothing."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patebench.reporting.figures.panels import members, titles
-from patebench.reporting.frames import Records
+from patebench.reporting.frames import Records, natural
 from patebench.reporting.outcomes import every_student
 from patebench.reporting.published import Published
-from patebench.reporting.style import METHODS, Look, empty, labelled, legend, looks, panels, percent
+from patebench.reporting.style import Look, empty, labelled, legend, looks, panels, percent
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL = ("dataset", "setting")
-_ORDER = ["who", "queries", "mechanism", "noise", "ensemble", "student", "rounds", "seed"]
-_LINES: list[Any] = ["-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)), (0, (6, 2))]
+_SETTING = ("dataset", "setting")
+_PANEL = (*_SETTING, "who")
+_ORDER = ["queries", "mechanism", "noise", "ensemble", "student", "rounds", "seed"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """One panel per data set; colour tells the method and how it asked, the line the number of queries."""
+    """One panel per data set, method and way of asking, a line for each student and seed; looks tell T."""
     students = every_student(records)
     students = students[[any("accuracy" in row for row in curve) for curve in students["learning_curve"]]]
     if students.empty:
         return empty("This run has no students that learnt over several epochs,\nso there are no learning curves.")
-    students = students.assign(
-        who=students["method"] + (" · " + students["strategy"]).where(students["strategy"] != "", "")
-    )
-    names = titles(students, _PANEL)
-    style = looks(students["who"], METHODS)
+    way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
+    students = students.assign(who=students["method"] + way)
+    names = {panel: f"{title} · {panel[-1]}" for panel, title in titles(students, _PANEL).items()}
+    style = looks(students["queries"])
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
         _draw_students(axis, members(students, panel, _PANEL), style)
+        axis.set_ylim(*_limits(members(students, panel[:2], _SETTING)))
         axis.set_xlabel("share of the training")
         axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
         axis.set_ylabel("accuracy on the test set")
         percent(axis)
-    legend(figure, labelled(axes))
+    entries = labelled(axes)
+    legend(figure, {label: entries[label] for label in sorted(entries, key=natural)})
     return figure
 
 
-def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[str, Look]) -> None:
-    """Each student's looks at the test set; the axis leaves out the first steps, where all know nothing."""
-    lines = {queries: _LINES[i % len(_LINES)] for i, queries in enumerate(sorted(set(students["queries"])))}
-    ends: list[float] = []
+def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[int, Look]) -> None:
+    """Each student's looks at the test set."""
     for row in students.sort_values(_ORDER).to_dict("records"):
-        seen = [(at["epoch"], at["accuracy"]) for at in row["learning_curve"] if "accuracy" in at]
-        last = row["learning_curve"][-1]["epoch"]
-        shares, accuracies = [epoch / last for epoch, _ in seen], [accuracy for _, accuracy in seen]
-        ends.append(accuracies[len(accuracies) // 4])
+        looked = _looks(row["learning_curve"])
+        last, look = row["learning_curve"][-1]["epoch"], style[row["queries"]]
         axis.plot(
-            shares, accuracies, color=style[row["who"]].color, linestyle=lines[row["queries"]],
-            linewidth=1.1, alpha=0.8, label=f"{row['who']}, T = {row['queries']}",
+            [epoch / last for epoch in looked], list(looked.values()), color=look.color, linestyle=look.line,
+            linewidth=1.1, alpha=0.8, label=f"T = {row['queries']}",
         )  # fmt: skip
-    low, high = min(ends), axis.get_ylim()[1]
-    axis.set_ylim(low - 0.05 * (high - low), high)
+
+
+def _limits(students: "pd.DataFrame") -> tuple[float, float]:
+    """The range of the accuracies that leaves out the first steps, where all know nothing."""
+    found = [list(_looks(curve).values()) for curve in students["learning_curve"]]
+    low, high = min(each[len(each) // 4] for each in found), max(max(each) for each in found)
+    margin = 0.05 * (high - low)
+    return low - margin, high + margin
+
+
+def _looks(curve: list[dict[str, float]]) -> dict[float, float]:
+    """The accuracy at each epoch after which there was a look."""
+    return {at["epoch"]: at["accuracy"] for at in curve if "accuracy" in at}
