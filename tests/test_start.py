@@ -18,7 +18,7 @@ MODULES = {
     "audit": "patebench.audit.show, patebench.audit.stage, rich.table",
     "collect": "patebench.reporting.collect",
     "table": "patebench.reporting.tables, pandas",
-    "figure": "patebench.reporting.figures, pandas, matplotlib.pyplot",
+    "figure": "patebench.reporting.figures, pandas, matplotlib.figure, matplotlib.backends.backend_agg",
     "report": "patebench.reporting.report, jinja2",
     "config": "patebench.config",
 }
