@@ -144,7 +144,7 @@ def _read_table(path: Path) -> "pd.DataFrame":
         frame = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip")
     except (OSError, ValueError) as fault:
         raise ArtefactError(path, f"it cannot be read ({str(fault).splitlines()[0]})") from None
-    needed = {f"{column.field}_mean" if column.spread else column.field for column in table.columns}
+    needed = {column.value for column in table.columns}
     if missing := needed - set(frame.columns):
         raise ArtefactError(path, f"it lacks the column '{min(missing)}'")
     return frame

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, write_arrays
+from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import BELIEFS, FEATURES, LABELS, POOL, QUERIES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
@@ -54,9 +53,12 @@ def ask(
     if (features is None) == (strategy in FEATURED):
         needed = "give them, as `patebench features` makes them" if features is None else "give none"
         raise PatebenchError(f"{', '.join(FEATURED)} choose by features of the pool, no others do; {needed}")
-    situation, before = _situation(pool, labels, beliefs, approach)
+    samples = read_arrays(pool, POOL)
+    situation, before = _situation(samples, labels, beliefs, approach)
     if features:
-        situation = replace(situation, features=_features(features, pool))
+        described = read_arrays(features, FEATURES)
+        described.require("pool", samples.digest, str(pool))
+        situation = replace(situation, features=described["vectors"])
     if queries > len(situation.unasked):
         raise PatebenchError(
             f"{queries} queries are asked for, and {len(situation.unasked)} of {pool} were not asked yet"
@@ -68,7 +70,7 @@ def ask(
     arrays = {"queries": chosen}
     if situation.predictions is not None:
         arrays["predictions"] = situation.predictions[chosen]
-    facts = {"pool": read_arrays(pool, POOL).digest, "classes": situation.lesson.classes}
+    facts = {"pool": samples.digest, "classes": situation.lesson.classes}
     write_arrays(out, QUERIES, arrays, {**facts, "strategy": strategy, "before": before})
 
 
@@ -81,23 +83,16 @@ def describe(*, pool: Path, seed: int, stream: str, out: Path) -> None:
     write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest})
 
 
-def _features(path: Path, pool: Path) -> NDArray[np.floating]:
-    found = read_arrays(path, FEATURES)
-    found.require("pool", read_arrays(pool, POOL).digest, str(pool))
-    return found["vectors"]
-
-
 def _situation(
-    pool: Path, labels: Path | None, beliefs: Path | None, approach: Approach
+    samples: Artefact, labels: Path | None, beliefs: Path | None, approach: Approach
 ) -> tuple[Situation, str | None]:
     """What is known before this round, and the digest of the labels of the round before."""
-    samples = read_arrays(pool, POOL)
     if labels is None or beliefs is None:
         nothing = np.full(len(samples["x"]), -1, np.int64)
         lesson = Lesson(pool=samples["x"], labels=nothing, classes=samples.meta["classes"])
         return Situation(lesson=lesson, asked=np.array([], np.intp), predictions=None, approach=approach), None
     released, thoughts = read_arrays(labels, LABELS), read_arrays(beliefs, BELIEFS)
-    thoughts.require("pool", samples.digest, str(pool))
+    thoughts.require("pool", samples.digest, str(samples.path))
     thoughts.require("labels", released.digest, str(labels))
     lesson = lesson_of(samples, released, len(released["labels"]))
     asked, predictions = asked_of(released, samples), thoughts["probabilities"]

@@ -21,7 +21,7 @@ _ORDER = ["queries", "mechanism", "noise", "ensemble", "student", "rounds", "see
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set, method and way of asking, a line for each student and seed; looks tell T."""
     students = every_student(records)
-    students = students[[any("accuracy" in row for row in curve) for curve in students["learning_curve"]]]
+    students = students[[bool(_watched(curve)) for curve in students["learning_curve"]]]
     if students.empty:
         return empty("This run has no students that learnt over several epochs,\nso there are no learning curves.")
     way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
@@ -44,7 +44,7 @@ def draw(records: Records, published: Published) -> "Figure":
 def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[int, Look]) -> None:
     """Each student's looks at the test set."""
     for row in students.sort_values(_ORDER).to_dict("records"):
-        looked = _looks(row["learning_curve"])
+        looked = _watched(row["learning_curve"])
         last, look = row["learning_curve"][-1]["epoch"], style[row["queries"]]
         axis.plot(
             [epoch / last for epoch in looked], list(looked.values()), color=look.color, linestyle=look.line,
@@ -54,12 +54,12 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame", style: dict[int, Look
 
 def _limits(students: "pd.DataFrame") -> tuple[float, float]:
     """The range of the accuracies that leaves out the first steps, where all know nothing."""
-    found = [list(_looks(curve).values()) for curve in students["learning_curve"]]
+    found = [list(_watched(curve).values()) for curve in students["learning_curve"]]
     low, high = min(each[len(each) // 4] for each in found), max(max(each) for each in found)
     margin = 0.05 * (high - low)
     return low - margin, high + margin
 
 
-def _looks(curve: list[dict[str, float]]) -> dict[float, float]:
+def _watched(curve: list[dict[str, float]]) -> dict[float, float]:
     """The accuracy at each epoch after which there was a look."""
     return {at["epoch"]: at["accuracy"] for at in curve if "accuracy" in at}
