@@ -97,6 +97,13 @@ def test_prototypes_stand_for_what_was_not_asked_about():
     assert set(labels[chosen]) == {3, 4, 5}
 
 
+def test_prototypes_are_the_same_for_all_releases():
+    found = np.random.default_rng(5).normal(size=(300, 4))
+    known = situation(np.zeros((300, 3)), np.zeros(300, int), [], features=found)
+    first, second = (STRATEGIES.load("prototypes")(known, 40, seed) for seed in (1, 2))
+    np.testing.assert_array_equal(first, second)
+
+
 def test_large_clusters_of_which_nothing_was_asked_come_first():
     labels = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 4])
     np.testing.assert_array_equal(prototypes.untouched(labels, np.array([1]), 5), [2, 1, 4, 3, 0])

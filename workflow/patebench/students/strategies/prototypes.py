@@ -4,6 +4,9 @@ After Hacohen et al. 2022, *Active learning on a budget: opposite strategies sui
 features, as many clusters as labels, one query for each; here it is the sample nearest to the cluster's mean. With few
 labels, what is typical teaches more than what is doubtful, and teachers agree on it, so noise changes fewer labels. The
 pool is public and clusters need no label: nothing is spent on choosing.
+
+The first prototypes of a pool are the same for all releases, so what mechanisms and students make of them can be
+compared query by query.
 """
 
 import warnings
@@ -23,7 +26,7 @@ def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
     """The open samples nearest to the means of the largest clusters without an asked sample."""
     asked, found = situation.asked, situation.features
     assert found is not None
-    clusters = KMeans(len(asked) + queries, n_init=_STARTS, random_state=seed % 2**32)
+    clusters = KMeans(len(asked) + queries, n_init=_STARTS, random_state=0)
     with warnings.catch_warnings():
         # Of equal samples there are fewer clusters than asked for; the rest are empty, and chosen last.
         warnings.simplefilter("ignore", ConvergenceWarning)
