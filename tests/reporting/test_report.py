@@ -13,11 +13,11 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.reporting.captions import plain, read_caption
 from patebench.reporting.figures import FIGURES, draw_figure
 from patebench.reporting.manifest import write_manifest
-from patebench.reporting.report import MEANINGS, write_report
+from patebench.reporting.report import MEANINGS, pieces, write_report
 from patebench.reporting.summary import duration
 from patebench.reporting.tables import TABLES, write_table
 
-VOID = {"meta", "link", "img", "br", "hr"}
+VOID = {"meta", "link", "img", "br", "wbr", "hr"}
 
 
 def png() -> bytes:
@@ -136,6 +136,12 @@ def test_what_is_the_same_in_all_rows_is_said_once(page):
     headline = text[text.index('id="utility-privacy"') : text.index('id="figures"')]
     assert "Recipe <b>modern</b>" in headline
     assert headline.count("modern") == 1
+
+
+def test_long_cells_end_their_lines_between_settings():
+    assert pieces("c-1e+100_sigma-5") == ["c-1e+100_", "sigma-5"]
+    assert pieces("random 100 + least-confident 100") == ["random 100 + ", "least-", "confident 100"]
+    assert pieces("—") == ["—"]
 
 
 def test_words_of_the_user_are_escaped(tmp_path):

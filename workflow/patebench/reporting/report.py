@@ -5,6 +5,7 @@ Everything is inside the page; it loads nothing from anywhere. Links lead to the
 
 import base64
 import os
+import re
 from collections.abc import Sequence
 from io import BytesIO
 from itertools import groupby
@@ -65,7 +66,7 @@ def write_report(*, figures: Sequence[Path], tables: Sequence[Path], manifest: P
     shown = [_table(name, frames[name], Path(path), captions, out) for name, path in zip(frames, tables, strict=True)]
     template = Path(__file__).with_name("template.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"duration": duration}
+    environment.filters |= {"duration": duration, "pieces": pieces}
     page = environment.from_string(template).render(
         title=content["config"].get("name") or "default run",
         sentence=sentence(frames),
@@ -134,6 +135,11 @@ def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
         members = list(neighbours)
         found += [(group, members)] if group else [("", [column]) for column in members]
     return found
+
+
+def pieces(text: str) -> list[str]:
+    """A cell's text where a line may end: after a setting of the noise, between rounds, within a name."""
+    return re.split(r"(?<=_)|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
 def _read_table(path: Path) -> "pd.DataFrame":
