@@ -169,6 +169,20 @@ def test_students_that_ask_in_rounds_have_a_frontier_of_their_own(tmp_path):
     assert (5.8, 0.96) in points
 
 
+def test_words_of_the_frontier_cover_no_other_point(tmp_path):
+    """Two students that are as good, one a little to the right of the other: both are named."""
+    facts = [made.release(made.ensemble(), "gnmax", sigma) for sigma in (40.0, 50.0)]
+    costs = zip(facts, (100, 50), (1.0, 0.9), strict=True)
+    bounds = [made.bound_record(fact, queries, cost, "gdp", Kind.WORST_CASE) for fact, queries, cost in costs]
+    students = [made.student_record(facts[0], 100, 0.9906), made.student_record(facts[1], 50, 0.99)]
+    wide = made.student_record(facts[0], 286, 0.97), made.bound_record(facts[0], 286, 30.0, "gdp", Kind.WORST_CASE)
+    (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", [*students, *bounds, *wide])]).axes
+    named = {text.get_text(): text.get_window_extent() for text in axis.texts}
+    assert {"T = 50", "T = 100"} <= set(named)
+    for place in axis.transData.transform([(1.0, 0.9906), (0.9, 0.99)]):
+        assert not any(extent.contains(*place) for extent in named.values())
+
+
 def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
     """At unanimity by hand: Theorem 1 of PATE 2017 for LNMax, α/σ² and something below it for GNMax."""
     figure = _draw("epsilon-gap", *made.files(tmp_path, teachers=(250,)))

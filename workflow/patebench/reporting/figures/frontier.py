@@ -4,6 +4,8 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
@@ -30,12 +32,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
 
 _PANEL = ("dataset", "setting")
 #: Width and height in inches of a figure of one panel: it has room for words beside the points.
 _WIDE = (9.2, 4.6)
 #: With more students than these only those on the frontier have words.
 _CROWD = 20
+#: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
+_PLACES = [(5.0, 3.5), (-5.0, 3.5), (5.0, -11.0), (-5.0, -11.0)]
+#: Half the side of a marker in pixels.
+_MARKER = 4
 #: The fill of a marker says what may be told.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, publishable",
@@ -109,20 +116,35 @@ def _name_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
     best = frontier(students)
     rest = students[~best] if len(students) <= _CROWD else students[:0]
     usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
-    taken = [words.get_window_extent() for words in axis.texts]
+    words, points = [text.get_window_extent() for text in axis.texts], _points(axis, students)
     for row in [*students[best].to_dict("records"), *rest.to_dict("records")]:
         said = f"{row[other]}, " if row[other] != usual else ""
         said += f"{asked(row['rounds'])[-1][0]}, " if row["rounds"] else ""
         said += f"n = {row['teachers']}, " if several else ""
         said += f"T = {row['queries']}"
-        if not math.isfinite(row["worst_case_epsilon_mean"]):
-            continue
-        words = _annotate(axis, row["worst_case_epsilon_mean"], row["accuracy_mean"], said, above=True)
-        place = words.get_window_extent()
-        if place.count_overlaps(taken):
-            words.remove()
-        else:
-            taken.append(place)
+        if math.isfinite(row["worst_case_epsilon_mean"]):
+            _say(axis, (row["worst_case_epsilon_mean"], row["accuracy_mean"]), said, words, points)
+
+
+def _points(axis: "Axes", students: "pd.DataFrame") -> list["Bbox"]:
+    """Where the markers of the students are on the canvas."""
+    from matplotlib.transforms import Bbox
+
+    ends = [students[[f"{kind}_epsilon_mean", "accuracy_mean"]].to_numpy(float) for kind in _KINDS]
+    places = axis.transData.transform(np.concatenate(ends))
+    return [Bbox([place - _MARKER, place + _MARKER]) for place in places[np.isfinite(places).all(1)]]
+
+
+def _say(axis: "Axes", at: tuple[float, float], said: str, words: list["Bbox"], points: list["Bbox"]) -> None:
+    """Write it where it covers no `words`, which it then is one of, and the fewest `points`; or nowhere."""
+    tried = [_annotate(axis, *at, said, place) for place in _PLACES]
+    extents = [text.get_window_extent() for text in tried]
+    free = [n for n, extent in enumerate(extents) if not extent.count_overlaps(words) and extent.x0 > axis.bbox.x0]
+    chosen = min(free, key=lambda n: extents[n].count_overlaps(points), default=None)
+    for text in tried[:chosen] + tried[chosen + 1 :] if chosen is not None else tried:
+        text.remove()
+    if chosen is not None:
+        words.append(extents[chosen])
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
@@ -134,7 +156,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
         cited = "" if value.queries else f"{value.row}, cited by "
         hollow(axis, value.value, accuracy, BLACK, look.marker, f"published: {cited}{value.paper}")
         if value.queries:
-            _annotate(axis, value.value, accuracy, f"T = {value.queries}")
+            _annotate(axis, value.value, accuracy, f"T = {value.queries}", (6, -11))
 
 
 def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
@@ -146,10 +168,10 @@ def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
         axis.axhspan(mean - std, mean + std, color=GREY, alpha=0.12, linewidth=0, zorder=0)
 
 
-def _annotate(axis: "Axes", x: float, y: float, words: str, above: bool = False) -> "Annotation":
-    """Small words right of a point, above it or below it."""
-    place = (5, 3.5) if above else (6, -11)
-    return axis.annotate(words, (x, y), xytext=place, textcoords="offset points", fontsize=8, color=GREY)
+def _annotate(axis: "Axes", x: float, y: float, words: str, place: tuple[float, float]) -> "Annotation":
+    """Small words beside a point, so many typographic points right of it and above it."""
+    side: Any = "left" if place[0] > 0 else "right"
+    return axis.annotate(words, (x, y), place, textcoords="offset points", fontsize=8, color=GREY, ha=side)
 
 
 def _dress(axis: "Axes", students: "pd.DataFrame") -> None:
