@@ -35,6 +35,14 @@ def test_holds_section_4_1_and_the_appendix():
     assert [value.value for value in published.select("epsilon_strong_composition")] == [5.8, 26]
 
 
+def test_holds_what_scalable_pate_prints_for_mnist():
+    published = read_published(made.PUBLISHED).of("Scalable PATE 2018")
+    keys = {"dataset": "mnist", "teachers": 250, "mechanism": "confident-gnmax", "queries": 640, "delta": 1e-5}
+    keys["noise"] = "threshold-200_sigma1-150_sigma2-40"
+    found = [published.lookup(name, **keys) for name in ("epsilon", "student_accuracy", "baseline_accuracy")]
+    assert found == [1.97, 0.985, 0.992]
+
+
 def test_lookup_finds_nothing_or_refuses_what_disagrees():
     published = read_published(made.PUBLISHED)
     assert published.lookup("epsilon", dataset="digits") is None

@@ -10,7 +10,7 @@ from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import asked, frontier, outcomes
-from patebench.reporting.published import PATE_2017, Published
+from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import (
     BLACK,
     GREY,
@@ -67,7 +67,7 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_baseline(axis, students)
         _draw_students(axis, students.assign(look=students[by].map(look)))
         _draw_frontier(axis, students)
-        _draw_published(axis, published.of(PATE_2017), panel[0])
+        _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
         _dress(axis, students)
     _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], look)
     legend(figure, labelled(axes))

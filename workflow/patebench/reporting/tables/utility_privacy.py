@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import ANY_STUDENT, asked, outcomes
-from patebench.reporting.published import PATE_2017, Published
+from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.tables.table import RELEASE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 def _published(published: Published, quantity: str, row: dict[Any, Any]) -> float | None:
     keys = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
-    return published.of(PATE_2017).lookup(quantity, **{key: row[key] for key in keys})
+    return published.of(PATE_2017, SCALABLE_2018).lookup(quantity, **{key: row[key] for key in keys})
 
 
 def in_words(rounds: str) -> str:
