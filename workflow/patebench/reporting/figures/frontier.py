@@ -141,10 +141,11 @@ def _say(axis: "Axes", at: tuple[float, float], said: str, words: list["Bbox"], 
     extents = [text.get_window_extent() for text in tried]
     free = [n for n, extent in enumerate(extents) if not extent.count_overlaps(words) and extent.x0 > axis.bbox.x0]
     chosen = min(free, key=lambda n: extents[n].count_overlaps(points), default=None)
-    for text in tried[:chosen] + tried[chosen + 1 :] if chosen is not None else tried:
-        text.remove()
-    if chosen is not None:
-        words.append(extents[chosen])
+    for n, text in enumerate(tried):
+        if n == chosen:
+            words.append(extents[n])
+        else:
+            text.remove()
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
