@@ -51,12 +51,12 @@ CASES = [
 def neighbours(counts):
     """One neighbour for each kind of change: classes with equal counts are alike."""
     changes = {}
-    for down, up in permutations(range(len(counts)), 2):
-        if counts[down] > 0:
-            changes.setdefault((counts[down], counts[up]), (down, up))
-    for down, up in changes.values():
+    for loses, gains in permutations(range(len(counts)), 2):
+        if counts[loses] > 0:
+            changes.setdefault((counts[loses], counts[gains]), (loses, gains))
+    for loses, gains in changes.values():
         other = list(counts)
-        other[down], other[up] = other[down] - 1, other[up] + 1
+        other[loses], other[gains] = other[loses] - 1, other[gains] + 1
         yield other
 
 

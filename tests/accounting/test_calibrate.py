@@ -10,6 +10,23 @@ from patebench.accounting import calibrate
 from patebench.core.errors import PatebenchError
 
 
+@given(st.floats(1e-6, 1e6), st.floats(1e-12, 1e-3), st.booleans())
+def test_bisection_ends_next_to_the_edge_on_the_safe_side(boundary, near, rising):
+    safe, unsafe = (0.0, 1e7) if rising else (1e7, 0.0)
+
+    def holds(value):
+        return value <= boundary if rising else value >= boundary
+
+    found = calibrate.bisect(holds, safe, unsafe, halve=calibrate.arithmetic, near=near)
+    assert holds(found)
+    assert found == pytest.approx(boundary, rel=1.01 * near)
+
+
+def test_bisection_ends_where_nothing_lies_between():
+    found = calibrate.bisect(lambda value: value < 0.1, 0.0, 1.0, halve=calibrate.arithmetic)
+    assert found == math.nextafter(0.1, 0)
+
+
 @given(st.integers(0, 5000), st.integers(1, 4000))
 def test_most_is_the_last_that_fits(edge, limit):
     assert calibrate.most(lambda number: float(number), edge + 0.5, limit) == min(edge, limit)

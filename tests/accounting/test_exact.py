@@ -100,16 +100,19 @@ def plain_divergence(p, other, orders):
 
 def brute_force(mechanism, matrix, classes, orders):
     """Per direction and order: the largest divergence over all vote matrices that differ in one row."""
-    here = joint(mechanism, matrix, classes)
+    log_p = joint(mechanism, matrix, classes)
     found = []
     for teacher, row in product(range(len(matrix)), product(range(classes), repeat=matrix.shape[1])):
         other = matrix.copy()
         other[teacher] = row
-        there = joint(mechanism, other, classes)
-        found.append([plain_divergence(here, there, orders), plain_divergence(there, here, orders)])
+        log_p_neighbour = joint(mechanism, other, classes)
+        found.append(
+            [plain_divergence(log_p, log_p_neighbour, orders), plain_divergence(log_p_neighbour, log_p, orders)]
+        )
     return np.max(found, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 @pytest.mark.parametrize(
     "matrix",
@@ -125,7 +128,7 @@ def test_per_teacher_is_the_worst_adjacent_vote_matrix(mechanism, matrix):
 
 
 def without_gains_of_the_top(pairs):
-    keep = pairs.up != 0
+    keep = pairs.gains != 0
     return exact.Pairs(*(getattr(pairs, name)[keep] for name in pairs.__dataclass_fields__))
 
 
@@ -135,7 +138,9 @@ def with_each_class_once(pairs):
 
 
 def with_a_silent_change(pairs):
-    return exact.Pairs(**{**pairs.__dict__, "there": np.hstack([pairs.there[:, :-1], pairs.here[:, -1:]])})
+    return exact.Pairs(
+        **{**pairs.__dict__, "log_p_neighbour": np.hstack([pairs.log_p_neighbour[:, :-1], pairs.log_p[:, -1:]])}
+    )
 
 
 @pytest.mark.parametrize("fault", [without_gains_of_the_top, with_each_class_once, with_a_silent_change])
@@ -234,6 +239,7 @@ def _peak(votes, mechanism):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
 def test_memory_does_not_grow_with_the_number_of_queries(mechanism, monkeypatch):
     for name in ("_TABLE", "_KEPT", "_BALLOTS"):
@@ -267,18 +273,19 @@ def log_distributions(draw_from, outcomes, spread):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.01, 1.0, 30.0, 700.0])
 @pytest.mark.parametrize("seed", range(4))
 def test_divergence_of_any_two_distributions(spread, seed):
-    here, there = log_distributions(np.random.default_rng(seed), 6, spread)
+    log_p, log_p_neighbour = log_distributions(np.random.default_rng(seed), 6, spread)
     orders = np.array([1.001, 1.5, 3.0, 40.0, 1000.0, 1e6])
-    with mp.workdps(60 + int(2 * abs(min(here.min(), there.min())))):
-        p, other = ([mp.exp(mp.mpf(float(x))) for x in row] for row in (here, there))
+    with mp.workdps(60 + int(2 * abs(min(log_p.min(), log_p_neighbour.min())))):
+        p, other = ([mp.exp(mp.mpf(float(x))) for x in row] for row in (log_p, log_p_neighbour))
         p, other = ([x / mp.fsum(row) for x in row] for row in (p, other))
         expected = [float(exact_reference.divergence(p, other, order)) for order in orders]
-    got = divergence(here[None], there[None], np.ones((1, 6), dtype=int), orders)[0]
+    got = divergence(log_p[None], log_p_neighbour[None], np.ones((1, 6), dtype=int), orders)[0]
     np.testing.assert_allclose(got, expected, rtol=1e-9)
-    twice = np.vstack([here, there])[:, [0, 0, *range(1, 6)]] - np.log([2, 2, 1, 1, 1, 1, 1])
+    twice = np.vstack([log_p, log_p_neighbour])[:, [0, 0, *range(1, 6)]] - np.log([2, 2, 1, 1, 1, 1, 1])
     merged = [np.delete(row, 0)[None] for row in twice]
     got = divergence(*merged, np.array([[2, 1, 1, 1, 1, 1]]), orders)[0]
     np.testing.assert_allclose(got, expected, rtol=1e-9)
@@ -287,21 +294,21 @@ def test_divergence_of_any_two_distributions(spread, seed):
 @pytest.mark.parametrize("tiny", [1e-6, 1e-12, 1e-20, 1e-44, 1e-150])
 def test_near_certainty_loses_nothing(tiny):
     """Two outcomes, one of probability `tiny` here and 3 · tiny there."""
-    here, there = (np.array([[np.log1p(-p), np.log(p)]]) for p in (tiny, 3 * tiny))
+    log_p, log_p_neighbour = (np.array([[np.log1p(-p), np.log(p)]]) for p in (tiny, 3 * tiny))
     orders = np.array([2.0, 5.0, 30.0])
     with mp.workdps(400):
         p, other = ([1 - mp.mpf(x), mp.mpf(x)] for x in (tiny, 3 * tiny))
         expected = [float(exact_reference.divergence(p, other, order)) for order in orders]
         back = [float(exact_reference.divergence(other, p, order)) for order in orders]
     once = np.ones((1, 2), dtype=int)
-    np.testing.assert_allclose(divergence(here, there, once, orders)[0], expected, rtol=1e-9)
-    np.testing.assert_allclose(divergence(there, here, once, orders)[0], back, rtol=1e-9)
+    np.testing.assert_allclose(divergence(log_p, log_p_neighbour, once, orders)[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(divergence(log_p_neighbour, log_p, once, orders)[0], back, rtol=1e-9)
 
 
 def test_order_to_1_is_kullback_leibler():
-    here, there = log_distributions(np.random.default_rng(5), 5, 1.0)
-    expected = np.sum(np.exp(here) * (here - there))
-    got = divergence(here[None], there[None], np.ones((1, 5), dtype=int), np.array([1 + 1e-9]))[0, 0]
+    log_p, log_p_neighbour = log_distributions(np.random.default_rng(5), 5, 1.0)
+    expected = np.sum(np.exp(log_p) * (log_p - log_p_neighbour))
+    got = divergence(log_p[None], log_p_neighbour[None], np.ones((1, 5), dtype=int), np.array([1 + 1e-9]))[0, 0]
     assert got == pytest.approx(expected, rel=1e-6)
 
 
@@ -317,6 +324,7 @@ def test_outcomes_that_can_not_happen():
     np.testing.assert_array_equal(divergence(never, possible, np.array([[1, 1, 0]]), ORDERS) >= 0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 @pytest.mark.parametrize("scale", [1e-300, 1e-3, 0.5, 1.0, 40.0, 1e4, 1e9, np.inf])
 @pytest.mark.parametrize("kind", [GNMax, lambda scale: LNMax(max(1 / scale, 1e-300))], ids=["gaussian", "laplace"])
@@ -353,6 +361,7 @@ def test_no_noise_is_no_privacy(mechanism):
     assert all(np.isposinf(bound.epsilon) for each in exacts for bound in each.bounds([1, 3], 1e-5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [LNMax(0.1), GNMax(10.0), ConfidentGNMax(25, 10, 8)], ids=str)
 def test_accountants_find_the_best_order(mechanism):
     votes, delta = random_votes(1), 1e-5

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patebench.accounting import conversion, rdp
-from patebench.accounting.filter import Costs, RenyiFilter, allowance, best_order, queries_within
+from patebench.accounting.filter import PerQueryCost, RenyiFilter, allowance, best_order, queries_within
 from patebench.core.errors import PatebenchError
 
 DELTA = 1e-5
@@ -51,7 +51,7 @@ def test_the_best_order_of_a_gaussian_is_that_of_a_fine_grid():
 def test_constant_costs_agree_with_composition_planned_in_advance(sigma, epsilon):
     """As many steps as the same curve, composed without adaptivity and converted at its best order, would allow."""
     budget = RenyiFilter.for_steps(gaussian(sigma), epsilon=epsilon, delta=DELTA)
-    put = queries_within(budget, [True] * 20_000, Costs(gaussian(sigma)))
+    put = queries_within(budget, [True] * 20_000, PerQueryCost(gaussian(sigma)))
     orders = 1 + np.geomspace(0.1, 1000, 50_001)
 
     def planned(T):
@@ -86,20 +86,20 @@ def test_no_sequence_of_costs_exceeds_the_budget(costs, epsilon, order):
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300), st.sampled_from([20.0, 60.0]), st.sampled_from([5.0, 20.0]))
-def test_a_screened_release_pays_for_each_question_and_each_answer(answered, question, answer):
+def test_a_release_with_a_threshold_test_pays_for_each_test_and_each_answer(answered, sigma1, sigma2):
     budget = RenyiFilter(epsilon=2.0, delta=DELTA, order=8.0)
-    put = queries_within(budget, answered, Costs(gaussian(answer), noisy_test(question)))
+    put = queries_within(budget, answered, PerQueryCost(gaussian(sigma2), noisy_test(sigma1)))
     asked, given_ = put, sum(answered[:put])
-    assert budget.spent == pytest.approx(8 * asked / (2 * question**2) + 8 * given_ / answer**2, rel=1e-12)
+    assert budget.spent == pytest.approx(8 * asked / (2 * sigma1**2) + 8 * given_ / sigma2**2, rel=1e-12)
     assert budget.spent <= budget.allowance
     if put < len(answered):
-        assert budget.spent + 8 / (2 * question**2) + 8 / answer**2 > budget.allowance * (1 - 1e-12)
+        assert budget.spent + 8 / (2 * sigma1**2) + 8 / sigma2**2 > budget.allowance * (1 - 1e-12)
 
 
 def test_silence_is_cheaper_than_answers():
     def put(answered):
         budget = RenyiFilter(epsilon=1.0, delta=DELTA, order=16.0)
-        return queries_within(budget, answered, Costs(gaussian(40.0), noisy_test(150.0)))
+        return queries_within(budget, answered, PerQueryCost(gaussian(40.0), noisy_test(150.0)))
 
     assert put([False] * 10_000) > 5 * put([True] * 10_000) > 0
 

@@ -62,23 +62,36 @@ def divergence(order, mean, scale, other_mean, other_scale):
 CASES = [(10.0, 0.02, 30.0, 0.0), (10.0, 0.02, 30.0, 4.0), (3.0, 0.15, 2.0, 4.7), (40.0, 0.005, 8.0, 4.7)]
 
 
+def published_cost(order, beta, noise):
+    """Rényi cost of GNSS as Scalable PATE states it: αe^{2β}/σ² + (αβ − ½ ln(1−2αβ))/(α−1), for 1 < α < 1/(2β).
+
+    With σ small and 2αβ near 1 it is below a divergence that it should bound, that of two
+    Gaussians (α = 10, β = 0.045, σ = 1: 11.1 against 32.9); elsewhere it is several times what `cost` finds.
+    """
+    if not 1 < order < 1 / (2 * beta) or noise == 0:
+        return np.inf
+    shift = order * np.exp(2 * beta) / noise**2
+    return float(shift + (order * beta - 0.5 * np.log1p(-2 * order * beta)) / (order - 1))
+
+
 def test_published_cost_is_the_official_value():
-    assert sanitised.published_cost(10, 0.02, 30) == pytest.approx(0.0621659877, abs=1e-10)
+    assert published_cost(10, 0.02, 30) == pytest.approx(0.0621659877, abs=1e-10)
     with mp.workdps(30):
         a, b, s = mp.mpf(7), mp.mpf("0.03"), mp.mpf(12)
         expected = a * mp.exp(2 * b) / s**2 + (a * b - mp.log(1 - 2 * a * b) / 2) / (a - 1)
-    assert sanitised.published_cost(7, 0.03, 12) == pytest.approx(float(expected), rel=1e-14)
-    assert np.isinf(sanitised.published_cost(10, 0.05, 30))
-    assert np.isinf(sanitised.published_cost(10, 0.02, 0))
+    assert published_cost(7, 0.03, 12) == pytest.approx(float(expected), rel=1e-14)
+    assert np.isinf(published_cost(10, 0.05, 30))
+    assert np.isinf(published_cost(10, 0.02, 0))
 
 
 def test_published_cost_fails_at_its_edge_and_ours_does_not():
     order, beta = 10.0, 0.045
     true = divergence(order, 0.0, 1.0, np.exp(-beta), np.exp(-beta))
-    assert sanitised.published_cost(order, beta, 1.0) < true / 2
+    assert published_cost(order, beta, 1.0) < true / 2
     assert sanitised.cost(order, beta, 1.0) >= true * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "beta", "noise", "margin"), CASES)
 def test_cost_is_the_largest_divergence_that_smoothness_allows(order, beta, noise, margin):
     cost = float(sanitised.cost(order, beta, noise, margin))
@@ -122,6 +135,7 @@ def test_released_bounds_stay_between_nothing_and_the_worst_case(value, sensitiv
         assert design.epsilon(how, released, DELTA) >= least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [gnmax(40.0), lnmax(0.05)], ids=["gnmax", "lnmax"])
 def test_records_say_what_they_are(table, mechanism):
     release, hindsight = pair(table, mechanism, seeded(0, "a"))
@@ -148,6 +162,7 @@ def test_only_a_draw_that_nobody_can_repeat_may_be_published(table, noise, publi
     assert not any(bound.publishable for bound in hindsight.bounds([50], DELTA))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [gnmax(40.0), lnmax(0.05)], ids=["gnmax", "lnmax"])
 def test_never_below_the_bound_that_it_hides(table, mechanism):
     bound, worst = mechanism
@@ -250,6 +265,7 @@ def test_profiles_are_votes(teachers, classes):
     assert np.all(profile.sum(axis=1) == teachers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [[1, 0], [1, 1, 0], [250] + [0] * 9, [125, 125]])
 @pytest.mark.parametrize("mechanism", [gnmax(0.0), gnmax(1e-3), gnmax(1e9), lnmax(1e-9), lnmax(100.0), lnmax(np.inf)])
 def test_extremes_give_a_bound(row, mechanism):

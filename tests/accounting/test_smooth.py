@@ -71,6 +71,7 @@ def test_never_below_the_truth_over_all_histograms(bound, teachers, classes):
     assert np.all(np.diff(found, axis=1) >= 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bound", "teachers"), [(gnmax(40.0), 250), (lnmax(0.05), 250), (gnmax(10.0), 60)])
 def test_close_to_the_truth_for_two_classes(bound, teachers):
     orders = np.array([2.0, 5.0, 20.0])
@@ -174,6 +175,7 @@ def test_distances_that_are_not_told_apart_only_add(monkeypatch):
     np.testing.assert_array_equal(short[20], whole[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 @pytest.mark.parametrize("teachers", [1, 2, 3, 250])
 @pytest.mark.parametrize("bound", [gnmax(0.0), gnmax(1e-300), gnmax(0.1), gnmax(1e150), lnmax(1e-300), lnmax(np.inf)])

@@ -51,6 +51,7 @@ def divergences(p, q):
     return np.array([logsumexp(a * np.log(p) + (1 - a) * np.log(q)) / (a - 1) for a in ORDERS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("queries", "cutoff"), [(1, 1), (3, 1), (4, 2), (3, 5)])
 @pytest.mark.parametrize(
     ("noise", "theorem"),

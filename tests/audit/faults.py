@@ -92,7 +92,7 @@ class SilentOnTies(GNMax):
 class OnceFree(GNMax):
     """Its second answer is the plurality; its first alone is sound."""
 
-    memoryless = False
+    independent_queries = False
 
     def release(self, votes, rng):
         labels = super().release(votes, rng)

@@ -9,7 +9,7 @@ import pytest
 from patebench.accounting.votes import Votes
 from patebench.audit.losses import least_epsilon
 from patebench.audit.search import Search
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import make_mechanism
 
 DELTA = 1e-5
 SETTINGS = [
@@ -45,7 +45,7 @@ def brute_force(mechanism, teachers, classes):
 
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS)
 def test_no_pair_of_a_small_ensemble_is_worse(name, parameters):
-    mechanism = make(name, parameters)
+    mechanism = make_mechanism(name, parameters)
     search = Search(mechanism, 9, 4, DELTA)
     found = search.worst(1)[0].epsilon(1, DELTA)
     truth = brute_force(mechanism, 9, 4)
@@ -57,7 +57,7 @@ def test_no_pair_of_a_small_ensemble_is_worse(name, parameters):
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS)
 def test_a_pair_is_what_its_counts_say(name, parameters, queries):
     """Two data sets that differ in one row of votes, and outcomes as the mechanism gives them for these votes."""
-    mechanism = make(name, parameters)
+    mechanism = make_mechanism(name, parameters)
     for pair in Search(mechanism, 12, 5, DELTA).worst(queries):
         here, there = pair.votes(3)
         for votes, counts in ((here, pair.counts), (there, pair.neighbour)):
@@ -68,13 +68,13 @@ def test_a_pair_is_what_its_counts_say(name, parameters, queries):
         p, q = (mechanism.log_outcome_probabilities(votes)[:1] for votes in (here, there))
         expected = least_epsilon(p, q, ones, DELTA)[0]
         np.testing.assert_allclose(pair.epsilon(1, DELTA), expected, rtol=1e-9)
-        turned = pair.turned(2)
-        np.testing.assert_array_equal(turned.neighbour, np.roll(pair.neighbour, 2))
+        relabelled = pair.relabelled(2)
+        np.testing.assert_array_equal(relabelled.neighbour, np.roll(pair.neighbour, 2))
         assert pair.reversed().reversed().source == pair.source
 
 
 def test_the_worst_pair_of_many_queries_is_another_one():
-    search = Search(make("lnmax", {"gamma": 0.5}), 50, 10, DELTA)
+    search = Search(make_mechanism("lnmax", {"gamma": 0.5}), 50, 10, DELTA)
     one, many = search.worst(1)[0], search.worst(400)[0]
     assert many.epsilon(1, DELTA) < one.epsilon(1, DELTA)
     assert one.epsilon(400, DELTA) < 0.9 * many.epsilon(400, DELTA)
@@ -84,9 +84,9 @@ def test_within_and_near_the_tightest_bounds():
     """LNMax is 2γ-DP, GNMax is √2/σ-GDP, and both are nearly that bad."""
     for name, parameters, stated in (
         ("lnmax", {"gamma": 0.05}, 0.1),
-        ("gnmax", {"sigma": 40.0}, make("gnmax", {"sigma": 40.0}).bounds(_some(250), [1], DELTA)[0].epsilon),
+        ("gnmax", {"sigma": 40.0}, make_mechanism("gnmax", {"sigma": 40.0}).bounds(_some(250), [1], DELTA)[0].epsilon),
     ):
-        search = Search(make(name, parameters), 250, 10, DELTA)
+        search = Search(make_mechanism(name, parameters), 250, 10, DELTA)
         found = search.worst(1)[0].epsilon(1, DELTA)
         assert 0.85 * stated < found <= stated
 
@@ -104,15 +104,15 @@ def _some(teachers):
     ],
 )
 def test_certain_outcomes_have_no_finite_epsilon(name, parameters):
-    search = Search(make(name, parameters), 250, 10, DELTA)
+    search = Search(make_mechanism(name, parameters), 250, 10, DELTA)
     assert search.worst(1)[0].epsilon(1, DELTA) == math.inf
     assert search.worst(100)[0].epsilon(100, DELTA) == math.inf
 
 
 def test_a_count_at_the_threshold_is_found():
     """The pairs that change silence most lie where the largest count crosses the threshold, on either side."""
-    mechanism = make("confident-gnmax", {"threshold": 37.0, "sigma1": 0.5, "sigma2": 20.0})
-    pairs = Search(mechanism, 50, 10, DELTA).apart()
+    mechanism = make_mechanism("confident-gnmax", {"threshold": 37.0, "sigma1": 0.5, "sigma2": 20.0})
+    pairs = Search(mechanism, 50, 10, DELTA).most_distinguishable()
     tops = [sorted((pair.counts.max(), pair.neighbour.max())) for pair in pairs]
     assert [36, 37] in tops
     assert [37, 38] in tops
@@ -120,7 +120,7 @@ def test_a_count_at_the_threshold_is_found():
 
 @pytest.mark.parametrize(("teachers", "classes"), [(1, 2), (1, 10), (2, 2), (3, 50)])
 def test_small_ensembles(teachers, classes):
-    search = Search(make("lnmax", {"gamma": 0.1}), teachers, classes, DELTA)
+    search = Search(make_mechanism("lnmax", {"gamma": 0.1}), teachers, classes, DELTA)
     pair = search.worst(1)[0]
     assert pair.counts.sum() == pair.neighbour.sum() == teachers
     assert pair.neighbour.min() >= 0
@@ -129,13 +129,13 @@ def test_small_ensembles(teachers, classes):
 
 def test_rare_certain_outcomes_do_not_hide_the_rest():
     """A label that is given away with a probability far below δ makes every Rényi curve ∞, and matters little."""
-    pair = Search(make("stable-argmax", {"epsilon": 1.5, "failure": 1e-8}), 50, 10, DELTA).worst(400)[0]
+    pair = Search(make_mechanism("stable-argmax", {"epsilon": 1.5, "failure": 1e-8}), 50, 10, DELTA).worst(400)[0]
     assert 100 < pair.epsilon(400, DELTA) < 600
 
 
-def test_a_mechanism_that_remembers_shows_what_its_first_query_does():
+def test_a_mechanism_with_state_is_searched_by_its_first_query():
     """Histograms that are compared are no queries that follow each other."""
-    mechanism = make("stable-svt", {"epsilon": 12.0, "failure": 1e-8, "cutoff": 3})
+    mechanism = make_mechanism("stable-svt", {"epsilon": 12.0, "failure": 1e-8, "cutoff": 3})
     pair = Search(mechanism, 30, 4, DELTA).worst(1)[0]
     p, q = (mechanism.log_outcome_probabilities(votes) for votes in pair.votes(1))
     expected = least_epsilon(p, q, np.ones((1, 5), dtype=int), DELTA)[0]

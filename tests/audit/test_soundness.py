@@ -7,7 +7,7 @@ from patebench.audit.sampled import SampledAudit
 from patebench.audit.search import Search
 from patebench.core import seeds
 from patebench.core.bound import Kind
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import make_mechanism
 
 DELTA = 1e-5
 SETTINGS = [
@@ -26,10 +26,11 @@ def random_histograms(count, teachers, classes, seed):
     return np.array([-np.sort(-rng.multinomial(teachers, each)) for each in shares])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS)
 @pytest.mark.parametrize("teachers", [8, 40])
 def test_no_accountant_says_less_than_what_shows(name, parameters, teachers):
-    mechanism = make(name, parameters)
+    mechanism = make_mechanism(name, parameters)
     search = Search(mechanism, teachers, 4, DELTA)
     shown = 0
     for i, counts in enumerate(random_histograms(4, teachers, 4, teachers)):

@@ -5,16 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from patebench.accounting.votes import Votes
-from patebench.audit.stage import audit
-from patebench.audit.verdict import EXACT, SAMPLED, Verdict, run_audit, worst_verdict
-from patebench.cli import cli
+from patebench.audit.verdict import Verdict, run_audit, worst_verdict
 from patebench.core import seeds
 from patebench.core.bound import Kind
-from patebench.core.files import read_json
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import make_mechanism
 from tests.audit import faults
 
 DELTA = 1e-5
@@ -31,6 +27,7 @@ def violated(found):
     return [finding.queries for finding in found.findings if worst_verdict(finding) is Verdict.VIOLATED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -46,7 +43,7 @@ def violated(found):
     ],
 )
 def test_sound_mechanisms_hold(name, parameters):
-    found = audited(make(name, parameters))
+    found = audited(make_mechanism(name, parameters))
     for finding in found.findings:
         for each in finding.stated:
             if each.bound.kind is not Kind.CLAIMED:
@@ -55,6 +52,7 @@ def test_sound_mechanisms_hold(name, parameters):
         assert 0 < finding.exact <= min(each.bound.epsilon for each in finding.stated if each.bound.kind != "claimed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
@@ -73,6 +71,7 @@ def test_planted_faults_are_found(mechanism):
     assert violated(audited(mechanism))
 
 
+@pytest.mark.slow
 def test_the_sampled_audit_alone_finds_what_is_wrong_in_the_code():
     """The exact audit trusts what a mechanism says of itself; the runs do not."""
     for mechanism in (faults.HalfScale(0.3), faults.BareThreshold(15.0, 4.0, 3.0)):
@@ -88,6 +87,7 @@ def test_noise_that_comes_back_hides_nothing():
     assert all(finding.sampled.epsilon == math.inf for finding in found.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
@@ -97,7 +97,7 @@ def test_noise_that_comes_back_hides_nothing():
     ],
 )
 def test_the_claim_of_nzc_is_violated_without_limit(name, parameters):
-    for finding in audited(make(name, parameters), queries=400, teachers=50, classes=10).findings:
+    for finding in audited(make_mechanism(name, parameters), queries=400, teachers=50, classes=10).findings:
         claims = [each for each in finding.stated if each.bound.kind is Kind.CLAIMED]
         assert claims
         assert all(each.verdict is Verdict.VIOLATED for each in claims)
@@ -117,7 +117,7 @@ def test_verdicts():
 
 def test_bounds_are_those_of_the_audited_data():
     """What depends on the votes is stated for the pair's D, T times."""
-    mechanism = make("gnmax", {"sigma": 3.0})
+    mechanism = make_mechanism("gnmax", {"sigma": 3.0})
     found = audited(mechanism, queries=40)
     for finding in found.findings:
         counts = np.tile(finding.pair.counts, (finding.queries, 1))
@@ -129,7 +129,8 @@ def test_bounds_are_those_of_the_audited_data():
                 assert each.bound.epsilon == pytest.approx(stated[key], rel=1e-9)
 
 
-def test_a_release_that_remembers_is_not_composed():
+@pytest.mark.slow
+def test_a_release_with_state_is_not_composed():
     """Its second answer has no noise: only transcripts of two queries and more can show that."""
     found = audited(faults.OnceFree(3.0), queries=2)
     one, many = found.findings
@@ -138,48 +139,9 @@ def test_a_release_that_remembers_is_not_composed():
     assert worst_verdict(many) is Verdict.VIOLATED
 
 
-def test_the_command_writes_a_checked_file(tmp_path, write_samples):
-    samples = write_samples("private", np.zeros((6, 4)), np.arange(6) % 3)
-    words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=2", "--teachers", "9", "--delta", "1e-5"]
-    words += ["--queries", "10", "--runs", "2000", "--samples", str(samples), "--seed", "3", "--stream", "x"]
-    out = [tmp_path / f"{name}.json" for name in "ab"]
-    for path in out:
-        done = CliRunner().invoke(cli, [*words, "--out", str(path)])
-        assert done.exit_code == 0, done.output
-    assert out[0].read_bytes() == out[1].read_bytes()
-    content = read_json(out[0], "audit")
-    assert (content["dataset"], content["classes"], content["noise"]) == ("tiny", 3, "sigma-2")
-    assert [finding["queries"] for finding in content["findings"]] == [1, 10]
-    for finding in content["findings"]:
-        assert {bound["accountant"] for bound in finding["bounds"]} >= {EXACT, SAMPLED, "gdp", "rdp"}
-        assert all((bound["verdict"] is None) == (bound["kind"] == "audited_lower") for bound in finding["bounds"])
-
-
-def test_the_command_shows_a_table():
-    words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=0", "--teachers", "9", "--classes", "3"]
-    done = CliRunner().invoke(cli, [*words, "--delta", "1e-5", "--runs", "1000"])
-    assert done.exit_code == 0, done.output
-    assert "vacuous" in done.output
-    assert "No bound with a proof says anything." in done.output
-    assert "Exact: ε = ∞" in done.output
-
-
-@pytest.mark.parametrize(
-    ("words", "fault"),
-    [
-        (["--delta", "1.5", "--classes", "3"], "δ = 1.5 is not in (0, 1)"),
-        (["--delta", "1e-5", "--classes", "3", "--confidence", "1"], "the confidence = 1.0 is not in (0, 1)"),
-        (["--delta", "1e-5"], "either with --classes or with --samples"),
-        (["--delta", "1e-5", "--samples", "nowhere.npz"], "nowhere.npz: there is no such file"),
-    ],
-)
-def test_mistakes_are_one_line(words, fault):
-    start = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=2", "--teachers", "9"]
-    done = CliRunner().invoke(cli, [*start, *words])
-    assert done.exit_code != 0
-    assert fault in str(done.exception)
-
-
 def test_an_audit_is_json_that_other_programs_read():
-    found = audit("gnmax", {"sigma": 0.0}, 9, 3, [5], DELTA, 1000, 0.95, 0, "x")
+    def streams(name):
+        return seeds.generator(0, "x", name)
+
+    found = run_audit("gnmax", make_mechanism("gnmax", {"sigma": 0.0}), 9, 3, [5], DELTA, 1000, 0.95, streams)
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["findings"][0]["bounds"][0]["epsilon"] == "inf"

@@ -8,44 +8,42 @@ import pytest
 from patebench.accounting.votes import Votes
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import NO_ANSWER, Mechanism, make
+from patebench.mechanisms.base import NO_ANSWER, Mechanism, make_mechanism
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
-from patebench.reporting.collect import expected_label_accuracy
-
-PARAMETERS = {
-    "lnmax": {"gamma": 0.05},
-    "gnmax": {"sigma": 40.0},
-    "confident-gnmax": {"threshold": 10.0, "sigma1": 5.0, "sigma2": 40.0},
-    "immutable-lnmax": {"c": 5.0, "gamma": 0.2, "distance": 0.0},
-    "immutable-gnmax": {"c": 5.0, "sigma": 10.0, "distance": 0.0},
-    "truncated-geometric": {"epsilon": 2.0, "unbiased": 1.0, "participation": 0.5, "spread": 4.0},
-    "randomised-response": {"epsilon": 1.0, "unbiased": 0.0, "participation": 1.0, "spread": 1.0},
-    "exponential": {"epsilon": 0.2},
-    "permute-and-flip": {"epsilon": 0.2},
-    "stable-argmax": {"epsilon": 6.0, "failure": 1e-6},
-    "stable-svt": {"epsilon": 500.0, "failure": 1e-6, "cutoff": 40.0},
-    "stable-svt-gaussian": {"sigma1": 0.3, "sigma2": 0.4, "failure": 1e-6, "cutoff": 30.0},
-    "distributed-gnmax": {"sigma": 10.0, "tolerance": 3.0},
-    "interactive-gnmax": {"threshold": 10.0, "sigma1": 5.0, "sigma2": 40.0, "confidence": 0.9},
-}
 
 
 @pytest.fixture(params=MECHANISMS)
 def mechanism(request):
-    return make(request.param, PARAMETERS[request.param])
+    return make_mechanism(request.param, MECHANISMS.load(request.param).example)
 
 
 @pytest.fixture
 def votes():
-    return Votes.of(np.random.default_rng(0).integers(0, 4, size=(30, 50)), classes=4)
+    """100 teachers, 50 queries; from query to query more teachers agree, from a quarter of them to almost all."""
+    rng = np.random.default_rng(0)
+    agree = rng.random((100, 50)) < np.linspace(0, 0.95, 50)
+    return Votes.of(np.where(agree, rng.integers(0, 4, 50), rng.integers(0, 4, (100, 50))), classes=4)
+
+
+def test_every_registered_mechanism_has_an_example():
+    for name in MECHANISMS:
+        kind = MECHANISMS.load(name)
+        assert kind.example, f"{name} has no example; give it one, of parameters for 50 to 250 teachers"
+        assert make_mechanism(name, kind.example).parameters() == kind.example
+
+
+def test_a_mechanism_of_another_package_needs_no_example():
+    assert Mechanism.example == {}
 
 
 def test_make_gives_the_registered_classes():
-    assert make("lnmax", {"gamma": 0.05}) == LNMax(0.05)
-    assert make("gnmax", {"sigma": 40}) == GNMax(40.0)
-    assert make("confident-gnmax", {"sigma2": 40, "sigma1": 150, "threshold": 200}) == ConfidentGNMax(200, 150, 40)
+    assert make_mechanism("lnmax", {"gamma": 0.05}) == LNMax(0.05)
+    assert make_mechanism("gnmax", {"sigma": 40}) == GNMax(40.0)
+    assert make_mechanism("confident-gnmax", {"sigma2": 40, "sigma1": 150, "threshold": 200}) == ConfidentGNMax(
+        200, 150, 40
+    )
 
 
 def test_slugs_are_path_components():
@@ -75,7 +73,7 @@ def test_slugs_are_path_components():
 )
 def test_wrong_parameters_get_one_line(name, parameters, fault):
     with pytest.raises(PatebenchError, match=fault) as caught:
-        make(name, parameters)
+        make_mechanism(name, parameters)
     assert "\n" not in str(caught.value)
 
 
@@ -91,24 +89,31 @@ def test_every_mechanism_keeps_the_interface(mechanism, votes):
         assert log_p.shape == (50, 5)
         np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
         assert np.all(np.isfinite(log_p[np.arange(50), labels])), "whatever is released was possible"
-    assert 1 <= mechanism.most_asked(50) <= 50
+    assert 1 <= mechanism.most_participation(50) <= 50
 
 
 def test_release_repeats_with_the_seed_and_only_with_it(mechanism, votes):
-    first, again, other = (mechanism.release(votes, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    many = votes.at(np.tile(np.arange(votes.queries), 20))
+    first, again, other = (mechanism.release(many, np.random.default_rng(seed)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.any(first != other)
 
 
+class Unknown(GNMax):
+    neighbours = Mechanism.neighbours
+
+    def log_outcome_probabilities(self, votes):
+        return None
+
+
 def test_without_outcome_probabilities_nothing_exact_is_said(votes):
-    class Unknown(GNMax):
-        neighbours = Mechanism.neighbours
-
-        def log_outcome_probabilities(self, votes):
-            return None
-
     with pytest.raises(PatebenchError, match=r"Unknown does not know .* override 'neighbours'"):
         Unknown(4.0).bounds(votes, [50], 1e-5)
+
+
+def test_without_outcome_probabilities_no_label_accuracy_is_expected(votes):
+    from patebench.reporting.accuracy import expected_label_accuracy
+
     assert expected_label_accuracy(Unknown(4.0), votes, votes.plurality) is None
 
 

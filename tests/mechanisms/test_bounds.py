@@ -40,6 +40,7 @@ def find(bounds, accountant, kind, conversion=Conversion.NONE, queries=None):
     return matching[0]
 
 
+@pytest.mark.slow
 def test_lnmax_in_the_notes(votes):
     bounds = LNMax(0.05).bounds(votes, [100, 1000], DELTA)
     worst = Kind.WORST_CASE
@@ -89,6 +90,7 @@ def test_every_record_is_consistent(mechanism, votes):
             assert bound.epsilon <= worst.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 @pytest.mark.parametrize("conversion", [Conversion.CLASSIC, Conversion.TIGHT])
 def test_the_exact_accountants_are_the_tightest_of_their_kind(mechanism, conversion, votes):
@@ -108,6 +110,7 @@ def test_the_tightest_data_independent_bound_is_below_the_others(mechanism, vote
     assert min(bounds, key=lambda bound: bound.epsilon).accountant in ("pld", "gdp")
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.randoms(use_true_random=False), st.sampled_from([LNMax(1.0), GNMax(5.0), *MECHANISMS]))
 def test_order_of_classes_changes_no_bound(random, mechanism):
@@ -120,6 +123,7 @@ def test_order_of_classes_changes_no_bound(random, mechanism):
     assert plain == other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_sanitised_bounds_are_drawn_only_on_request(mechanism, votes):
     assert not any(bound.accountant.startswith("rdp-sanitised") for bound in mechanism.bounds(votes, [286], DELTA))
@@ -131,6 +135,7 @@ def test_sanitised_bounds_are_drawn_only_on_request(mechanism, votes):
     assert 0 < find(drawn, "rdp-sanitised", Kind.SANITISED, Conversion.TIGHT, 286).epsilon < 1.2 * worst
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.floats(0.005, 0.5), st.floats(1.01, 4))
 def test_less_noise_never_lowers_a_worst_case_bound(gamma, factor):
@@ -152,19 +157,19 @@ def test_impossible_requests_are_refused(votes, queries, delta):
 
 
 @pytest.mark.parametrize("parameters", [(200, 0, 40), (200, 150, 0), (0, 0, 0)])
-def test_sanitised_bounds_of_a_screened_mechanism_without_noise_are_infinite(parameters, votes):
+def test_sanitised_bounds_of_a_threshold_test_without_noise_are_infinite(parameters, votes):
     mechanism = ConfidentGNMax(*map(float, parameters))
     drawn = [b for b in mechanism.bounds(votes, [100], DELTA, noise=seeded(0, "s")) if "sanitised" in b.accountant]
     assert drawn
     assert all(bound.epsilon == np.inf for bound in drawn)
 
 
-def test_screening_adds_its_worst_case_to_a_sanitised_bound_and_changes_no_sensitivity(votes):
+def test_the_threshold_test_adds_its_worst_case_to_a_sanitised_bound_and_changes_no_sensitivity(votes):
     """The test's cost is the same for all votes, so the smooth sensitivity is that of the answer alone."""
     orders = np.array([2.0, 10.0, 30.0])
     curves = [made.sanitised(votes, seeded(0, "s"))[0] for made in (GNMax(40.0), ConfidentGNMax(200.0, 150.0, 40.0))]
-    answer, screened = (curve.per_query for curve in curves)
-    difference = screened(votes.counts, orders) - answer(votes.counts, orders)
+    answer, tested = (curve.per_query for curve in curves)
+    difference = tested(votes.counts, orders) - answer(votes.counts, orders)
     assert difference == pytest.approx(np.broadcast_to(orders / (2 * 150**2), difference.shape))
-    first, second = (local(Steps.of(each, 250, 10, orders), votes.counts[:50]) for each in (answer, screened))
+    first, second = (local(Steps.of(each, 250, 10, orders), votes.counts[:50]) for each in (answer, tested))
     assert second == pytest.approx(first, abs=1e-12)

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 from patebench.accounting import independent, plurality, rdp
 from patebench.accounting.exact import ExactDivergence
-from patebench.accounting.screening import Screening
+from patebench.accounting.threshold_test import ThresholdTest
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import NO_ANSWER
@@ -76,11 +76,11 @@ def test_where_every_query_is_answered_it_is_gnmax():
 
 
 def neighbours_by_hand(counts):
-    for down in range(len(counts)):
-        for up in range(len(counts)):
-            if down != up and counts[down] > 0:
+    for loses in range(len(counts)):
+        for gains in range(len(counts)):
+            if loses != gains and counts[loses] > 0:
                 other = list(counts)
-                other[down], other[up] = other[down] - 1, other[up] + 1
+                other[loses], other[gains] = other[loses] - 1, other[gains] + 1
                 yield other
 
 
@@ -88,22 +88,22 @@ def neighbours_by_hand(counts):
 @pytest.mark.parametrize(("teachers", "classes"), [(1, 2), (4, 2), (5, 3), (4, 4)])
 def test_bounds_hold_for_every_small_ensemble(mechanism, teachers, classes):
     """The exact accountant is the brute-force maximum; the theorems are above it, the expected cost is not always."""
-    screening = Screening(*mechanism.parameters().values())
+    threshold_test = ThresholdTest(*mechanism.parameters().values())
     for counts in histograms(teachers, classes):
         votes = Votes.from_counts(np.array([counts]))
-        here = np.exp(mechanism.log_outcome_probabilities(votes))
+        own = np.exp(mechanism.log_outcome_probabilities(votes))
         others = Votes.from_counts(np.array(list(neighbours_by_hand(counts))))
-        there = np.exp(mechanism.log_outcome_probabilities(others))
+        neighbour = np.exp(mechanism.log_outcome_probabilities(others))
         forward, back = (
             np.array([np.log(np.sum(p**a * q ** (1 - a), axis=1)).max() / (a - 1) for a in ORDERS])
-            for p, q in ((here, there), (there, here))
+            for p, q in ((own, neighbour), (neighbour, own))
         )
         got = ExactDivergence(votes, mechanism.neighbours).directions([1], ORDERS).per_query[0]
         np.testing.assert_allclose(got, [forward, back], rtol=1e-8)
-        worst = screening.data_independent(ORDERS)
+        worst = threshold_test.data_independent(ORDERS)
         assert np.all(got <= worst * (1 + 1e-12))
         rows = np.column_stack([[max(counts)], plurality.gaussian_log_q(votes.counts, mechanism.sigma2)])
-        assert np.all(forward <= screening.data_dependent(rows, ORDERS)[0] * (1 + 1e-12))
+        assert np.all(forward <= threshold_test.data_dependent(rows, ORDERS)[0] * (1 + 1e-12))
 
 
 def test_the_theorem_is_put_to_use_and_costs_less_where_answers_are_rare():
@@ -111,8 +111,8 @@ def test_the_theorem_is_put_to_use_and_costs_less_where_answers_are_rare():
     top = np.array([250.0, 140.0])
     log_q = plurality.gaussian_log_q(np.array([[250, 0, 0], [140, 110, 0]]), 20.0)
     rows = np.column_stack([top, log_q])
-    confident = Screening(200, 30, 20).data_dependent(rows, orders)
-    assert np.all(confident[0] < Screening(200, 30, 20).data_independent(orders) / 5)
+    confident = ThresholdTest(200, 30, 20).data_dependent(rows, orders)
+    assert np.all(confident[0] < ThresholdTest(200, 30, 20).data_independent(orders) / 5)
     answer = rdp.gaussian_data_dependent(log_q, 20.0, orders)[1]
     assert np.all(confident[1] < answer), "a close vote is hardly ever answered"
 
@@ -124,7 +124,7 @@ def test_the_expected_cost_is_no_bound():
     (bound,) = {each.kind for each in mechanism.accountants(votes) if each.name == "rdp-expected"}
     assert bound is Kind.CLAIMED
     rows = np.column_stack([[5.0], plurality.gaussian_log_q(votes.counts, 0.5)])
-    expected = Screening(610, 200, 0.5).expected(rows, orders)[0]
+    expected = ThresholdTest(610, 200, 0.5).expected(rows, orders)[0]
     truth = ExactDivergence(votes, mechanism.neighbours).directions([1], orders).per_query[0, 0]
     assert np.all(expected < truth / 2)
 
@@ -132,7 +132,7 @@ def test_the_expected_cost_is_no_bound():
 def test_expected_cost_as_the_official_tables_add_it_up():
     counts, orders = np.array([[200, 30, 20], [120, 110, 20]]), np.array([2.0, 8.0, 32.0])
     log_q = plurality.gaussian_log_q(counts, 40.0)
-    got = Screening(200, 150, 40).expected(np.column_stack([counts[:, 0], log_q]), orders)
+    got = ThresholdTest(200, 150, 40).expected(np.column_stack([counts[:, 0], log_q]), orders)
     for top, q, row in zip(counts[:, 0], log_q, got, strict=True):
         answered = 0.5 * math.erfc((200 - top) / 150 / math.sqrt(2))
         test_q = np.log([min(answered, 1 - answered)])
@@ -157,6 +157,7 @@ def test_worst_case_covers_every_query_asked():
     assert all(bound.publishable for bound in bounds.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0, 100, 10_000, 1e9, math.inf])
 @pytest.mark.parametrize("sigma1", [1e-9, 1.0, 150.0, 1e9, math.inf])
 @pytest.mark.parametrize("sigma2", [1e-3, 40.0, math.inf])

@@ -41,8 +41,8 @@ def test_the_range_of_the_loss_is_epsilon_and_so_is_its_largest_size(epsilon):
     mechanism, largest = Exponential(epsilon), 0.0
     for teachers, classes in SMALL:
         for counts in ensembles(teachers, classes):
-            here = mechanism.log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
-            loss = here - mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
+            log_p = mechanism.log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
+            loss = log_p - mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
             np.testing.assert_allclose(np.ptp(loss, axis=1), epsilon, rtol=1e-9)
             largest = max(largest, np.abs(loss).max())
     assert 0.9 * epsilon < largest <= epsilon * (1 + 1e-12)
@@ -54,11 +54,11 @@ def test_no_small_ensemble_costs_more_than_the_curve_of_its_range(epsilon, teach
     mechanism, curve = Exponential(epsilon), bounded_range.rdp(epsilon, ORDERS)
     for counts in ensembles(teachers, classes):
         votes = Votes.from_counts(np.array([counts]))
-        here = mechanism.log_outcome_probabilities(votes)[:, :-1]
-        there = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
+        log_p = mechanism.log_outcome_probabilities(votes)[:, :-1]
+        log_p_neighbour = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
         brute = [
             [np.log(np.sum(np.exp(a * p - (a - 1) * q), axis=1)).max() / (a - 1) for a in ORDERS]
-            for p, q in ((here, there), (there, here))
+            for p, q in ((log_p, log_p_neighbour), (log_p_neighbour, log_p))
         ]
         got = ExactDivergence(votes, mechanism.neighbours).directions([1], ORDERS).per_query[0]
         np.testing.assert_allclose(got, brute, rtol=1e-8, atol=1e-13)

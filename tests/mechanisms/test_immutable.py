@@ -67,6 +67,7 @@ def test_the_gate_opens_at_its_distance(mechanism):
     assert np.all(mechanism.log_outcome_probabilities(votes)[np.arange(5), labels] == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", [[12, 10, 5, 3], [5, 5, 4], [9, 9, 9, 1], [14, 12]], ids=str)
 @pytest.mark.parametrize("mechanism", COMPARABLE, ids=str)
 def test_frequencies_follow_the_exact_probabilities(mechanism, counts):
@@ -114,6 +115,7 @@ def by_quadrature(density, distribution, scores, j):
     return quad(integrand, -60, 60, points=sorted(set(scores)), limit=500, epsabs=1e-13)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", [[7, 5, 2], [6, 6, 2], [5, 5, 5]], ids=str)
 @pytest.mark.parametrize("c", [0.0, 1.5, 8.0])
 def test_more_classes_and_ties_by_quadrature(counts, c):

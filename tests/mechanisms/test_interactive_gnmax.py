@@ -21,13 +21,13 @@ ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
 
 
 def asked(counts, predictions):
-    return Votes.from_counts(np.array(counts)).asked_by(np.array(predictions))
+    return Votes.from_counts(np.array(counts)).with_predictions(np.array(predictions))
 
 
 def drawn_votes(teachers=7, queries=5, classes=3, seed=0):
     rng = np.random.default_rng(seed)
     votes = Votes.of(rng.integers(0, classes, size=(teachers, queries)), classes)
-    return votes.asked_by(rng.dirichlet(np.ones(classes), size=queries))
+    return votes.with_predictions(rng.dirichlet(np.ones(classes), size=queries))
 
 
 @pytest.mark.parametrize("predictions", [[0.9, 0.1, 0.0, 0.0], [0.0, 0.2, 0.7, 0.1]], ids=str)
@@ -68,14 +68,14 @@ def test_a_confident_student_keeps_its_label():
     mechanism = InteractiveGNMax(math.inf, 1, 1, 0.6)
     votes = asked([[3, 1]] * 4, [[0.7, 0.3], [0.6, 0.4], [0.5, 0.5], [0.1, 0.9]])
     np.testing.assert_array_equal(mechanism.release(votes, np.random.default_rng(0)), [NO_ANSWER] * 4)
-    np.testing.assert_array_equal(mechanism.own_labels(votes), [0, NO_ANSWER, NO_ANSWER, 1])
-    np.testing.assert_array_equal(mechanism.own_labels(votes.asked_by(None)), [NO_ANSWER] * 4)
-    np.testing.assert_array_equal(ConfidentGNMax(0, 1, 1).own_labels(votes), [NO_ANSWER] * 4)
+    np.testing.assert_array_equal(mechanism.student_labels(votes), [0, NO_ANSWER, NO_ANSWER, 1])
+    np.testing.assert_array_equal(mechanism.student_labels(votes.with_predictions(None)), [NO_ANSWER] * 4)
+    np.testing.assert_array_equal(ConfidentGNMax(0, 1, 1).student_labels(votes), [NO_ANSWER] * 4)
 
 
 @pytest.mark.parametrize("predictions", [None, np.zeros((5, 3))], ids=["no student", "zeros"])
 def test_without_predictions_it_is_confident_gnmax(predictions):
-    votes = drawn_votes().asked_by(predictions)
+    votes = drawn_votes().with_predictions(predictions)
     interactive, confident = InteractiveGNMax(3, 1, 2, 0.5), ConfidentGNMax(3, 1, 2)
     log_p = [each.log_outcome_probabilities(votes) for each in (interactive, confident)]
     np.testing.assert_allclose(*log_p, rtol=1e-13)
@@ -86,21 +86,24 @@ def test_without_predictions_it_is_confident_gnmax(predictions):
         assert epsilon == pytest.approx(theirs[name], rel=1e-9), name
 
 
-def every_change(votes, query, down, up):
+def every_change(votes, query, loses, gains):
     counts = votes.counts[query].copy()
-    counts[down] -= 1
-    counts[up] += 1
+    counts[loses] -= 1
+    counts[gains] += 1
     return asked([counts], votes.predictions[[query]])
 
 
-def divergences(mechanism, votes, query, down, up):
+def divergences(mechanism, votes, query, loses, gains):
     """D_α from the outcome probabilities of two data sets, there and back."""
-    here, there = (
+    own, neighbour = (
         np.exp(mechanism.log_outcome_probabilities(each))[0]
-        for each in (votes.at([query]), every_change(votes, query, down, up))
+        for each in (votes.at([query]), every_change(votes, query, loses, gains))
     )
     return np.array(
-        [[np.log(np.sum(p**a * q ** (1 - a))) / (a - 1) for a in ORDERS] for p, q in ((here, there), (there, here))]
+        [
+            [np.log(np.sum(p**a * q ** (1 - a))) / (a - 1) for a in ORDERS]
+            for p, q in ((own, neighbour), (neighbour, own))
+        ]
     )
 
 
@@ -110,15 +113,15 @@ def test_exact_bounds_are_the_brute_force_maximum_over_teachers_and_changes(mech
     votes = drawn_votes(seed=seed)
     classes = range(votes.classes)
     worst = np.array(
-        [[np.max([divergences(mechanism, votes, query, down, up) for up in classes if up != down], axis=0)
-          if votes.counts[query, down] else np.zeros((2, len(ORDERS))) for down in classes]
+        [[np.max([divergences(mechanism, votes, query, loses, gains) for gains in classes if gains != loses], axis=0)
+          if votes.counts[query, loses] else np.zeros((2, len(ORDERS))) for loses in classes]
          for query in range(votes.queries)]
     )  # fmt: skip
     got = ExactDivergence(votes, mechanism.changes(votes)).directions([votes.queries], ORDERS)
     np.testing.assert_allclose(got.per_query[0], worst.max(axis=1).sum(axis=0), rtol=1e-8)
     teachers = [sum(worst[query, said] for query, said in enumerate(row)) for row in votes.matrix]
     np.testing.assert_allclose(got.per_teacher[0], np.max(teachers, axis=0), rtol=1e-8)
-    assert np.all(got.per_query <= votes.queries * mechanism._screening.data_independent(ORDERS))
+    assert np.all(got.per_query <= votes.queries * mechanism._threshold_test.data_independent(ORDERS))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -150,4 +153,4 @@ def test_a_close_vote_that_the_student_expects_costs_less():
 @pytest.mark.parametrize("bad", [[[0.5, 0.5]], [[0.5, math.nan, 0.5]], [[1.5, -0.5, 0.0]]], ids=str)
 def test_what_are_no_predictions_is_refused(bad):
     with pytest.raises(PatebenchError, match="predictions"):
-        Votes.from_counts(np.array([[1, 2, 3]])).asked_by(np.array(bad))
+        Votes.from_counts(np.array([[1, 2, 3]])).with_predictions(np.array(bad))

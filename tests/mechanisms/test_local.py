@@ -105,7 +105,7 @@ def test_teachers_take_part_in_their_share_and_no_more(teachers, share):
     for T in (1, 10, 999, 1000):
         times = taking_part[:, :T].sum(axis=1)
         np.testing.assert_array_equal(times, mechanism.asked(teachers, T))
-        assert times.max() <= mechanism.most_asked(T) <= math.ceil(T * share + 1e-9)
+        assert times.max() <= mechanism.most_participation(T) <= math.ceil(T * share + 1e-9)
         assert times.min() >= math.floor(T * share - 1e-9)
     sizes = taking_part.sum(axis=0)
     assert np.abs(sizes - teachers * share).max() <= 3, "sets are of about one size"
@@ -142,9 +142,9 @@ def test_neighbours_are_the_reports_of_one_teacher(kind):
     matrix = mechanism.channel(1.2, 4).matrix
     (pairs, again) = mechanism.neighbours(np.array([[9, 1, 0, 0], [5, 5, 0, 0]]))
     assert set(again.histogram) == {1}
-    assert sorted(zip(pairs.down, pairs.up, strict=True)) == [(a, b) for a in range(4) for b in range(4) if a != b]
-    np.testing.assert_allclose(np.exp(pairs.here), matrix[pairs.down])
-    np.testing.assert_allclose(np.exp(pairs.there), matrix[pairs.up])
+    assert sorted(zip(pairs.loses, pairs.gains, strict=True)) == [(a, b) for a in range(4) for b in range(4) if a != b]
+    np.testing.assert_allclose(np.exp(pairs.log_p), matrix[pairs.loses])
+    np.testing.assert_allclose(np.exp(pairs.log_p_neighbour), matrix[pairs.gains])
     assert np.all(pairs.multiplicity == 1)
 
 
@@ -187,7 +187,7 @@ def test_composed_bounds_are_the_privacy_of_one_teachers_reports(kind):
 @pytest.mark.parametrize("kind", LOCAL)
 def test_what_single_teachers_pay(kind, votes):
     mechanism = local(kind, 0.5, participation=0.3, spread=10.0)
-    (few, many) = mechanism.entities(votes, [10, 200], DELTA)
+    (few, many) = mechanism.teacher_costs(votes, [10, 200], DELTA)
     assert (few.queries, many.queries, many.delta) == (10, 200, DELTA)
     basic = np.sort(mechanism.asked(30, 200) * mechanism.personal(30))
     assert [cost.basic for cost in many.costs] == [basic[0], basic[15], basic[29]]
@@ -196,7 +196,7 @@ def test_what_single_teachers_pay(kind, votes):
     assert many.costs[2].composed <= worst["pld-channel"]
     record = many.to_json()
     assert record["asked_most"] * record["epsilon_most"] == record["basic_most"] == 60 * 0.5
-    assert local(kind, math.inf).entities(votes, [10], DELTA)[0].to_json()["composed_least"] == "inf"
+    assert local(kind, math.inf).teacher_costs(votes, [10], DELTA)[0].to_json()["composed_least"] == "inf"
 
 
 @pytest.mark.parametrize("kind", LOCAL)

@@ -58,12 +58,15 @@ def test_it_is_private_at_epsilon_and_its_range_is_wider(epsilon):
     for teachers, classes in SMALL:
         for counts in ensembles(teachers, classes):
             votes = Votes.from_counts(np.array([counts]))
-            here = mechanism.log_outcome_probabilities(votes)[:, :-1]
-            there = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
-            largest, widest = max(largest, np.abs(here - there).max()), max(widest, np.ptp(here - there, axis=1).max())
+            log_p = mechanism.log_outcome_probabilities(votes)[:, :-1]
+            log_p_neighbour = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
+            largest, widest = (
+                max(largest, np.abs(log_p - log_p_neighbour).max()),
+                max(widest, np.ptp(log_p - log_p_neighbour, axis=1).max()),
+            )
             brute = [
                 [np.log(np.sum(np.exp(a * p - (a - 1) * q), axis=1)).max() / (a - 1) for a in ORDERS]
-                for p, q in ((here, there), (there, here))
+                for p, q in ((log_p, log_p_neighbour), (log_p_neighbour, log_p))
             ]
             got = ExactDivergence(votes, mechanism.neighbours).directions([1], ORDERS).per_query[0]
             np.testing.assert_allclose(got, brute, rtol=1e-8, atol=1e-13)

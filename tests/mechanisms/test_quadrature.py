@@ -87,6 +87,7 @@ def exact_gaussian(counts, scale, per_unit=16):
     return [float(mp.log(totals[v] / per_unit / mp.sqrt(2 * mp.pi))) for v in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [100.0, 20.0, 1.0])
 @pytest.mark.parametrize("counts", HISTOGRAMS, ids=str)
 def test_laplace_against_antiderivatives(counts, scale):
@@ -96,6 +97,7 @@ def test_laplace_against_antiderivatives(counts, scale):
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [40.0, 10.0])
 @pytest.mark.parametrize("counts", HISTOGRAMS[:-1], ids=str)
 def test_gaussian_against_mpmath(counts, scale):

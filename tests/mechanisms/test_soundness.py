@@ -27,20 +27,21 @@ def ensembles(teachers, classes):
 def neighbours(counts):
     """Every histogram after one teacher changed the vote."""
     changed = []
-    for down, up in permutations(range(len(counts)), 2):
-        if counts[down] > 0:
+    for loses, gains in permutations(range(len(counts)), 2):
+        if counts[loses] > 0:
             other = list(counts)
-            other[down], other[up] = other[down] - 1, other[up] + 1
+            other[loses], other[gains] = other[loses] - 1, other[gains] + 1
             changed.append(other)
     return np.array(changed)
 
 
 def worst_divergence(mechanism, counts):
     """max over neighbours D′ of D_α(M(D) ‖ M(D′)), per order."""
-    here = mechanism.log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
-    there = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
+    log_p = mechanism.log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
+    log_p_neighbour = mechanism.log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
     divergences = [
-        np.log(np.sum(np.exp(order * here - (order - 1) * there), axis=1)).max() / (order - 1) for order in ORDERS
+        np.log(np.sum(np.exp(order * log_p - (order - 1) * log_p_neighbour), axis=1)).max() / (order - 1)
+        for order in ORDERS
     ]
     return np.array(divergences)
 
@@ -77,6 +78,6 @@ def test_the_data_dependent_theorems_were_put_to_use(mechanism):
 @pytest.mark.parametrize("gamma", [0.05, 0.7])
 def test_lnmax_is_2_gamma_dp(gamma):
     for counts in ensembles(9, 3):
-        here = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
-        there = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
-        assert np.abs(here - there).max() <= 2 * gamma + 1e-12
+        log_p = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(np.array([counts])))[:, :-1]
+        log_p_neighbour = LNMax(gamma).log_outcome_probabilities(Votes.from_counts(neighbours(counts)))[:, :-1]
+        assert np.abs(log_p - log_p_neighbour).max() <= 2 * gamma + 1e-12

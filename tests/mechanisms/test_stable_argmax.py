@@ -61,21 +61,22 @@ def test_frequencies_follow_the_probabilities(mechanism):
         assert chisquare(observed[possible], expected[possible]).pvalue > 1e-4
 
 
-def hockey_stick(here, there, epsilon):
+def hockey_stick(own, neighbour, epsilon):
     """δ(ε) of independent queries, by enumeration of everything that may be released."""
-    p, q = (np.prod([part[0], *part[1:]], axis=0) for part in (np.meshgrid(*here), np.meshgrid(*there)))
+    p, q = (np.prod([part[0], *part[1:]], axis=0) for part in (np.meshgrid(*own), np.meshgrid(*neighbour)))
     return np.maximum(p - math.exp(epsilon) * q, 0).sum()
 
 
 def worst_delta(mechanism, rows, epsilon):
     """The largest δ(ε) in either direction, over everything that one teacher may change in these queries."""
-    here = [np.exp(mechanism.log_outcome_probabilities(Votes.from_counts(np.array([row])))[0]) for row in rows]
+    own = [np.exp(mechanism.log_outcome_probabilities(Votes.from_counts(np.array([row])))[0]) for row in rows]
     others = [
         np.exp(mechanism.log_outcome_probabilities(Votes.from_counts(np.vstack([row, neighbours(list(row))]))))
         for row in rows
     ]
     return max(
-        max(hockey_stick(here, there, epsilon), hockey_stick(there, here, epsilon)) for there in product(*others)
+        max(hockey_stick(own, neighbour, epsilon), hockey_stick(neighbour, own, epsilon))
+        for neighbour in product(*others)
     )
 
 
@@ -90,6 +91,7 @@ def bounds(mechanism, rows, delta):
 ROWS = [[5, 0, 0], [4, 1, 0], [3, 2, 0], [3, 1, 1], [2, 2, 1], [2, 1, 2], [0, 3, 2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [StableArgmax(0.5, 0.01), StableArgmax(2.0, 0.003)], ids=str)
 def test_every_bound_holds_for_what_is_released(mechanism):
     for queries, delta in ((1, 0.02), (2, 0.03)):

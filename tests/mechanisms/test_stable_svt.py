@@ -13,7 +13,7 @@ from patebench.accounting import conversion, sparse_vector, stability
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
-from patebench.mechanisms.base import NO_ANSWER, make
+from patebench.mechanisms.base import NO_ANSWER, make_mechanism
 from patebench.mechanisms.noise import Gaussian
 from patebench.mechanisms.stable_svt import StableSVT
 from patebench.mechanisms.stable_svt_gaussian import StableSVTGaussian
@@ -36,6 +36,7 @@ def releases(mechanism, counts):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 def test_releases_follow_the_transcripts(mechanism):
     counts, draws = [ROWS[1], ROWS[0], ROWS[2], ROWS[1]], 20_000
@@ -61,8 +62,8 @@ def test_marginals_are_those_of_the_transcripts(mechanism):
         np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
-def hockey_stick(here, there, epsilon):
-    return sum(max(chance - math.exp(epsilon) * there.get(labels, 0.0), 0.0) for labels, chance in here.items())
+def hockey_stick(own, neighbour, epsilon):
+    return sum(max(chance - math.exp(epsilon) * neighbour.get(labels, 0.0), 0.0) for labels, chance in own.items())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
@@ -73,11 +74,11 @@ def test_bounds_hold_for_what_is_released(mechanism):
         votes = Votes.from_counts(np.array(rows))
         bounds = [bound.epsilon for bound in mechanism.bounds(votes, [len(rows)], delta)]
         assert all(math.isfinite(epsilon) for epsilon in bounds)
-        here = releases(mechanism, rows)
+        own = releases(mechanism, rows)
         for _ in range(6):
             changed = [np.vstack([row, neighbours(list(row))]) for row in rows]
-            there = releases(mechanism, [choices[rng.integers(len(choices))] for choices in changed])
-            worst = max(hockey_stick(here, there, min(bounds)), hockey_stick(there, here, min(bounds)))
+            neighbour = releases(mechanism, [choices[rng.integers(len(choices))] for choices in changed])
+            worst = max(hockey_stick(own, neighbour, min(bounds)), hockey_stick(neighbour, own, min(bounds)))
             assert worst <= delta * (1 + 1e-9)
 
 
@@ -85,7 +86,7 @@ def test_bounds_hold_for_what_is_released(mechanism):
 def test_a_query_that_one_teacher_decides_is_answered_with_the_failure_probability(name):
     shape = {"epsilon": 9.0} if name == "stable-svt" else {"sigma1": 3.0, "sigma2": 5.0}
     for failure in (0.3, 1e-3, 1e-9):
-        mechanism = make(name, {**shape, "failure": failure, "cutoff": 4})
+        mechanism = make_mechanism(name, {**shape, "failure": failure, "cutoff": 4})
         answered = np.exp(mechanism.log_outcome_probabilities(Votes.from_counts(np.array([[5, 4, 0]])))[0, 0])
         assert 0.75 * failure < answered <= failure * (1 + 1e-6)
         if failure < 0.1:
@@ -122,7 +123,7 @@ def test_after_the_cutoff_nothing_is_said():
 
 def test_no_query_stands_alone():
     mechanism = StableSVT(1.0, 1e-6, 2)
-    assert not mechanism.memoryless
+    assert not mechanism.independent_queries
     with pytest.raises(PatebenchError, match="keeps state"):
         mechanism.neighbours(np.array([[3, 2]]))
 

@@ -33,6 +33,8 @@ def never(queries: int) -> float:
 class Accountant(ABC):
     """What every bound of this accountant says of itself: its name, the kind of statement, the paper and theorem.
 
+    `label` is how tables head it, by default its name; accountants that belong in one column share it.
+
     Where the theorem holds but for a failure, the failure's probability for the first T queries is paid in δ first.
     """
 
@@ -44,6 +46,14 @@ class Accountant(ABC):
     #: Whether the theorem holds as well when earlier answers choose the later queries.
     adaptive: bool = True
     failure: Callable[[int], float] = never
+    label: str = ""
+    #: Whether it is a variant of another accountant and of use only beside that one.
+    variant: bool = False
+    #: Whether it computes the divergence of these votes itself, and not a bound on it.
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
 
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
@@ -62,14 +72,17 @@ class Accountant(ABC):
             kind=self.kind,
             publishable=self.kind in (Kind.WORST_CASE, Kind.SANITISED),
             source=self.source,
+            label=self.label,
+            variant=self.variant,
+            exact=self.exact,
             **how,
         )
 
 
-def of_chosen_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Those that say something of queries which earlier answers chose.
+def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
+    """The accountants that hold as well where earlier answers choose the later queries.
 
-    Data-dependent ones then describe the queries that happened to be asked: that is said in their source.
+    Data-dependent ones then describe the queries that happened to be asked; their source says so.
     """
     kept = [accountant for accountant in accountants if accountant.adaptive]
     words = "; along the queries asked, as if they had been fixed beforehand"
@@ -130,8 +143,8 @@ class RenyiAccountant(Accountant):
         return self.bound(epsilon, delta, queries, conversion=how, order=found)
 
 
-def of_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """Those that hold for discrete noise too, each with its reason added to the source."""
+def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
+    """The accountants that hold for discrete noise too, each with the reason added to its source."""
     return [replace(each, source=f"{each.source}; {each.discrete}") for each in accountants if each.discrete]
 
 

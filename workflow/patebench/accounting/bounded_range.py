@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import betainc
 
 from patebench.accounting import conversion
+from patebench.accounting.calibrate import arithmetic, bisect
 from patebench.accounting.logspace import Array, log_expm1, softplus
 
 #: More steps than this are composed by their Rényi curve alone.
@@ -48,13 +49,9 @@ def composition(eta: float, queries: int, delta: float) -> float:
     high = _renyi(eta, queries, delta)
     if queries > _STEPS or high > _LARGE:
         return high
-    low = 0.0
     if _delta(eta, queries, 0.0) <= delta:
         return 0.0
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _delta(eta, queries, middle) > delta else (low, middle)
-    return high
+    return bisect(lambda epsilon: _delta(eta, queries, epsilon) <= delta, high, 0.0, halve=arithmetic, near=1e-10)
 
 
 def _renyi(eta: float, queries: int, delta: float) -> float:
@@ -67,5 +64,5 @@ def _delta(eta: float, queries: int, epsilon: float) -> float:
     few = np.arange(queries)
     t = np.minimum((epsilon + (few + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
-    here, there = (betainc(queries - few, few + 1, share) for share in (p, p * np.exp(-t)))
-    return float(np.max(here * (1 + _ERROR) - math.exp(epsilon) * there * (1 - _ERROR)))
+    likely, rare = (betainc(queries - few, few + 1, share) for share in (p, p * np.exp(-t)))
+    return float(np.max(likely * (1 + _ERROR) - math.exp(epsilon) * rare * (1 - _ERROR)))

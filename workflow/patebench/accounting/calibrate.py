@@ -1,15 +1,52 @@
-"""Budgets turned round: how much of something a cost allows. Every search ends on the side that keeps the budget."""
+"""Searches by bisection: the least ε at a δ, the most queries or the least noise within a budget.
+
+Every search ends on the side that is safe: where the bound holds, or the budget is kept.
+"""
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 from patebench.core.errors import PatebenchError
+
+N = TypeVar("N", int, float)
 
 #: Where noise parameters are looked for.
 LEAST, GREATEST = 1e-12, 1e12
 
 #: How near to the edge of the budget a search ends, relatively.
 _NEAR = 1e-12
+
+
+def arithmetic(one: float, other: float) -> float:
+    """The mean, to halve an interval."""
+    return (one + other) / 2
+
+
+def geometric(one: float, other: float) -> float:
+    """The geometric mean, to halve an interval of positive numbers of unknown size."""
+    return math.sqrt(one) * math.sqrt(other)
+
+
+def bisect(
+    holds: Callable[[N], bool],
+    safe: N,
+    unsafe: N,
+    *,
+    halve: Callable[[N, N], N],
+    near: float = 0.0,
+) -> N:
+    """The last value at which `holds` was true, in a bisection between `safe`, where it is, and `unsafe`, where not.
+
+    Neither end is tried. `halve` gives a value between two. The search ends where the two sides differ by at most the
+    share `near` of the larger, or where no value lies between them.
+    """
+    while abs(safe - unsafe) > near * max(safe, unsafe):
+        middle = halve(safe, unsafe)
+        if middle in (safe, unsafe):
+            break
+        safe, unsafe = (middle, unsafe) if holds(middle) else (safe, middle)
+    return safe
 
 
 def most(cost: Callable[[int], float], budget: float, limit: int) -> int:
@@ -19,10 +56,7 @@ def most(cost: Callable[[int], float], budget: float, limit: int) -> int:
         if fails == limit:
             return limit
         fits, fails = fails, min(2 * fails, limit)
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        fits, fails = (middle, fails) if cost(middle) <= budget else (fits, middle)
-    return fits
+    return bisect(lambda number: cost(number) <= budget, fits, fails, halve=lambda one, other: (one + other) // 2)
 
 
 def edge(cost: Callable[[float], float], budget: float, low: float = LEAST, high: float = GREATEST) -> float:
@@ -39,9 +73,4 @@ def edge(cost: Callable[[float], float], budget: float, low: float = LEAST, high
         raise PatebenchError(f"even {fits:g} costs ε = {min(at_low, at_high):.4g}, above the target {budget:g}")
     if max(at_low, at_high) <= budget:
         return fails
-    while abs(math.log(fits / fails)) > _NEAR:
-        middle = math.sqrt(fits) * math.sqrt(fails)
-        if middle in (fits, fails):
-            break
-        fits, fails = (middle, fails) if cost(middle) <= budget else (fits, middle)
-    return fits
+    return bisect(lambda value: cost(value) <= budget, fits, fails, halve=geometric, near=_NEAR)

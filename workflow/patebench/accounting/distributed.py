@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from patebench.accounting.logspace import Array
 
-#: The theorem needs shares of at least this scale; with smaller ones nothing is promised.
+#: The theorem needs shares of at least this scale; with smaller ones there is no bound.
 LEAST_SHARE = 0.5
 
 

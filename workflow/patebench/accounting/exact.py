@@ -59,17 +59,17 @@ _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 class Pairs:
     """Outcome distributions of histograms beside those of their neighbours, one row per neighbour.
 
-    `histogram` (ascending) and `down` (ascending within a histogram) say whose neighbour it is: the histogram's number
-    and the rank of the class that loses a vote (0: most votes; equal counts, equal rank), `up` that of the class that
-    gains it. `here` and `there` hold ln P of the outcomes (columns) without and with the change; `multiplicity` says
-    how many outcomes a column stands for.
+    `histogram` (ascending) and `loses` (ascending within a histogram) say whose neighbour it is: the number of the
+    histogram, and the rank of the class that loses a vote (0: most votes; equal counts have equal ranks). `gains` is
+    the rank of the class that gains the vote. `log_p` and `log_p_neighbour` (neighbours × outcomes) are ln Pr of each
+    outcome for the histogram and for its neighbour; `multiplicity` says how many outcomes a column stands for.
     """
 
     histogram: Integers
-    down: Integers
-    up: Integers
-    here: Array
-    there: Array
+    loses: Integers
+    gains: Integers
+    log_p: Array
+    log_p_neighbour: Array
     multiplicity: Integers
 
 
@@ -78,46 +78,49 @@ Neighbours = Callable[[Counts], Iterator[Pairs]]
 
 
 @dataclass(frozen=True)
-class Apart:
-    """Neighbours under a mechanism that knows more of a query than its counts: each query is worked out by itself.
+class PerQueryNeighbours:
+    """Neighbours under a mechanism that uses more of a query than its counts: each query is worked out by itself.
 
-    In what `neighbours` gives of such votes, `histogram` is the query's number and `down` and `up` are classes.
+    In the `Pairs` of such votes, `histogram` is the number of the query, and `loses` and `gains` are classes.
     """
 
     neighbours: Callable[[Votes], Iterator[Pairs]]
 
 
-def divergence(here: Array, there: Array, multiplicity: Integers, orders: Array) -> Array:
+def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, orders: Array) -> Array:
     """D_α(P ‖ P′) per row and order, from ln P and ln P′ (rows × outcomes), never below the truth.
 
     With r = ln P − ln P′ and Σ P = Σ P′ = 1 it is ln(1 + Σ P·f(r))/(α−1), f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
     f ≥ 0, so nothing cancels between outcomes however small the divergence, and f grows with |r|, so enlarging |r| and
     P by their errors rounds outward.
     """
-    log_p, ratio = _outward(here, there, multiplicity)
+    log_weight, ratio = _outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
     ratio[unbounded] = 0.0
-    little = np.exp(log_p) * np.expm1(np.minimum(-ratio, _NEAR))
-    rest = np.where(ratio < -_NEAR, multiplicity * np.exp(there * (1 - ERROR)), little)
+    little = np.exp(log_weight) * np.expm1(np.minimum(-ratio, _NEAR))
+    rest = np.where(ratio < -_NEAR, multiplicity * np.exp(log_p_neighbour * (1 - ERROR)), little)
     linear = np.sum(rest + _ROUNDING * np.abs(rest), axis=1)
-    result = np.empty((len(here), len(orders)))
-    block = max(1, _CELLS // (len(orders) * here.shape[1]))
-    for start in range(0, len(here), block):
+    result = np.empty((len(log_p), len(orders)))
+    block = max(1, _CELLS // (len(orders) * log_p.shape[1]))
+    for start in range(0, len(log_p), block):
         rows = slice(start, start + block)
-        result[rows] = _log_moments(log_p[rows], ratio[rows], linear[rows], orders - 1)
+        result[rows] = _log_moments(log_weight[rows], ratio[rows], linear[rows], orders - 1)
     result[unbounded] = np.inf
     return result * (1 + _ROUNDING) / (orders - 1) + _LEAST
 
 
-def _outward(here: Array, there: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """ln P of each column and r = ln P − ln P′, both away from 0 by their error; −∞ and 0 where nothing can happen."""
-    possible = (multiplicity > 0) & ((here > -np.inf) | (there > -np.inf))
+def _outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
+    """ln Pr of each column's outcomes together, and r = ln P − ln P′, both moved away from 0 by their error.
+
+    Columns whose outcomes are impossible on both sides have −∞ and 0.
+    """
+    possible = (multiplicity > 0) & ((log_p > -np.inf) | (log_p_neighbour > -np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
-        log_p = np.where(possible, here * (1 - ERROR) + np.log(multiplicity), -np.inf)
-        ratio = np.where(possible, here - there, 0.0)
-    error = ERROR * np.maximum(np.abs(here), np.abs(there))
+        log_weight = np.where(possible, log_p * (1 - ERROR) + np.log(multiplicity), -np.inf)
+        ratio = np.where(possible, log_p - log_p_neighbour, 0.0)
+    error = ERROR * np.maximum(np.abs(log_p), np.abs(log_p_neighbour))
     ratio += np.where(possible & np.isfinite(error), np.copysign(error, ratio), 0.0)
-    return log_p, np.maximum(ratio, -_LARGE)
+    return log_weight, np.maximum(ratio, -_LARGE)
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
@@ -175,9 +178,9 @@ class ExactDivergence:
     """
 
     votes: Votes
-    neighbours: Neighbours | Apart | None
+    neighbours: Neighbours | PerQueryNeighbours | None
     _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
-    _kept: dict[int, list[Pairs]] = field(default_factory=dict, repr=False)
+    _cache: dict[int, list[Pairs]] = field(default_factory=dict, repr=False)
 
     def per_query(self, queries: Sequence[int], orders: Array) -> Array:
         """The worst neighbour of each query by itself, which may be another teacher each time."""
@@ -203,16 +206,17 @@ class ExactDivergence:
     def _block(self, votes: Votes) -> "tuple[_Block, Iterator[Pairs]]":
         """Some queries and their neighbours."""
         assert self.neighbours is not None
-        if isinstance(self.neighbours, Apart):
-            return _Block.apart(votes), self.neighbours.neighbours(votes)
-        block, histograms = _Block.alike(votes)
+        if isinstance(self.neighbours, PerQueryNeighbours):
+            return _Block.per_query(votes), self.neighbours.neighbours(votes)
+        block, histograms = _Block.by_histogram(votes)
         return block, self.neighbours(histograms)
 
     @property
     def _most_ranks(self) -> int:
-        """At most so many ranks has a histogram: distinct counts sum to the number of teachers."""
-        apart = isinstance(self.neighbours, Apart)
-        return self.votes.classes if apart else min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
+        """The most ranks that a histogram can have: distinct counts sum to the number of teachers at most."""
+        if isinstance(self.neighbours, PerQueryNeighbours):
+            return self.votes.classes
+        return min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
 
     def orders(self, queries: Sequence[int], delta: float) -> Array:
         """Orders close to those that give the least ε for any T, in either form and conversion."""
@@ -229,31 +233,31 @@ class ExactDivergence:
         step = max(1, _TABLE // (width * self._most_ranks))
         for start in range(0, last, step):
             block, portions = self._block(self.votes.at(slice(start, min(start + step, last))))
-            table = _table(block, self._remembered(last, portions) if last <= step else portions, orders)
+            table = _table(block, self._cached(last, portions) if last <= step else portions, orders)
             worst = table.max(axis=1)
             stops = {T - start for T in queries if start < T <= start + step}
             short = max(1, _BALLOTS // (len(each) * table.shape[1]))
             for low, high in pairwise(sorted({*range(0, len(block), short), len(block), *stops})):
                 one = one + worst[block.number[low:high]].sum(axis=0)
-                each = each + block.ballots(low, high, table) if known else np.full_like(each, _LARGE)
+                each = each + block.per_teacher(low, high, table) if known else np.full_like(each, _LARGE)
                 found[start + high] = one, each.max(axis=0)
         totals = np.array([found[T] for T in queries])
         totals = np.where(totals < _LARGE, totals, np.inf).reshape(len(queries), 2, 2, len(orders))
         return Directions(totals[:, 0], totals[:, 1])
 
-    def _remembered(self, queries: int, portions: Iterator[Pairs]) -> Iterator[Pairs]:
-        """The distributions of the first so many queries, kept if they are few: asked again, they are as they were."""
-        if queries in self._kept:
-            yield from self._kept[queries]
+    def _cached(self, queries: int, portions: Iterator[Pairs]) -> Iterator[Pairs]:
+        """The neighbours of the first `queries` queries, kept for further orders if they are few."""
+        if queries in self._cache:
+            yield from self._cache[queries]
             return
         kept, room = [], _KEPT
         for pairs in portions:
-            room -= 3 * pairs.there.size
+            room -= 3 * pairs.log_p.size
             if room > 0:
                 kept.append(pairs)
             yield pairs
         if room > 0:
-            self._kept[queries] = kept
+            self._cache[queries] = kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +277,7 @@ class _Block:
         return len(self.number)
 
     @classmethod
-    def alike(cls, votes: Votes) -> tuple["_Block", Counts]:
+    def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
         """Queries that differ in the names of classes alone are worked out once; their histograms in descending order.
 
         Classes with equal counts share a rank.
@@ -287,12 +291,12 @@ class _Block:
         return block, histograms
 
     @classmethod
-    def apart(cls, votes: Votes) -> "_Block":
+    def per_query(cls, votes: Votes) -> "_Block":
         """Every query has a histogram, and every class a rank, of its own."""
         rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
-    def ballots(self, low: int, high: int, table: Array) -> Array:
+    def per_teacher(self, low: int, high: int, table: Array) -> Array:
         """Sum of the table (histograms × ranks × …) over queries low … high − 1, for each teacher's own votes."""
         assert self.matrix is not None
         used, number = np.unique(self.number[low:high], return_inverse=True)
@@ -311,13 +315,13 @@ def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
     """
     table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
     for pairs in portions:
-        there = divergence(pairs.here, pairs.there, pairs.multiplicity, orders)
-        back = divergence(pairs.there, pairs.here, pairs.multiplicity, orders)
-        cell = pairs.histogram * block.ranks + pairs.down
+        forward = divergence(pairs.log_p, pairs.log_p_neighbour, pairs.multiplicity, orders)
+        backward = divergence(pairs.log_p_neighbour, pairs.log_p, pairs.multiplicity, orders)
+        cell = pairs.histogram * block.ranks + pairs.loses
         first = np.flatnonzero(np.diff(cell, prepend=-1))
-        worst = np.maximum.reduceat(np.minimum(np.hstack([there, back]), _LARGE), first, axis=0)
-        rows, down = pairs.histogram[first], pairs.down[first]
-        table[rows, down] = np.maximum(table[rows, down], worst)
+        worst = np.maximum.reduceat(np.minimum(np.hstack([forward, backward]), _LARGE), first, axis=0)
+        rows, loses = pairs.histogram[first], pairs.loses[first]
+        table[rows, loses] = np.maximum(table[rows, loses], worst)
     return table
 
 
@@ -332,15 +336,18 @@ class ExactAccountant(RenyiAccountant):
         return super(ExactAccountant, chosen).bounds(queries, delta)
 
 
-def accountants(votes: Votes, neighbours: Neighbours | Apart | None) -> list[Accountant]:
+def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
     """The exact accountants of a mechanism; that per teacher where the vote matrix is known."""
     divergence = ExactDivergence(votes, neighbours)
-    forms = [("exact", divergence.per_query, "the worst neighbour of each query")]
+    forms = [("exact", "exact", divergence.per_query, "the worst neighbour of each query")]
     if votes.matrix is not None:
-        forms.append(("exact-per-teacher", divergence.per_teacher, "the worst teacher over all queries"))
+        which = "the worst teacher over all queries"
+        forms.append(("exact-per-teacher", "exact per teacher", divergence.per_teacher, which))
     return [
         ExactAccountant(
             name=name,
+            label=label,
+            exact=True,
             kind=Kind.DATA_DEPENDENT,
             source=f"Mironov 2017, Definition 4 and Proposition 1, computed: {which}, both directions",
             totals=totals,
@@ -348,5 +355,5 @@ def accountants(votes: Votes, neighbours: Neighbours | Apart | None) -> list[Acc
             refine=False,
             divergence=divergence,
         )
-        for name, totals, which in forms
+        for name, label, totals, which in forms
     ]

@@ -21,15 +21,21 @@ from patebench.core.errors import PatebenchError
 Curve = Callable[[Array], Array]
 
 
-class Costs(NamedTuple):
-    """What a mechanism pays per query, whatever the votes are: for an answer, and for asking, answered or not."""
+class PerQueryCost(NamedTuple):
+    """What a mechanism pays per query, whatever the votes are, as Rényi curves.
+
+    `answer` is the cost of an answer. `threshold_test` is the cost of the test that decides whether there is one, which
+    is paid for every query; None for a mechanism that answers always.
+    """
 
     answer: Curve
-    question: Curve | None = None
+    threshold_test: Curve | None = None
 
     def both(self, orders: Array) -> Array:
-        """A query that is answered."""
-        return self.answer(orders) if self.question is None else self.question(orders) + self.answer(orders)
+        """What a query costs that is answered."""
+        if self.threshold_test is None:
+            return self.answer(orders)
+        return self.threshold_test(orders) + self.answer(orders)
 
 
 #: What rounding may add to the terms of the conversion, relative to their sizes.
@@ -103,19 +109,20 @@ class RenyiFilter:
         return math.nextafter(self.spent + added, math.inf) if added > 0 else self.spent
 
 
-def queries_within(budget: RenyiFilter, answered: Iterable[bool], costs: Costs) -> int:
-    """How many queries, from the first, a release may put to the teachers; pays for them.
+def queries_within(budget: RenyiFilter, answered: Iterable[bool], cost: PerQueryCost) -> int:
+    """How many queries, from the first, a release may put to the teachers; the budget pays for them.
 
-    A query is put only if question and answer would fit, since nobody knows before whether an answer comes. That one
-    came is public afterwards. Without a question's cost, every query counts as answered.
+    A query is put only if test and answer together fit, since nobody knows beforehand whether it will be answered.
+    Afterwards that is public, so an answer that was not given is not paid for. Without a test, every query counts as
+    answered.
     """
-    put = 0
-    for given in answered:
-        if not budget.admits(costs.both):
+    asked = 0
+    for was_answered in answered:
+        if not budget.admits(cost.both):
             break
-        if costs.question is not None:
-            budget.spend(costs.question)
-        if given or costs.question is None:
-            budget.spend(costs.answer)
-        put += 1
-    return put
+        if cost.threshold_test is not None:
+            budget.spend(cost.threshold_test)
+        if was_answered or cost.threshold_test is None:
+            budget.spend(cost.answer)
+        asked += 1
+    return asked

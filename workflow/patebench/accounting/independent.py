@@ -8,6 +8,7 @@ import math
 import numpy as np
 from scipy.special import erfcx, gammaln, log_ndtr
 
+from patebench.accounting.calibrate import arithmetic, bisect
 from patebench.accounting.logspace import log1mexp
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -48,13 +49,7 @@ def gaussian_dp(mu: float, delta: float) -> float:
     target = math.log(delta)
     if gaussian_log_delta(mu, 0.0) <= target:
         return 0.0
-    low = 0.0
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if gaussian_log_delta(mu, middle) > target else (low, middle)
-    return high
+    return bisect(lambda epsilon: gaussian_log_delta(mu, epsilon) <= target, high, 0.0, halve=arithmetic, near=1e-13)
 
 
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:

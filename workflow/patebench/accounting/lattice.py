@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from patebench.accounting.calibrate import arithmetic, bisect
 from patebench.accounting.logspace import Array
 
 #: More points than this are not worked out; adding up then stands alone.
@@ -43,7 +44,7 @@ def _transform_error(size: int, queries: int) -> float:
 
 
 def _least(p: Array, losses: Array, delta: float, high: float) -> float:
-    """Bisection for δ(ε) = `delta`, which ends above it."""
+    """The ε at which δ(ε) = `delta`, from above, for losses (points) of probabilities p; at most `high`."""
 
     def spent(epsilon: float) -> float:
         above = losses > epsilon
@@ -53,8 +54,4 @@ def _least(p: Array, losses: Array, delta: float, high: float) -> float:
         return high
     if spent(0.0) <= delta:
         return 0.0
-    low = 0.0
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if spent(middle) > delta else (low, middle)
-    return high
+    return bisect(lambda epsilon: spent(epsilon) <= delta, high, 0.0, halve=arithmetic, near=1e-12)

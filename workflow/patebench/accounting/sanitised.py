@@ -5,7 +5,8 @@ The Gaussian mechanism with noise scaled by smooth sensitivity (GNSS) releases
     f̂ = f + S·σ·(Z + z),   Z standard normal,   z the quantile that Z + z < 0 with probability δ′,
 
 for f the bound at one order α and S its β-smooth sensitivity. So f̂ < f with probability at most δ′. The shift z keeps
-f̂ an upper bound; as S is private too, it is part of what the release costs (`cost`).
+f̂ an upper bound; as S is private too, it is part of what the release costs (`cost`). The cost that Scalable PATE states
+is not used: with σ small and 2αβ near 1 it is below a divergence that it should bound (the tests show one).
 
 What the published ε then means. Let ε₀ be the (private) conversion of f + cost at δ − δ′. By the theorem behind f and
 by composition, Pr[M(D) ∈ E] ≤ e^{ε₀} Pr[M(D′) ∈ E] + δ − δ′ for every event E about labels and f̂ together. The
@@ -33,18 +34,6 @@ ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.1) & (conversion.ORDERS < 1000
 FAILURE = 0.1
 _BETAS = np.geomspace(0.02, 0.98, 24)  # in units of the largest β of the order
 _NOISES = np.geomspace(0.1, 1e4, 61)
-
-
-def published_cost(order: float, beta: float, noise: float) -> float:
-    """Rényi cost of GNSS as Scalable PATE states it: αe^{2β}/σ² + (αβ − ½ ln(1−2αβ))/(α−1), for 1 < α < 1/(2β).
-
-    For comparison only. With σ small and 2αβ near 1 it is below a divergence that it should bound, that of two
-    Gaussians (α = 10, β = 0.045, σ = 1: 11.1 against 32.9); elsewhere it is several times what `cost` finds.
-    """
-    if not 1 < order < 1 / (2 * beta) or noise == 0:
-        return np.inf
-    shift = order * np.exp(2 * beta) / noise**2
-    return float(shift + (order * beta - 0.5 * np.log1p(-2 * order * beta)) / (order - 1))
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:

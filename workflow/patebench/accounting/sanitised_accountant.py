@@ -24,7 +24,7 @@ _CELLS_PER_HOUR = 2e10
 
 
 @dataclass(frozen=True)
-class Noise:
+class SanitisingNoise:
     """Where the noise in a sanitised bound comes from."""
 
     generator: Callable[[int], np.random.Generator]  #: of the noise in the bound on the first T queries, for each T
@@ -32,16 +32,16 @@ class Noise:
 
 
 #: Noise from the operating system's entropy: what a real release needs.
-fresh = Noise(lambda queries: np.random.default_rng(), secret=True)
+fresh = SanitisingNoise(lambda queries: np.random.default_rng(), secret=True)
 
 
-def seeded(seed: int, *names: str | int) -> Noise:
+def seeded(seed: int, *names: str | int) -> SanitisingNoise:
     """Noise that can be reproduced, for experiments: who knows the seed can take it off again."""
-    return Noise(lambda queries: seeds.generator(seed, *names, "sanitised", queries), secret=False)
+    return SanitisingNoise(lambda queries: seeds.generator(seed, *names, "sanitised", queries), secret=False)
 
 
 def accountants(
-    votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: Noise = fresh
+    votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise = fresh
 ) -> list[Accountant]:
     """Both sanitised accountants of a mechanism.
 
@@ -55,6 +55,7 @@ def accountants(
     return [
         SanitisedAccountant(
             name="rdp-sanitised",
+            label="Rényi",
             kind=Kind.SANITISED,
             source=source,
             counts=votes.counts,
@@ -64,6 +65,8 @@ def accountants(
         ),
         OptimisedAccountant(
             name="rdp-sanitised-optimised",
+            label="Rényi, optimised",
+            variant=True,
             kind=Kind.DATA_DEPENDENT,
             source=source,
             counts=votes.counts,
@@ -116,7 +119,7 @@ class SanitisedAccountant(_Releasing):
     noise can be drawn again.
     """
 
-    noise: Noise = fresh
+    noise: SanitisingNoise = fresh
 
     def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
         typical = sanitised.profile(*self.shape)

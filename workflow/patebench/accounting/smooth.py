@@ -49,7 +49,7 @@ from patebench.accounting.votes import Counts
 
 _PER_VOTE = 32  # nodes of the table between even gaps g and g − 2
 _NODES = 1 << 17  # at most, of the table
-_DISTANCES = 1 << 14  # that are told apart
+_DISTANCES = 1 << 14  # at most, beyond which one bound stands for all
 _CELLS = 1 << 20  # of one block of queries × distances × classes
 _ROUNDING = 1e-12  # by which f is off at most: of the data-independent bound, for each query
 

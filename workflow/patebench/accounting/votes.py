@@ -16,11 +16,11 @@ _BALLOTS = 1 << 20  # of one block of teachers × queries
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """What the teachers said about each query: counts (queries × classes), and who said it where that is known.
+    """The votes on each query: counts (queries × classes), and the vote of each teacher where that is known.
 
     `matrix` (teachers × queries) is None when only counts are at hand; local mechanisms and accountants per teacher
-    need it. `predictions` (queries × classes) are public: how probable the student that asks thought each class of each
-    query, None before there was a student. Make one with `Votes.of` or `Votes.from_counts`, which check their input.
+    need it. `predictions` (queries × classes) are public: the probability that the student who asks gives to each class
+    of each query; None before there is a student. `Votes.of` and `Votes.from_counts` make one and check their input.
     """
 
     counts: Counts
@@ -52,8 +52,8 @@ class Votes:
         matrix = None if self.matrix is None else self.matrix[:, queries]
         return Votes(self.counts[queries], matrix, None if self.predictions is None else self.predictions[queries])
 
-    def asked_by(self, predictions: NDArray[Any] | None) -> "Votes":
-        """The same votes, asked by a student with these predictions (queries × classes), each row a distribution."""
+    def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
+        """The same votes with the predictions of the student that asks (queries × classes), each row a distribution."""
         if predictions is None:
             return replace(self, predictions=None)
         chances: NDArray[np.float64] = predictions.astype(np.float64)
@@ -100,9 +100,9 @@ def counts(votes: NDArray[np.integer], classes: int) -> Counts:
     result = np.empty((queries, classes), dtype=np.int64)
     block = max(1, _BALLOTS // max(teachers, classes))
     for start in range(0, queries, block):
-        said = votes[:, start : start + block]
-        cells = said + np.arange(said.shape[1], dtype=np.int64) * classes
-        result[start : start + block] = np.bincount(cells.ravel(), minlength=said.shape[1] * classes).reshape(
+        part = votes[:, start : start + block]
+        cells = part + np.arange(part.shape[1], dtype=np.int64) * classes
+        result[start : start + block] = np.bincount(cells.ravel(), minlength=part.shape[1] * classes).reshape(
             -1, classes
         )
     return result

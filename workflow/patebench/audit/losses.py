@@ -26,53 +26,47 @@ _EPS = float(np.finfo(np.float64).eps)
 _ROUNDING = 64 * _EPS
 
 
-def hockey_stick(here: Array, there: Array, multiplicity: Integers, epsilon: float) -> Array:
-    """δ(ε) per row, from ln P and ln Q of the outcomes (rows × outcomes) that each column stands for."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        excess = np.where(here > there + epsilon, -np.expm1(np.minimum(there + epsilon - here, 0.0)), 0.0)
-    result: Array = np.sum(multiplicity * np.exp(here) * excess, axis=-1)
-    return result
-
-
-def least_epsilon(here: Array, there: Array, multiplicity: Integers, delta: float) -> Array:
+def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
     """The least ε ≥ 0 with δ(ε) ≤ δ per row; ∞ where outcomes that Q never has weigh more than δ.
 
     With outcomes in the order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest over k
     of ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j).
     """
-    likely, rare = _events(here, there, multiplicity)
+    likely, rare = _events(log_p, log_p_neighbour, multiplicity)
     return _largest(likely, rare, delta)
 
 
-def measurable(here: Array, there: Array, multiplicity: Integers, delta: float, runs: int, confidence: float) -> Array:
+def measurable(
+    log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
+) -> Array:
     """What `least_epsilon` would be if both probabilities of an event were known from so many runs each, per row."""
     from scipy.special import ndtri
 
     z = float(ndtri((1 + confidence) / 2))
-    likely, rare = (np.exp(each) for each in _events(here, there, multiplicity))
+    likely, rare = (np.exp(each) for each in _events(log_p, log_p_neighbour, multiplicity))
     likely = np.maximum(likely - z * np.sqrt(likely / runs), 0.0)
     rare = rare + z * np.sqrt(rare / runs) + z * z / runs
     with np.errstate(divide="ignore"):
         return _largest(np.log(likely), np.log(rare), delta)
 
 
-def _events(here: Array, there: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """ln P and ln Q of the events that tell most: outcomes by falling likelihood ratio, one more in each column."""
-    log_p, log_q = _inward(here, there, multiplicity)
+def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
+    """ln P and ln Q of the best events: outcomes by falling likelihood ratio, one more in each column."""
+    lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
-        ratio = np.where(log_p > -np.inf, log_p - log_q, -np.inf)
+        ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
     order = np.argsort(-ratio, axis=1, kind="stable")
-    likely, rare = (np.take_along_axis(each, order, axis=1) for each in (log_p, log_q))
+    likely, rare = (np.take_along_axis(each, order, axis=1) for each in (lower, upper))
     return np.logaddexp.accumulate(likely, axis=1), np.logaddexp.accumulate(rare, axis=1)
 
 
-def _inward(here: Array, there: Array, multiplicity: Integers) -> tuple[Array, Array]:
+def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
     """ln P and ln Q of each column, P rounded down and Q up by what they may be wrong by."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
-    log_p = here * (1 + ERROR) - _ROUNDING + times
-    log_q = there * (1 - ERROR) + _ROUNDING + times
-    return log_p, log_q
+    lower = log_p * (1 + ERROR) - _ROUNDING + times
+    upper = log_p_neighbour * (1 - ERROR) + _ROUNDING + times
+    return lower, upper
 
 
 def _largest(likely: Array, rare: Array, delta: float) -> Array:
@@ -106,7 +100,7 @@ def _powers(p: float, times: NDArray[np.integer]) -> Array:
     return np.where(times > 0, times * math.log(p), 0.0) if p > 0 else np.where(times > 0, -np.inf, 0.0)
 
 
-def composed(here: Array, there: Array, multiplicity: Integers, queries: int, delta: float) -> float:
+def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
     """A lower bound on the least ε of T independent queries with these outcomes (one row of `least_epsilon`).
 
     The privacy losses ln P/Q add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each is put on a grid, on one of the
@@ -114,10 +108,10 @@ def composed(here: Array, there: Array, multiplicity: Integers, queries: int, de
     intervals of one cell's width h, so by Hoeffding's inequality their sum exceeds η = h √(T ln(1/δ₀)/2) with
     probability δ₀ at most, and the true δ(ε) is at least that on the grid at ε + η, less δ₀.
     """
-    single = float(least_epsilon(here[None], there[None], multiplicity[None], delta)[0])
+    single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
     if queries == 1 or math.isinf(single):
         return single
-    step = _Losses.of(here, there, multiplicity)
+    step = _Losses.of(log_p, log_p_neighbour, multiplicity)
     certain = -math.expm1(queries * math.log1p(-step.certain))
     if certain > delta:
         return math.inf
@@ -136,17 +130,17 @@ class _Losses:
     certain: float
 
     @classmethod
-    def of(cls, here: Array, there: Array, multiplicity: Integers) -> "_Losses":
-        log_p, log_q = _inward(here, there, multiplicity)
-        certain = float(np.sum(np.exp(log_p[np.isneginf(log_q)])))
-        shown = (log_p > -np.inf) & (log_q > -np.inf)
-        return cls(log_p[shown] - log_q[shown], np.exp(log_p[shown]), certain)
+    def of(cls, log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> "_Losses":
+        lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
+        certain = float(np.sum(np.exp(lower[np.isneginf(upper)])))
+        finite = (lower > -np.inf) & (upper > -np.inf)
+        return cls(lower[finite] - upper[finite], np.exp(lower[finite]), certain)
 
     def tail(self, queries: int, log_probability: float) -> float:
         """What the sum of T losses exceeds with at most this probability, by Chernoff's bound."""
         largest = max(float(np.max(np.abs(self.loss))), 1e-300)
-        spread = max(math.sqrt(queries * float(self.probability @ self.loss**2)), 1e-300)
-        s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / spread])
+        deviation = max(math.sqrt(queries * float(self.probability @ self.loss**2)), 1e-300)
+        s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])
         with np.errstate(divide="ignore", over="ignore"):
             cumulants = logsumexp(np.log(self.probability) + s[:, None] * self.loss)
         bounds = (queries * cumulants - log_probability) / s

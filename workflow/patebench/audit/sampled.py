@@ -22,17 +22,18 @@ Outcomes = NDArray[np.int64]
 #: A generator for the stream that is named.
 Streams = Callable[[str], np.random.Generator]
 
-#: Pairs are tried with up to so many changes of the classes' names: a fault may be in one class.
-_TURNS = 10
+#: Pairs are tried under up to so many cyclic shifts of the classes, since a fault may be in one class.
+_RELABELLINGS = 10
 
 #: Labels drawn at once.
 _BLOCK = 1 << 20
 
-#: Of mechanisms that remember: queries of one run, and runs for each run of the others, since each is a call.
+#: For mechanisms whose queries depend on each other: queries of one run, and one run for so many runs of the others,
+#: since each run is a call of `release`.
 _TRANSCRIPT, _SHARE = 8, 20
 
-#: Runs that are made twice to see whether the noise is fresh, and how sure one must be that it is not.
-_TWICE, _STALE = 2000, 1e-6
+#: Runs by which one sees whether two generators give independent noise, and the probability of a false alarm.
+_FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-6
 
 
 def clopper_pearson(successes: float, runs: float, alpha: float) -> tuple[float, float]:
@@ -79,7 +80,7 @@ class Rates:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What the runs show: the rates of an event (outcomes) on a pair, and the ε of so many queries that follows."""
+    """What the runs find: the rates of an event (outcomes) on a pair, and the ε of so many queries that follows."""
 
     epsilon: float
     queries: int
@@ -91,12 +92,12 @@ class Sampled:
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Some outcomes on a pair, and what they promise: the ε if they show as estimated, then how the rates differ."""
+    """Some outcomes on a pair, and their score: ε by the estimated rates, then by how much these differ."""
 
     pair: Pair
     view: int
     outcomes: Outcomes
-    promise: tuple[float, float]
+    score: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,46 +134,47 @@ class SampledAudit:
     def __call__(self, pairs: Sequence[Pair], queries: Sequence[int]) -> dict[int, Sampled]:
         """The largest ε found for each number of queries."""
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
-            return {T: _boundless(pairs[0], T, self.confidence) for T in queries}
-        if not self.mechanism.memoryless:
+            return {T: _without_noise(pairs[0], T, self.confidence) for T in queries}
+        if not self.mechanism.independent_queries:
             return {T: self._audit(pairs, T, length=min(T, _TRANSCRIPT)) for T in queries}
-        return {T: self._audit(_turned(pairs), T) for T in queries}
+        return {T: self._audit(_relabelled(pairs), T) for T in queries}
 
     def _audit(self, pairs: Sequence[Pair], queries: int, length: int = 1) -> Sampled:
         """One event for T queries. Independent queries are composed; others are seen as one transcript."""
-        runs = self.runs if self.mechanism.memoryless else max(200, self.runs // _SHARE)
-        composed = queries if self.mechanism.memoryless and self.mechanism.most_asked(queries) == queries else 1
+        runs = self.runs if self.mechanism.independent_queries else max(200, self.runs // _SHARE)
+        every_time = self.mechanism.most_participation(queries) == queries
+        composed = queries if self.mechanism.independent_queries and every_time else 1
         each, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         events: list[Event] = []
         for i, pair in enumerate(pairs):
             views = self._both(pair, f"{queries}/{i}", each, length)
-            for view, (here, there) in enumerate(zip(*views, strict=True)):
-                events += self._events(pair, view, here, there, count, composed)
-        best = max(events, key=lambda event: event.promise)
+            for view, outcomes in enumerate(zip(*views, strict=True)):
+                events += self._events(pair, view, *outcomes, count, composed)
+        best = max(events, key=lambda event: event.score)
         views = self._both(best.pair, f"{queries}/count", count, length)
-        shown = [int(np.sum(np.isin(side[best.view], best.outcomes))) for side in views]
-        rates = Rates(shown[0], shown[1], count, self.confidence)
+        times = [int(np.sum(np.isin(side[best.view], best.outcomes))) for side in views]
+        rates = Rates(times[0], times[1], count, self.confidence)
         return Sampled(rates.epsilon(self.delta, composed), queries, rates, best.pair, best.outcomes)
 
     def _events(
-        self, pair: Pair, view: int, here: Outcomes, there: Outcomes, count: int, queries: int
+        self, pair: Pair, view: int, outcomes: Outcomes, neighbour: Outcomes, count: int, queries: int
     ) -> Iterator[Event]:
-        """The event that promises the most when it will be counted, in each direction."""
-        seen = np.unique(np.concatenate([here, there]))
-        sides = zip((here, there), pair.votes(1), strict=True)
-        likely, rare = (self._estimate(seen, outcomes, votes) for outcomes, votes in sides)
-        yield self._promising(pair, view, seen, likely, rare, count, queries)
-        yield self._promising(pair.reversed(), view, seen, rare, likely, count, queries)
+        """The event with the largest estimated ε, in each direction."""
+        seen = np.unique(np.concatenate([outcomes, neighbour]))
+        sides = zip((outcomes, neighbour), pair.votes(1), strict=True)
+        likely, rare = (self._estimate(seen, side, votes) for side, votes in sides)
+        yield self._best_event(pair, view, seen, likely, rare, count, queries)
+        yield self._best_event(pair.reversed(), view, seen, rare, likely, count, queries)
 
     def _estimate(self, seen: Outcomes, outcomes: Outcomes, votes: Votes) -> "_Estimate":
-        """Half of what was counted, half of what the mechanism says of itself."""
+        """The mean of the measured probabilities and of those that the mechanism states, where it states any."""
         counted = np.bincount(np.searchsorted(seen, outcomes), minlength=len(seen)) / len(outcomes)
-        said = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.memoryless else None
-        if said is None:
+        modelled = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.independent_queries else None
+        if modelled is None:
             return _Estimate(counted, len(outcomes))
-        return _Estimate((counted + np.exp(said[0, seen])) / 2, 2 * len(outcomes))
+        return _Estimate((counted + np.exp(modelled[0, seen])) / 2, 2 * len(outcomes))
 
-    def _promising(
+    def _best_event(
         self,
         pair: Pair,
         view: int,
@@ -182,7 +184,7 @@ class SampledAudit:
         count: int,
         queries: int,
     ) -> Event:
-        """Outcomes by falling likelihood ratio, as many as promise the most (Neyman & Pearson 1933)."""
+        """Outcomes by falling likelihood ratio (Neyman & Pearson 1933), as many as give the best score."""
         with np.errstate(divide="ignore", invalid="ignore"):
             order = np.argsort(-np.nan_to_num(likely.probability / rare.probability), kind="stable")
         rates = [
@@ -190,23 +192,23 @@ class SampledAudit:
             for p, q in zip(likely.low(order), rare.high(order), strict=True)
         ]
         differ = np.cumsum(likely.probability[order] - rare.probability[order])
-        promises = [(each.epsilon(self.delta, queries), float(by)) for each, by in zip(rates, differ, strict=True)]
-        size = max(range(len(promises)), key=promises.__getitem__)
-        return Event(pair, view, seen[order[: size + 1]], promises[size])
+        scores = [(each.epsilon(self.delta, queries), float(by)) for each, by in zip(rates, differ, strict=True)]
+        size = max(range(len(scores)), key=scores.__getitem__)
+        return Event(pair, view, seen[order[: size + 1]], scores[size])
 
     def _both(self, pair: Pair, name: str, runs: int, length: int) -> tuple[list[Outcomes], list[Outcomes]]:
         """Views of the runs on D and on D′, from streams of their own: equal noise would hide what noise is for."""
-        here, there = (
+        labels, neighbour = (
             self._labels(votes, self.streams(f"{name}/{side}"), runs, length)
             for votes, side in ((lambda T: pair.votes(T)[0], "here"), (lambda T: pair.votes(T)[1], "there"))
         )
-        return _views(here, len(pair.counts)), _views(there, len(pair.counts))
+        return _views(labels, len(pair.counts)), _views(neighbour, len(pair.counts))
 
     def _labels(
         self, votes: Callable[[int], Votes], rng: np.random.Generator, runs: int, length: int
     ) -> NDArray[np.int64]:
         """Labels, runs × length; each row is a release of its own, or queries stand for runs where that is the same."""
-        if self.mechanism.memoryless:
+        if self.mechanism.independent_queries:
             sizes = [min(_BLOCK, runs - start) for start in range(0, runs, _BLOCK)]
             released = np.concatenate([self.mechanism.release(votes(size), rng) for size in sizes])[:, None]
         else:
@@ -219,17 +221,17 @@ class SampledAudit:
 
         Labels of independent releases agree as often as their frequencies say.
         """
-        runs = _TWICE if self.mechanism.memoryless else _TWICE // 4
+        runs = _FRESH_RUNS if self.mechanism.independent_queries else _FRESH_RUNS // 4
         one, two = (
             self._labels(lambda T: pair.votes(T)[0], self.streams(f"{name}/{draw}"), runs, 1)[:, 0]
             for draw in ("one", "two")
         )
-        if self.mechanism.most_asked(runs) < runs:  # who is asked when is no secret, and the same each time
+        if self.mechanism.most_participation(runs) < runs:  # who is asked when is no secret, and the same each time
             asked = (one != NO_ANSWER) & (two != NO_ANSWER)
             one, two = one[asked], two[asked]
         shares = np.unique(np.concatenate([one, two]), return_counts=True)[1] / max(1, 2 * len(one))
         expected = min(1.0, float(shares @ shares) + 0.02)
-        return clopper_pearson(float(np.sum(one == two)), len(one), _STALE)[0] <= expected
+        return clopper_pearson(float(np.sum(one == two)), len(one), _FRESH_ALPHA)[0] <= expected
 
 
 def _views(labels: NDArray[np.int64], classes: int) -> list[Outcomes]:
@@ -244,14 +246,14 @@ def _views(labels: NDArray[np.int64], classes: int) -> list[Outcomes]:
     return [*outcomes.T, np.sum(outcomes < classes, axis=1), outcomes @ powers]
 
 
-def _turned(pairs: Sequence[Pair]) -> list[Pair]:
-    """Every pair under several names of the classes."""
+def _relabelled(pairs: Sequence[Pair]) -> list[Pair]:
+    """Every pair under several cyclic shifts of the classes."""
     classes = len(pairs[0].counts)
-    turns = np.unique(np.linspace(0, classes, min(classes, _TURNS), endpoint=False).astype(int))
-    return [pair.turned(int(by)) for pair in pairs for by in turns]
+    shifts = np.unique(np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int))
+    return [pair.relabelled(int(by)) for pair in pairs for by in shifts]
 
 
-def _boundless(pair: Pair, queries: int, confidence: float) -> Sampled:
-    """What noise that comes back hides: nothing."""
-    nothing = Rates(0, 0, _TWICE, confidence)
+def _without_noise(pair: Pair, queries: int, confidence: float) -> Sampled:
+    """The result where noise comes back and can be taken off: ε = ∞."""
+    nothing = Rates(0, 0, _FRESH_RUNS, confidence)
     return Sampled(math.inf, queries, nothing, pair, np.array([], dtype=np.int64), fresh=False)

@@ -37,14 +37,14 @@ _FEW_ORDERS = ORDERS[::4]
 class Pair:
     """Two data sets of one query that differ in one teacher's vote: counts (classes) on D; on D′ one vote has moved.
 
-    `here` and `there` hold ln P of the outcomes on D and D′, each of which stands for `multiplicity` outcomes.
+    `log_p` and `log_p_neighbour` hold ln Pr of the outcomes on D and D′, each standing for `multiplicity` outcomes.
     """
 
     counts: Counts
     source: int
     target: int
-    here: Array
-    there: Array
+    log_p: Array
+    log_p_neighbour: Array
     multiplicity: NDArray[np.integer]
 
     @property
@@ -60,22 +60,21 @@ class Pair:
         voted = np.repeat(np.arange(len(self.counts)), self.counts)
         changed = voted.copy()
         changed[np.argmax(voted == self.source)] = self.target
-        here, there = (_repeated(*each, queries) for each in ((self.counts, voted), (self.neighbour, changed)))
-        return here, there
+        return _repeated(self.counts, voted, queries), _repeated(self.neighbour, changed, queries)
 
-    def turned(self, by: int) -> "Pair":
-        """The same with every class called by the name of the one `by` further."""
+    def relabelled(self, by: int) -> "Pair":
+        """The same pair with every class renamed to the one `by` places further, cyclically."""
         classes = len(self.counts)
         names = (self.source + by) % classes, (self.target + by) % classes
-        return Pair(np.roll(self.counts, by), *names, self.here, self.there, self.multiplicity)
+        return Pair(np.roll(self.counts, by), *names, self.log_p, self.log_p_neighbour, self.multiplicity)
 
     def reversed(self) -> "Pair":
         """D and D′ exchanged."""
-        return Pair(self.neighbour, self.target, self.source, self.there, self.here, self.multiplicity)
+        return Pair(self.neighbour, self.target, self.source, self.log_p_neighbour, self.log_p, self.multiplicity)
 
     def epsilon(self, queries: int, delta: float) -> float:
         """What T queries to this pair give away at least."""
-        return composed(self.here, self.there, self.multiplicity, queries, delta)
+        return composed(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
 
 
 def _repeated(counts: Counts, voted: NDArray[np.integer], queries: int) -> Votes:
@@ -116,7 +115,7 @@ class Search:
 
     def independent(self, queries: int) -> int:
         """How many of the queries are independent and can see the vote that differs; one, if they are not."""
-        return self.mechanism.most_asked(queries) if self.mechanism.memoryless else 1
+        return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
         found = self._best(self._candidates(), score)
@@ -127,28 +126,34 @@ class Search:
                 break
         return found
 
-    def apart(self) -> list[Pair]:
-        """The pair that is told apart most often by one outcome, and those on which "no answer" changes most."""
-        often = self._best(self._candidates(), lambda here, there, _: _change(here, there).max(axis=1))
-        silent = self._best(self._candidates(), lambda here, there, _: _change(here, there)[:, -1])
+    def most_distinguishable(self) -> list[Pair]:
+        """The pair on which one outcome changes most in probability, and those on which "no answer" does."""
+        often = self._best(
+            self._candidates(), lambda log_p, log_p_neighbour, _: _change(log_p, log_p_neighbour).max(axis=1)
+        )
+        silent = self._best(
+            self._candidates(), lambda log_p, log_p_neighbour, _: _change(log_p, log_p_neighbour)[:, -1]
+        )
         return [pair for value, pair in often[:1] + silent[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
-        """The pairs on which so many runs each side promise the largest ε of one query."""
+        """The pairs on which so many runs of each side are expected to show the largest ε of one query."""
 
-        def score(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
-            return measurable(here, there, multiplicity, self.delta, runs, confidence)
+        def score(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
+            return measurable(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
 
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
         """ε of one query, or, for more, the ε of the composed Rényi curve, which orders pairs much as ε does."""
         if queries == 1:
-            return lambda here, there, multiplicity: least_epsilon(here, there, multiplicity, self.delta)
+            return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
+                log_p, log_p_neighbour, multiplicity, self.delta
+            )
 
-        def renyi(here: Array, there: Array, multiplicity: NDArray[np.integer]) -> Array:
-            here, there = _without_rare(here, there, multiplicity, self.delta / queries)
-            curves = queries * exact.divergence(here, there, multiplicity, _FEW_ORDERS)
+        def renyi(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
+            log_p, log_p_neighbour = _without_rare(log_p, log_p_neighbour, multiplicity, self.delta / queries)
+            curves = queries * exact.divergence(log_p, log_p_neighbour, multiplicity, _FEW_ORDERS)
             result: Array = convert(Conversion.TIGHT, _FEW_ORDERS, curves, self.delta).min(axis=1)
             return result
 
@@ -164,7 +169,7 @@ class Search:
         """The pairs with the highest scores among the neighbours of these histograms, both ways."""
         found: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
-            ways = (pairs.here, pairs.there), (pairs.there, pairs.here)
+            ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
             scores = np.stack([score(*way, pairs.multiplicity) for way in ways])
             for place in np.argsort(-scores, axis=None, kind="stable")[: 4 * KEPT]:
                 way, row = divmod(int(place), scores.shape[1])
@@ -173,8 +178,8 @@ class Search:
         return _merged(found)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Those of a mechanism that remembers: what its first query shows, each histogram asked about by itself."""
-        if self.mechanism.memoryless:
+        """Where queries depend on each other: the outcomes of the first query, for each histogram by itself."""
+        if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
         def first(rows: Counts) -> Array:
@@ -186,17 +191,19 @@ class Search:
         return one_by_one(histograms, first)
 
 
-def _change(here: Array, there: Array) -> Array:
+def _change(log_p: Array, log_p_neighbour: Array) -> Array:
     """By how much the probability of each outcome changes; where there is "no answer", it is the last."""
-    result: Array = np.abs(np.exp(here) - np.exp(there))
+    result: Array = np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
     return result
 
 
-def _without_rare(here: Array, there: Array, multiplicity: NDArray[np.integer], least: float) -> tuple[Array, Array]:
+def _without_rare(
+    log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
+) -> tuple[Array, Array]:
     """Without the outcomes that speak for P and are too rare to matter at δ: a Rényi curve would see nothing else."""
     with np.errstate(divide="ignore"):
-        rare = (here > there) & (here + np.log(multiplicity) <= np.log(least))
-    return np.where(rare, -np.inf, here), np.where(rare, -np.inf, there)
+        rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
+    return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
@@ -210,22 +217,22 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 def _vote(pairs: exact.Pairs, row: int) -> Pair:
     """One row as a pair of votes of one teacher."""
-    counts = np.zeros(pairs.here.shape[1], dtype=np.int64)
-    counts[pairs.down[row]] = 1
-    return Pair(counts, int(pairs.down[row]), int(pairs.up[row]), *_outcomes(pairs, row))
+    counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
+    counts[pairs.loses[row]] = 1
+    return Pair(counts, int(pairs.loses[row]), int(pairs.gains[row]), *_outcomes(pairs, row))
 
 
 def _pair(histograms: Counts, pairs: exact.Pairs, row: int) -> Pair:
     """One row as a pair of data sets."""
     counts = histograms[pairs.histogram[row]]
     rank = ranks(counts[None])[0]
-    source = int(np.searchsorted(rank, pairs.down[row], side="right")) - 1
-    target = int(np.searchsorted(rank, pairs.up[row]))
+    source = int(np.searchsorted(rank, pairs.loses[row], side="right")) - 1
+    target = int(np.searchsorted(rank, pairs.gains[row]))
     return Pair(counts, source, target, *_outcomes(pairs, row))
 
 
 def _outcomes(pairs: exact.Pairs, row: int) -> tuple[Array, Array, NDArray[np.integer]]:
-    return pairs.here[row], pairs.there[row], pairs.multiplicity[row]
+    return pairs.log_p[row], pairs.log_p_neighbour[row], pairs.multiplicity[row]
 
 
 def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
@@ -238,19 +245,19 @@ def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
     for tied in range(1, classes + 1):
-        yield _spread(teachers, tied, classes)
+        yield _evenly(teachers, tied, classes)
     for gap in _GAPS:
         for others in {2, 3, classes}:
             top = (teachers + gap * (others - 1) + others - 1) // others
             if others <= classes and top <= teachers:
-                yield [top, *_spread(teachers - top, others - 1, classes - 1)]
+                yield [top, *_evenly(teachers - top, others - 1, classes - 1)]
     for top in tops:
         for tied in {1, 2, classes - 1}:
             if 0 < top <= teachers and 0 < tied < classes:
-                yield [top, *_spread(teachers - top, tied, classes - 1)]
+                yield [top, *_evenly(teachers - top, tied, classes - 1)]
 
 
-def _spread(votes: int, tied: int, classes: int) -> list[int]:
+def _evenly(votes: int, tied: int, classes: int) -> list[int]:
     """Votes shared evenly by some classes; the others have none."""
     each, rest = divmod(votes, tied)
     return [each + (place < rest) for place in range(tied)] + [0] * (classes - tied)

@@ -18,7 +18,7 @@ _SENTENCES = {
 }
 
 
-def shown(audit: Audit) -> "RenderableType":
+def render(audit: Audit) -> "RenderableType":
     """A table for each number of queries, and below it what the numbers come from."""
     from rich.console import Group
 
@@ -40,7 +40,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     for heading in ("ε", "audited ε ≥"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for each in sorted(finding.stated, key=lambda each: each.bound.epsilon):
+    for each in sorted(finding.stated, key=lambda each: float(f"{each.bound.epsilon:.9g}")):
         bound, way = each.bound, each.bound.conversion
         cells = (bound.accountant, bound.kind.replace("_", " "), "—" if way is Conversion.NONE else str(way))
         numbers = _number(bound.epsilon), _number(each.audited)

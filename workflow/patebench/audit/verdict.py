@@ -14,8 +14,9 @@ from patebench.mechanisms.base import Mechanism, plain
 #: A stated ε from which on a bound says nothing: no event is e¹⁰⁰ times as likely as another that anybody will see.
 VACUOUS = 100.0
 
-#: Names of the audit's own bounds, where others have their accountant.
+#: Names of the audit's own bounds, where others have their accountant, and how tables head them.
 EXACT, SAMPLED = "audit-exact", "audit-sampled"
+_LABELS = {EXACT: "audit, exact", SAMPLED: "audit, sampled"}
 
 
 class Verdict(StrEnum):
@@ -87,7 +88,7 @@ class Audit:
             "delta": self.delta,
             "runs": self.runs,
             "confidence": self.confidence,
-            "memoryless": self.mechanism.memoryless,
+            "independent_queries": self.mechanism.independent_queries,
             "findings": [self._finding(finding) for finding in self.findings],
         }
 
@@ -118,7 +119,7 @@ def run_audit(
     wanted = sorted({1, *queries})
     composed = {T: search.worst(T)[0] for T in wanted}
     worst = {T: composed[1] if search.independent(T) == 1 else composed[T] for T in wanted}
-    pairs = [*composed.values(), search.measurable(runs // 2, confidence)[0], *search.apart()]
+    pairs = [*composed.values(), search.measurable(runs // 2, confidence)[0], *search.most_distinguishable()]
     sampled = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted)
     findings = [_compared(search, T, worst[T], sampled[T]) for T in wanted]
     return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings)
@@ -136,7 +137,7 @@ def _compared(search: Search, queries: int, pair: Pair, sampled: Sampled) -> Fin
 def _audited(name: str, epsilon: float, queries: int, delta: float, source: str) -> Bound:
     return Bound(
         epsilon=epsilon, delta=delta, queries=queries, accountant=name, kind=Kind.AUDITED_LOWER, publishable=False,
-        source=f"audit: {source}",
+        source=f"audit: {source}", label=_LABELS[name],
     )  # fmt: skip
 
 

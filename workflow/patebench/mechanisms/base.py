@@ -14,15 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import exact
-from patebench.accounting.accountant import Accountant, check_queries, of_chosen_queries, of_discrete_noise
-from patebench.accounting.entities import Entities
-from patebench.accounting.filter import Costs
-from patebench.accounting.sanitised_accountant import Noise
+from patebench.accounting.accountant import (
+    Accountant,
+    check_queries,
+    valid_for_adaptive_queries,
+    valid_for_discrete_noise,
+)
+from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.sanitised_accountant import SanitisingNoise
+from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Bound, Conversion
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import Source
+from patebench.core.slugs import parameters_slug
 from patebench.mechanisms import MECHANISMS
 
 #: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.
@@ -38,16 +44,19 @@ def parameter(*, low: float, above: bool = False, high: float = math.inf) -> Any
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """Turns votes into labels, privately.
+    """A mechanism with its parameters: turns votes into labels, privately.
 
     Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. `release` and
     `log_outcome_probabilities` are enough: the exact accountants follow from the second. Theorems are added by
     overriding `accountants`. A mechanism that shows more than its labels overrides `neighbours` and `accountants`: its
-    privacy is that of all it shows.
+    privacy is that of all it shows. `example` is optional for a mechanism of another package.
     """
 
-    #: The accountant and conversion by which the paper that proposed the mechanism states ε; tables show that first.
+    #: The accountant and conversion by which the paper of the mechanism states ε; tables show that ε first.
     published: ClassVar[tuple[str, Conversion] | None] = None
+
+    #: Parameters for tests and documentation, sensible for 50 to 250 teachers.
+    example: ClassVar[Mapping[str, float]] = {}
 
     #: Whether the worst case depends on the number of classes.
     cost_needs_classes: ClassVar[bool] = False
@@ -59,8 +68,11 @@ class Mechanism(ABC):
     #: for it, whatever the votes are and however ties are broken.
     discrete: ClassVar[bool] = False
 
-    #: Whether each query is answered as if it were the only one, so that queries are independent.
-    memoryless: ClassVar[bool] = True
+    #: Whether `patebench.secure` can make the same release without anybody seeing a vote.
+    secure: ClassVar[bool] = False
+
+    #: Whether each query is answered as if it were the only one: no state is kept from query to query.
+    independent_queries: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -74,8 +86,8 @@ class Mechanism(ABC):
         """All that is released, by name: the labels, and what they were made from where that is seen too."""
         return {"labels": self.release(votes, rng)}
 
-    def own_labels(self, votes: Votes) -> Labels:
-        """Labels that the asking student keeps as its own where it gets no answer: a public rule; here none."""
+    def student_labels(self, votes: Votes) -> Labels:
+        """Labels that the student keeps of its own where it gets no answer, by a public rule; here none."""
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod
@@ -94,7 +106,7 @@ class Mechanism(ABC):
         """
         from patebench.mechanisms.neighbours import one_by_one
 
-        if not self.memoryless:
+        if not self.independent_queries:
             raise PatebenchError(f"{type(self).__name__} keeps state from query to query, so no query stands alone")
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:
@@ -108,24 +120,24 @@ class Mechanism(ABC):
 
         return one_by_one(counts, log_probabilities)
 
-    def most_asked(self, queries: int) -> int:
-        """The most queries, of the first `queries`, in which one teacher can take part: all, unless some sit out."""
+    def most_participation(self, queries: int) -> int:
+        """The most queries, of the first `queries`, in which one teacher takes part: all, unless some sit out."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         """The theorems that bound this mechanism on these votes; the exact accountants, unless it knows more."""
         return exact.accountants(votes, self.neighbours)
 
-    def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
+    def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""
         return []
 
-    def entities(self, votes: Votes, queries: Sequence[int], delta: float) -> list[Entities]:
-        """What single teachers pay for the first T queries, for each T; nothing where all pay alike."""
+    def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[TeacherCosts]:
+        """What single teachers pay for the first T queries, for each T; empty where all pay the same."""
         return []
 
-    def costs(self, teachers: int) -> Costs | None:
-        """What a query to so many teachers costs, whatever their votes and with discrete noise too; None: unknown."""
+    def per_query_cost(self, teachers: int) -> PerQueryCost | None:
+        """What a query costs whatever the votes of so many teachers are, with discrete noise too; None if unknown."""
         return None
 
     def bounds(
@@ -133,17 +145,17 @@ class Mechanism(ABC):
         votes: Votes,
         queries: Sequence[int],
         delta: float,
-        noise: Noise | None = None,
+        noise: SanitisingNoise | None = None,
         curve: Sequence[int] = (),
         *,
         discrete: bool = False,
-        chosen: bool = False,
+        adaptive: bool = False,
     ) -> list[Bound]:
         """Every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
 
         Sanitised bounds are drawn only when their `noise` is given, and for `queries` alone: looking at one is a
         release of its own. With `discrete` only those bounds are stated that hold for a release with discrete noise,
-        with `chosen` only those for queries that earlier answers chose.
+        with `adaptive` only those for queries that earlier answers chose.
         """
         if not 0 < delta < 1:
             raise PatebenchError(f"δ = {delta} is not in (0, 1)")
@@ -151,9 +163,9 @@ class Mechanism(ABC):
         every = check_queries([*wanted, *curve], votes.queries)
         stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
         if discrete:
-            stated, sanitised = of_discrete_noise(stated), of_discrete_noise(sanitised)
-        if chosen:
-            stated = of_chosen_queries(stated)
+            stated, sanitised = valid_for_discrete_noise(stated), valid_for_discrete_noise(sanitised)
+        if adaptive:
+            stated = valid_for_adaptive_queries(stated)
         found = [bound for accountant in stated for bound in accountant.bounds(every, delta)]
         return found + [bound for accountant in sanitised for bound in accountant.bounds(wanted, delta)]
 
@@ -168,10 +180,10 @@ class Mechanism(ABC):
     @property
     def slug(self) -> str:
         """The parameters as one path component, such as "gamma-0.05"."""
-        return "_".join(f"{name}-{value:.12g}" for name, value in self.parameters().items())
+        return parameters_slug(self.parameters())
 
 
-def make(name: str, parameters: Mapping[str, float]) -> Mechanism:
+def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
     """The mechanism of that name with these parameters; one line for an unknown, missing or impossible one."""
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
@@ -189,7 +201,7 @@ def make(name: str, parameters: Mapping[str, float]) -> Mechanism:
     return kind(**parameters)
 
 
-def releasable(name: str, kind: type[Mechanism]) -> None:
+def check_releasable(name: str, kind: type[Mechanism]) -> None:
     """Refuse a mechanism that has no discrete form."""
     if not kind.discrete:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).discrete]
@@ -203,27 +215,27 @@ def releasable(name: str, kind: type[Mechanism]) -> None:
 _MANY = 10**15
 
 
-def askable(name: str, mechanism: Mechanism) -> None:
-    """Refuse a mechanism whose cost is not that of its queries one by one: rounds would be charged too little."""
-    if not mechanism.memoryless:
+def check_adaptive(name: str, mechanism: Mechanism) -> None:
+    """Refuse a mechanism that can not be asked in rounds: their cost would not be that of their queries together."""
+    if not mechanism.independent_queries:
         raise PatebenchError(
             f"the mechanism '{name}' keeps state from query to query, so it can not be asked in rounds; use another"
         )
-    if mechanism.most_asked(_MANY) < _MANY:
+    if mechanism.most_participation(_MANY) < _MANY:
         raise PatebenchError(
             f"the mechanism '{name}' lets teachers sit out by a schedule that each round would start anew; "
             "let all of them take part"
         )
 
 
-def budgeted(name: str, mechanism: Mechanism, teachers: int) -> Costs:
-    """What a query of a mechanism costs; one that can not tell beforehand is refused."""
-    if (costs := mechanism.costs(teachers)) is None:
+def check_budget(name: str, mechanism: Mechanism, teachers: int) -> PerQueryCost:
+    """What a query costs; refuse a mechanism that can not tell beforehand, and so can not keep a budget."""
+    if (cost := mechanism.per_query_cost(teachers)) is None:
         raise PatebenchError(
             f"the mechanism '{name}' has no cost per query that is known before it is asked, so it can not keep a "
             f"budget; leave the budget out, or use gnmax, lnmax or confident-gnmax"
         )
-    return costs
+    return cost
 
 
 def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:

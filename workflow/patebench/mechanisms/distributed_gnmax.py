@@ -5,14 +5,16 @@ counts from the same shares without anybody seeing a vote.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting import conversion, distributed
 from patebench.accounting.accountant import Accountant, RenyiAccountant, repeated
-from patebench.accounting.filter import Costs
+from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
@@ -32,6 +34,8 @@ class DistributedGNMax(Mechanism):
     published = ("rdp", Conversion.TIGHT)
     discrete = True
     cost_needs_teachers = True
+    example: ClassVar[Mapping[str, float]] = {"sigma": 20.0, "tolerance": 5.0}
+    secure = True
 
     sigma: float = parameter(low=0)
     tolerance: float = parameter(low=0)
@@ -71,18 +75,19 @@ class DistributedGNMax(Mechanism):
         answers = log_argmax_probabilities(votes.counts, log_sum_of_normals(share, votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
-    def costs(self, teachers: int) -> Costs:
+    def per_query_cost(self, teachers: int) -> PerQueryCost:
         needed = self.needed(teachers)
-        return Costs(lambda orders: distributed.counts(self.sigma, needed, orders))
+        return PerQueryCost(lambda orders: distributed.counts(self.sigma, needed, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         return [
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Kairouz, Liu, Steinke 2021, Theorem 1, for noisy counts (Δ₂ = √2, d = 2) and n − t shares",
                 discrete="discrete noise: as the theorem has it",
-                totals=repeated(self.costs(votes.teachers).answer),
+                totals=repeated(self.per_query_cost(votes.teachers).answer),
                 orders=conversion.ORDERS,
             )
         ]

@@ -1,6 +1,8 @@
 """The exponential mechanism (McSherry & Talwar 2007) on the counts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,7 @@ class Exponential(Mechanism):
     """
 
     published = ("bounded-range", Conversion.NONE)
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 0.2}
 
     epsilon: float = parameter(low=0, above=True, high=1e6)
 
@@ -44,6 +47,7 @@ class Exponential(Mechanism):
         return [
             DirectAccountant(
                 name="bounded-range",
+                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Dong, Durfee, Rogers 2020, optimal non-adaptive composition of T steps of range ε",
                 adaptive=False,
@@ -51,6 +55,7 @@ class Exponential(Mechanism):
             ),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Durfee & Rogers 2019 (range ε); Dong, Durfee, Rogers 2020, worst step, its Rényi divergence",
                 totals=repeated(lambda orders: bounded_range.rdp(self.epsilon, orders)),

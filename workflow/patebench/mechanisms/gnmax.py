@@ -1,11 +1,13 @@
 """GNMax, the Gaussian noisy plurality of Scalable PATE (Papernot et al. 2018, section 4.1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from patebench.accounting import conversion, independent, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
-from patebench.accounting.filter import Costs
-from patebench.accounting.sanitised_accountant import Noise
+from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Votes
@@ -21,6 +23,7 @@ class GNMax(NoisyArgmax):
 
     published = ("rdp", Conversion.CLASSIC)
     discrete = True
+    example: ClassVar[Mapping[str, float]] = {"sigma": 20.0}
 
     sigma: float = parameter(low=0)
 
@@ -28,20 +31,22 @@ class GNMax(NoisyArgmax):
     def noise(self) -> Gaussian:
         return Gaussian(self.sigma)
 
-    def costs(self, teachers: int) -> Costs:
-        return Costs(lambda orders: rdp.gaussian(self.sigma, orders))
+    def per_query_cost(self, teachers: int) -> PerQueryCost:
+        return PerQueryCost(lambda orders: rdp.gaussian(self.sigma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.gaussian_log_q(votes.counts, self.sigma)
         return [
             DirectAccountant(
                 name="gdp",
+                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
                 epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(self.sigma, T), delta),
             ),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Scalable PATE, Proposition 8",
                 discrete=GAUSSIAN,
@@ -50,6 +55,7 @@ class GNMax(NoisyArgmax):
             ),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.DATA_DEPENDENT,
                 source="Scalable PATE, Theorem 6 with Propositions 7, 8 and 10",
                 totals=summed(lambda rows, orders: rdp.gaussian_data_dependent(rows, self.sigma, orders), log_q),
@@ -58,7 +64,7 @@ class GNMax(NoisyArgmax):
             *self.exact_accountants(votes),
         ]
 
-    def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
+    def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         per_query = PerQuery(
             lambda counts: plurality.gaussian_log_q(counts, self.sigma),
             lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma, orders),

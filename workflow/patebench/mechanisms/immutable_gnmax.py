@@ -1,6 +1,8 @@
 """The immutable noisy argmax of NZC (Sun et al. 2020, section 3.3) with Gaussian noise, as published."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from patebench.accounting import conversion, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
@@ -15,6 +17,7 @@ class ImmutableGNMax(ImmutableArgmax):
     """argmax(counts + c·[largest] + N(0, σ²)), claimed to cost what GNMax(σ) does, whatever c is (NZC, section 4.2)."""
 
     published = ("rdp", Conversion.CLASSIC)
+    example: ClassVar[Mapping[str, float]] = {"c": 5.0, "sigma": 20.0, "distance": 0.0}
 
     c: float = parameter(low=0, high=1e300)
     sigma: float = parameter(low=0)
@@ -28,6 +31,7 @@ class ImmutableGNMax(ImmutableArgmax):
         return [
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.CLAIMED,
                 source="NZC, section 4.2, which refers to Scalable PATE, Proposition 8",
                 totals=repeated(lambda orders: rdp.gaussian(self.sigma, orders)),
@@ -41,6 +45,7 @@ class ImmutableGNMax(ImmutableArgmax):
         proof = "Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with L2 sensitivity √2·(c + 1)"
         return DirectAccountant(
             name="gdp",
+            label="Gaussian DP, PLD",
             kind=Kind.WORST_CASE,
             source=ENDLESS if self.certain else proof,
             epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(sigma, T), delta),

@@ -1,7 +1,9 @@
 """The immutable noisy argmax of NZC (Sun et al. 2020, section 3.3) with Laplace noise, as published."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
@@ -16,6 +18,7 @@ class ImmutableLNMax(ImmutableArgmax):
     """argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query whatever c is (NZC, Theorem 4)."""
 
     published = ("moments", Conversion.CLASSIC)
+    example: ClassVar[Mapping[str, float]] = {"c": 5.0, "gamma": 0.05, "distance": 0.0}
 
     c: float = parameter(low=0, high=1e300)
     gamma: float = parameter(low=0, above=True)
@@ -29,6 +32,7 @@ class ImmutableLNMax(ImmutableArgmax):
         return [
             DirectAccountant(
                 name="strong-composition",
+                label="strong composition",
                 kind=Kind.CLAIMED,
                 source="NZC, section 4.2, after Theorem 4",
                 epsilon=lambda T, delta: independent.strong_composition(self.gamma, T, delta),
@@ -48,6 +52,7 @@ class ImmutableLNMax(ImmutableArgmax):
         proof = "Laplace mechanism with L1 sensitivity 2(c + 1); Kairouz, Oh, Viswanath 2015, Theorem 3.3"
         return DirectAccountant(
             name="pld",
+            label="Gaussian DP, PLD",
             kind=Kind.WORST_CASE,
             source=ENDLESS if self.certain else proof,
             epsilon=lambda T, delta: independent.pure_composition(epsilon, T, delta),

@@ -1,11 +1,12 @@
-"""Interactive-GNMax of Scalable PATE (Papernot et al. 2018, section 4.3, Algorithm 2): it teaches what is news.
+"""Interactive-GNMax of Scalable PATE (Papernot et al. 2018, section 4.3, Algorithm 2).
 
-The student that asks says first what it thinks. That is public: it follows from earlier answers and public samples.
+It answers queries on which the teachers seem to differ from the student. The student that asks gives its predictions
+first. They are public: they follow from earlier answers and public samples.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,62 +24,61 @@ class InteractiveGNMax(ConfidentGNMax):
     """If max(counts − n·p) + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer of the teachers.
 
     p are the student's predictions; one vote changes the largest difference by at most 1, as it changes the largest
-    count in Confident-GNMax. That is what it is without predictions, before there is a student. Where the test finds no
-    news, a student that is surer than `confidence` of a class keeps it as its label: that follows from public
-    predictions and the outcome of the test, and costs nothing more.
+    count in Confident-GNMax. That is what it is without predictions, before there is a student. Where the test fails,
+    a student that gives a class more probability than `confidence` keeps that class as its label. This follows from
+    public predictions and the outcome of the test, and costs nothing more.
     """
 
     discrete = False  # the test compares no whole numbers, so discrete noise would not hide them
+    example: ClassVar[Mapping[str, float]] = {"threshold": 40.0, "sigma1": 20.0, "sigma2": 10.0, "confidence": 0.9}
 
     confidence: float = parameter(low=0, high=1)
 
-    def evidence(self, votes: Votes) -> NDArray[Any]:
+    def test_statistic(self, votes: Votes) -> NDArray[Any]:
         top: NDArray[Any] = self._differences(votes).max(axis=1)
         return top
 
-    def own_labels(self, votes: Votes) -> Labels:
+    def student_labels(self, votes: Votes) -> Labels:
         if votes.predictions is None:
-            return super().own_labels(votes)
+            return super().student_labels(votes)
         sure = votes.predictions.max(axis=1) > self.confidence
         return np.where(sure, np.argmax(votes.predictions, axis=1), NO_ANSWER).astype(np.int32)
 
-    def changes(self, votes: Votes) -> exact.Neighbours | exact.Apart:
-        return self.neighbours if votes.predictions is None else exact.Apart(self._apart)
+    def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
+        return self.neighbours if votes.predictions is None else exact.PerQueryNeighbours(self._per_query)
 
     def _differences(self, votes: Votes) -> NDArray[Any]:
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
-    def _apart(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Neighbours of queries; classes with equal counts differ in what the student thinks of them."""
+    def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
+        """Neighbours of each query, by class and not by rank: classes with equal counts differ in their predictions."""
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
         rank = np.empty_like(order)
         np.put_along_axis(rank, order, ranks(ordered), axis=1)
         for alike in self._answer.neighbours(ordered):
-            pairs = _told_apart(alike, rank)
-            evidence = _after(differences, pairs)
-            yield self._screened(pairs, differences[pairs.histogram].max(axis=1), evidence)
+            pairs = _by_class(alike, rank)
+            yield self._with_test(pairs, differences[pairs.histogram].max(axis=1), _after(differences, pairs))
 
 
-def _told_apart(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """A row for every pair of classes where there was one for their ranks (`rank`: queries × classes)."""
-    loses = rank[pairs.histogram] == pairs.down[:, None]
-    gains = rank[pairs.histogram] == pairs.up[:, None]
+def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
+    """Neighbours by class from neighbours by rank: a row for every pair of classes (`rank`: queries × classes)."""
+    may_lose = rank[pairs.histogram] == pairs.loses[:, None]
+    may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)
-    row, down, up = np.nonzero(loses[:, :, None] & gains[:, None, :] & other)
-    order = np.lexsort((down, pairs.histogram[row]))
-    row, down, up = row[order], down[order], up[order]
-    here, there, multiplicity = pairs.here[row], pairs.there[row], pairs.multiplicity[row]
-    return replace(
-        pairs, histogram=pairs.histogram[row], down=down, up=up, here=here, there=there, multiplicity=multiplicity
+    row, loses, gains = np.nonzero(may_lose[:, :, None] & may_gain[:, None, :] & other)
+    order = np.lexsort((loses, pairs.histogram[row]))
+    row, loses, gains = row[order], loses[order], gains[order]
+    return exact.Pairs(
+        pairs.histogram[row], loses, gains, pairs.log_p[row], pairs.log_p_neighbour[row], pairs.multiplicity[row]
     )
 
 
 def _after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
     """The largest difference after each change."""
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
-    changed[rows, pairs.down] -= 1
-    changed[rows, pairs.up] += 1
+    changed[rows, pairs.loses] -= 1
+    changed[rows, pairs.gains] += 1
     result: NDArray[Any] = changed.max(axis=1)
     return result

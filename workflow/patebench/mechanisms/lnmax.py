@@ -1,14 +1,16 @@
 """LNMax, the noisy plurality of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*, section 2.1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from patebench.accounting import conversion, independent, moments, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
-from patebench.accounting.filter import Costs
+from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.logspace import Array
-from patebench.accounting.sanitised_accountant import Noise
+from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Votes
@@ -31,6 +33,7 @@ class LNMax(NoisyArgmax):
 
     published = ("moments", Conversion.CLASSIC)
     discrete = True
+    example: ClassVar[Mapping[str, float]] = {"gamma": 0.05}
 
     gamma: float = parameter(low=0, above=True)
 
@@ -38,14 +41,15 @@ class LNMax(NoisyArgmax):
     def noise(self) -> Laplace:
         return Laplace(1 / self.gamma)
 
-    def costs(self, teachers: int) -> Costs:
-        return Costs(lambda orders: rdp.laplace(self.gamma, orders))
+    def per_query_cost(self, teachers: int) -> PerQueryCost:
+        return PerQueryCost(lambda orders: rdp.laplace(self.gamma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.laplace_log_q(votes.counts, self.gamma)
         return [
             DirectAccountant(
                 name="strong-composition",
+                label="strong composition",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, appendix B, after Theorem 3",
                 discrete=LAPLACE,
@@ -53,15 +57,17 @@ class LNMax(NoisyArgmax):
             ),
             DirectAccountant(
                 name="pld",
+                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
                 discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.pure_composition(2 * self.gamma, T, delta),
             ),
-            *self._moments("moments", moments.PUBLISHED, log_q),
-            *self._moments("moments-unrestricted", _MOMENTS, log_q),
+            *self._moments("moments", "moments, l ≤ 8", moments.PUBLISHED, log_q),
+            *self._moments("moments-unrestricted", "moments, every l", _MOMENTS, log_q, variant=True),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, Theorem 3 (2γ-DP); Mironov 2017, Proposition 10",
                 discrete=LAPLACE,
@@ -70,6 +76,7 @@ class LNMax(NoisyArgmax):
             ),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.DATA_DEPENDENT,
                 source="PATE 2017, Theorem 1 and Lemma 4, at moment α − 1; Mironov 2017, Proposition 10",
                 totals=summed(lambda rows, orders: rdp.laplace_data_dependent(rows, self.gamma, orders), log_q),
@@ -78,7 +85,7 @@ class LNMax(NoisyArgmax):
             *self.exact_accountants(votes),
         ]
 
-    def sanitised(self, votes: Votes, noise: Noise) -> list[Accountant]:
+    def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         per_query = PerQuery(
             lambda counts: plurality.laplace_log_q(counts, self.gamma),
             lambda log_q, orders: rdp.laplace_data_dependent(log_q, self.gamma, orders),
@@ -86,7 +93,7 @@ class LNMax(NoisyArgmax):
         theorem = "PATE 2017, Theorem 1 and Lemma 4, at moment α − 1"
         return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
-    def _moments(self, name: str, tried: Array, log_q: Array) -> list[Accountant]:
+    def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
         """The moments accountant, α(l) seen as the Rényi curve α(l)/l of order l + 1, converted as published."""
 
         def worst_case(orders: Array) -> Array:
@@ -98,6 +105,8 @@ class LNMax(NoisyArgmax):
         return [
             RenyiAccountant(
                 name=name,
+                label=label,
+                variant=variant,
                 kind=kind,
                 source=source,
                 discrete=LAPLACE if kind is Kind.WORST_CASE else None,

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from patebench.accounting import conversion, exact, independent, lattice
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
-from patebench.accounting.entities import Entities
 from patebench.accounting.logspace import Array
+from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
@@ -82,7 +82,7 @@ class LocalMechanism(Mechanism):
         result: NDArray[np.bool_] = np.diff(turns, axis=1) > 0
         return result
 
-    def most_asked(self, queries: int) -> int:
+    def most_participation(self, queries: int) -> int:
         return min(queries, math.ceil(queries * self.participation))
 
     def perturbed(self, votes: Votes, rng: Source) -> NDArray[np.int32]:
@@ -133,7 +133,7 @@ class LocalMechanism(Mechanism):
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """The reports of the teacher with the largest ε, for every pair of its votes; no other vote matters.
 
-        `down` and `up` are the two votes, as classes and not as ranks: a channel may treat classes unlike.
+        `loses` and `gains` are the two votes, as classes and not as ranks: a channel may treat classes unlike.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -147,7 +147,9 @@ class LocalMechanism(Mechanism):
         top = channel.local_epsilon
 
         def totals(queries: Sequence[int], orders: Array) -> Array:
-            result: Array = np.multiply.outer([float(self.most_asked(T)) for T in queries], channel.renyi(orders))
+            result: Array = np.multiply.outer(
+                [float(self.most_participation(T)) for T in queries], channel.renyi(orders)
+            )
             return result
 
         return [
@@ -155,22 +157,25 @@ class LocalMechanism(Mechanism):
                 name="basic",
                 kind=Kind.WORST_CASE,
                 source=f"{paper}: T_n·ε_n of the teacher that pays most",
-                epsilon=lambda T, delta: self.most_asked(T) * self.epsilon,
+                epsilon=lambda T, delta: self.most_participation(T) * self.epsilon,
             ),
             DirectAccountant(
                 name="pld",
+                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="one vote is ε-locally private; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
-                epsilon=lambda T, delta: independent.pure_composition(top, self.most_asked(T), delta),
+                epsilon=lambda T, delta: independent.pure_composition(top, self.most_participation(T), delta),
             ),
             DirectAccountant(
                 name="pld-channel",
+                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Sommer, Meiser, Mohammadi 2019, Lemma 5, for the pair of votes that is told apart best",
-                epsilon=lambda T, delta: lattice.composition(channel.step, top, self.most_asked(T), delta),
+                epsilon=lambda T, delta: lattice.composition(channel.step, top, self.most_participation(T), delta),
             ),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Definition 4 and Proposition 1, for the worst pair of votes, computed",
                 totals=totals,
@@ -178,14 +183,14 @@ class LocalMechanism(Mechanism):
             ),
         ]
 
-    def entities(self, votes: Votes, queries: Sequence[int], delta: float) -> list[Entities]:
+    def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[TeacherCosts]:
         personal = self.personal(votes.teachers)
 
         def composed(epsilon: float, times: int) -> float:
             channel = self.channel(epsilon, votes.classes)
             return lattice.composition(channel.step, channel.local_epsilon, times, delta)
 
-        return [Entities.of(T, delta, self.asked(votes.teachers, T), personal, composed) for T in queries]
+        return [TeacherCosts.of(T, delta, self.asked(votes.teachers, T), personal, composed) for T in queries]
 
     def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
         """Each teacher's channel, which is public."""

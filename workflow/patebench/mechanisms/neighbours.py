@@ -45,7 +45,9 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
         factor = shift * noise.steepest(shift * spread + _BEYOND)
     small = (shift <= 1) & (factor <= _LARGEST_FACTOR)
     nodes = int(_USUAL_NODES * np.sqrt(counts.shape[1]))
-    for rows in _alike(np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)):
+    for rows in _by_number_of_ranks(
+        np.flatnonzero(small), rank, lambda r: min(_CELLS // (nodes * r), _NUMBERS // r**3)
+    ):
         yield _shared(rows, counts[rows], rank[rows], noise)
     yield from one_by_one(counts, lambda table: log_argmax_probabilities(table, noise), np.flatnonzero(~small))
 
@@ -59,25 +61,25 @@ def one_by_one(
     """
     rank = ranks(counts)
     block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
-    for alike in _alike(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
-        yield from _apart(alike, counts[alike], rank[alike], log_probabilities, block)
+    for portion in _by_number_of_ranks(np.arange(len(counts)) if rows is None else rows, rank, lambda r: block // r**2):
+        yield from _each_neighbour(portion, counts[portion], rank[portion], log_probabilities, block)
 
 
-def _apart(
+def _each_neighbour(
     number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array], block: int
 ) -> Iterator[Pairs]:
     """Neighbours of histograms with equally many ranks, each worked out by itself, `block` of them at a time."""
     multiplicity = multiplicities(rank)
-    row, down, up = _changes(multiplicity, counts[:, -1])
-    here = log_probabilities(counts)
+    row, loses, gains = _changes(multiplicity, counts[:, -1])
+    log_p = log_probabilities(counts)
     for start in range(0, len(row), block):
-        one, less, more = row[start : start + block], down[start : start + block], up[start : start + block]
-        there = log_probabilities(_changed(counts[one], multiplicity[one], less, more))
-        once = np.ones(there.shape, dtype=np.int64)
-        yield Pairs(number[one], less, more, here[one], there, once)
+        one, less, more = row[start : start + block], loses[start : start + block], gains[start : start + block]
+        log_p_neighbour = log_probabilities(_changed(counts[one], multiplicity[one], less, more))
+        once = np.ones(log_p_neighbour.shape, dtype=np.int64)
+        yield Pairs(number[one], less, more, log_p[one], log_p_neighbour, once)
 
 
-def _alike(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
+def _by_number_of_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
     """`rows` whose histograms have equally many ranks r, in ascending portions of `portion(r)`, or of one."""
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
@@ -94,16 +96,19 @@ def _changes(multiplicity: Integers, least: Counts) -> Triple:
     exists[least == 0, -1] = False
     same = np.arange(multiplicity.shape[1])
     exists[:, same, same] &= multiplicity >= 2
-    histogram, down, up = np.nonzero(exists)
-    return histogram, down, up
+    histogram, loses, gains = np.nonzero(exists)
+    return histogram, loses, gains
 
 
-def _changed(counts: Counts, multiplicity: Integers, down: Integers, up: Integers) -> Counts:
-    """One neighbour of each histogram: the last class of rank `down` loses a vote, the first of rank `up` gains it."""
+def _changed(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
+    """One neighbour of each histogram: the last class of rank `loses` loses a vote, the first of rank `gains` gains it.
+
+    Counts stay in descending order.
+    """
     result, rows = counts.copy(), np.arange(len(counts))
     after = np.cumsum(multiplicity, axis=1)
-    result[rows, after[rows, down] - 1] -= 1
-    result[rows, after[rows, up] - multiplicity[rows, up]] += 1
+    result[rows, after[rows, loses] - 1] -= 1
+    result[rows, after[rows, gains] - multiplicity[rows, gains]] += 1
     return result
 
 
@@ -111,16 +116,15 @@ def _shared(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> P
     """Neighbours of histograms with equally many ranks, on the nodes of the histograms themselves."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
-    row, down, up = _changes(histograms.multiplicity, counts[:, -1])
+    row, loses, gains = _changes(histograms.multiplicity, counts[:, -1])
     rows, same = np.arange(len(row)), np.ones((len(row), 2), dtype=np.int64)
     left = histograms.multiplicity[row]
-    left[rows, down] -= 1
-    left[rows, up] -= 1
+    left[rows, loses] -= 1
+    left[rows, gains] -= 1
     multiplicity = np.hstack([left, same])
-    here = np.hstack([own[row], own[row, down, None], own[row, up, None]])
-    there = other[row, :, down, up]
-    here, there = (_accurate(log_p, multiplicity) for log_p in (here, there))
-    return Pairs(number[row], down, up, here, there, multiplicity)
+    log_p = np.hstack([own[row], own[row, loses, None], own[row, gains, None]])
+    log_p, log_p_neighbour = (_accurate(each, multiplicity) for each in (log_p, other[row, :, loses, gains]))
+    return Pairs(number[row], loses, gains, log_p, log_p_neighbour, multiplicity)
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
@@ -137,17 +141,17 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
     less = np.exp(noise.log_distribution(distance + shift) - below)
     more = np.exp(noise.log_distribution(distance - shift) - below)
     stays, top = _scaled(others + noise.log_density(distance))
-    loses, top_down = _scaled(others + noise.log_density(distance + shift))
-    gains, top_up = _scaled(others + noise.log_density(distance - shift))
+    one_less, top_less = _scaled(others + noise.log_density(distance + shift))
+    one_more, top_more = _scaled(others + noise.log_density(distance - shift))
     result = np.empty((len(histograms), number + 2, number, number))
-    for down in range(number):
-        result[:, :-2, down] = _products(stays * less[:, :, down, None], more)
-    result[:, -2], result[:, -1] = _products(loses, more), _products(less, gains)
+    for loses in range(number):
+        result[:, :-2, loses] = _products(stays * less[:, :, loses, None], more)
+    result[:, -2], result[:, -1] = _products(one_less, more), _products(less, one_more)
     with np.errstate(divide="ignore"):
         own, result = np.log(np.sum(stays, axis=1)) + top, np.log(result)
     result[:, :-2] += top[:, :, None, None]
-    result[:, -2] += top_down[:, :, None]
-    result[:, -1] += top_up[:, None, :]
+    result[:, -2] += top_less[:, :, None]
+    result[:, -1] += top_more[:, None, :]
     return own, result
 
 

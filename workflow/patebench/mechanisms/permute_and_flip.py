@@ -1,6 +1,8 @@
 """Permute-and-flip (McKenna & Sheldon 2020): the noisy plurality with exponential noise."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ class PermuteAndFlip(Mechanism):
     """
 
     published = ("pld", Conversion.NONE)
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 0.2}
 
     epsilon: float = parameter(low=0, above=True, high=1e6)
 
@@ -42,7 +45,7 @@ class PermuteAndFlip(Mechanism):
         The plurality's probability, where near 1, is the complement of the others'.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
-        log_p = self.epsilon / 2 * behind + np.log(_turns(exp_multiple(self.epsilon / 2, behind)))
+        log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))
         first = votes.plurality[:, None]
         others = log_p.copy()
         np.put_along_axis(others, first, -np.inf, axis=1)
@@ -56,12 +59,14 @@ class PermuteAndFlip(Mechanism):
         return [
             DirectAccountant(
                 name="pld",
+                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
                 epsilon=lambda T, delta: independent.pure_composition(self.epsilon, T, delta),
             ),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source=f"{theorem}; Mironov 2017, Proposition 10",
                 totals=repeated(lambda orders: rdp.pure(self.epsilon, orders)),
@@ -71,7 +76,7 @@ class PermuteAndFlip(Mechanism):
         ]
 
 
-def _turns(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _acceptance_integrals(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """∫₀¹ Π_{k≠j} (1 − s·w_k) ds per row of weights and class j."""
     classes = weights.shape[1]
     nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)

@@ -4,7 +4,9 @@ It is the mechanism for labels without an order (Kairouz, Oh, Viswanath 2014, *E
 differential privacy*), beside the truncated geometric one of distributed PATE.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from patebench.mechanisms.local import LocalMechanism
 @dataclass(frozen=True)
 class RandomisedResponse(LocalMechanism):
     """The true vote with probability e^ε/(e^ε + M − 1), each other class with 1/(e^ε + M − 1): ε-locally private."""
+
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 2.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:

@@ -34,7 +34,7 @@ class SparseVector(Mechanism):
     `accounting.sparse_vector`.
     """
 
-    memoryless: ClassVar[bool] = False
+    independent_queries: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

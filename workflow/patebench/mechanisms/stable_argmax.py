@@ -1,8 +1,9 @@
 """The stable argmax: propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ class StableArgmax(Mechanism):
     """
 
     published = ("basic", Conversion.NONE)
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 1.0, "failure": 1e-8}
 
     epsilon: float = parameter(low=0, above=True, high=1e6)
     failure: float = parameter(low=0, above=True, high=0.5)
@@ -71,6 +73,7 @@ class StableArgmax(Mechanism):
             ),
             DirectAccountant(
                 name="pld",
+                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
                 epsilon=lambda T, left: independent.pure_composition(self.epsilon, T, left),

@@ -1,7 +1,9 @@
 """The stable argmax in the sparse vector technique with Laplace noise (Bassily, Thakkar, Thakurta 2018)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +24,8 @@ class StableSVT(SparseVector):
     Su, Li 2017, section 4.2). The paper draws the threshold anew after each unstable query and composes c runs; here
     one threshold is for all, and costs once.
     """
+
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 120.0, "failure": 1e-8, "cutoff": 40.0}
 
     epsilon: float = parameter(low=0, above=True, high=1e6)
     failure: float = parameter(low=0, above=True, high=0.5)
@@ -52,6 +56,7 @@ class StableSVT(SparseVector):
             ),
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source=f"{stable}; Rényi divergence of the sparse vector technique, proved in accounting/sparse_vector",
                 totals=lambda queries, orders: np.stack(

@@ -1,6 +1,8 @@
 """The stable argmax in the sparse vector technique with Gaussian noise, after Zhu & Wang 2020."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,6 +23,8 @@ _ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.05) & (conversion.ORDERS < 10
 class StableSVTGaussian(SparseVector):
     """N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on the distance of every query."""
 
+    example: ClassVar[Mapping[str, float]] = {"sigma1": 1.0, "sigma2": 1.5, "failure": 1e-8, "cutoff": 40.0}
+
     sigma1: float = parameter(low=0, above=True)
     sigma2: float = parameter(low=0, above=True)
     failure: float = parameter(low=0, above=True, high=0.5)
@@ -39,6 +43,7 @@ class StableSVTGaussian(SparseVector):
         return [
             RenyiAccountant(
                 name="rdp",
+                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Bassily, Thakkar, Thakurta 2018 (T·failure in δ); Rényi divergence of the sparse vector "
                 "technique, proved in accounting/sparse_vector",

@@ -1,6 +1,8 @@
 """Truncated geometric votes, the local mechanism of distributed PATE (Zhao 2018, equations 1 and 2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +20,8 @@ class TruncatedGeometric(LocalMechanism):
 
     Labels get an order that they do not have: what a vote becomes depends on how the classes are numbered.
     """
+
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 8.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:

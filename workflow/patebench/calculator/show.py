@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from patebench.budgets.calibrate import MOST_QUERIES, Calibration
-from patebench.budgets.epsilon import Account
+from patebench.calculator.calibrate import MOST_QUERIES, Calibration
+from patebench.calculator.epsilon import Account
 from patebench.core.bound import Bound, Conversion, Kind
 
 if TYPE_CHECKING:
@@ -46,21 +46,21 @@ def _found(result: Calibration) -> str:
 
 
 def _setting(result: Account | Calibration) -> str:
-    shown = {name: f"{value:.12g}" for name, value in result.parameters.items()}
-    if isinstance(result, Calibration) and result.solved in shown:
-        shown[result.solved] = _outward(result, result.parameters[result.solved])
-    return " ".join([result.mechanism, *(f"{name} = {value}" for name, value in shown.items())])
+    values = {name: f"{value:.12g}" for name, value in result.parameters.items()}
+    if isinstance(result, Calibration) and result.solved in values:
+        values[result.solved] = _outward(result, result.parameters[result.solved])
+    return " ".join([result.mechanism, *(f"{name} = {value}" for name, value in values.items())])
 
 
 def _outward(result: Calibration, value: float) -> str:
     """A value that was found, in a few digits, rounded to the side of more noise."""
-    from patebench.budgets.calibrate import worst_case
-    from patebench.mechanisms.base import make
+    from patebench.calculator.calibrate import worst_case
+    from patebench.mechanisms.base import make_mechanism
 
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     for rounded in (math.floor(value / step) * step, math.ceil(value / step) * step):
         text = f"{rounded:.{_DIGITS}g}"
-        mechanism = make(result.mechanism, {**result.parameters, result.solved: float(text)})
+        mechanism = make_mechanism(result.mechanism, {**result.parameters, result.solved: float(text)})
         if (
             worst_case(mechanism, result.queries, result.delta, result.classes, result.teachers)[0].epsilon
             <= result.target
@@ -106,7 +106,7 @@ def upward(epsilon: float) -> str:
 
 def _advice(bounds: Sequence[Bound]) -> list[str]:
     """Which number to tell, and what of the others. A sanitised one is another draw each time it is computed."""
-    said = []
+    sentences = []
     for kind, words in (
         (Kind.WORST_CASE, "To publish: ε = {} ({}), which holds whatever the votes are."),
         (
@@ -115,11 +115,11 @@ def _advice(bounds: Sequence[Bound]) -> list[str]:
         ),
     ):
         sound = [bound for bound in bounds if bound.publishable and bound.kind is kind]
-        said += [words.format(_cells(sound[0])[3], sound[0].accountant)] if sound else []
-    if not said:
+        sentences += [words.format(_cells(sound[0])[3], sound[0].accountant)] if sound else []
+    if not sentences:
         return ["None of these may be published."]
     if not all(bound.publishable for bound in bounds):
-        said.append(
+        sentences.append(
             "What is not publishable depends on the votes, so that the number itself tells of them, or has no proof."
         )
-    return said
+    return sentences

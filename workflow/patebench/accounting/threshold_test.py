@@ -1,7 +1,7 @@
-"""Costs of Confident-GNMax (Scalable PATE, Papernot et al. 2018, Algorithm 1): a screening test before each answer.
+"""Costs of Confident-GNMax (Scalable PATE, Papernot et al. 2018, Algorithm 1): a test before each answer.
 
 A query is answered by GNMax(σ₂) only if max count + N(0, σ₁²) ≥ threshold; one vote moves the largest count by at most
-1. Whether a query was answered is itself an outcome, so the test costs for every query asked, answered or not.
+1. Whether a query was answered is itself an outcome, so the test is paid for with every query, answered or not.
 """
 
 import math
@@ -16,10 +16,10 @@ from patebench.accounting.logspace import Array, log_expm1, softplus
 
 
 @dataclass(frozen=True)
-class Screening:
+class ThresholdTest:
     """The test's threshold and noise, and the noise of the answers.
 
-    Curves are Rényi divergences per query asked. Those that depend on data take one row per query: its largest count
+    Curves are Rényi divergences per query asked. Those that depend on data take one row per query: the largest count,
     and `log_q`, which bounds ln Pr[the answer is not the plurality] (see `plurality.gaussian_log_q`).
     """
 
@@ -59,13 +59,13 @@ class Screening:
         """
         top, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
-        here = np.stack(self.log_answered(top), axis=1)
-        once = np.ones(here.shape, dtype=np.int64)
+        log_p = np.stack(self.log_answered(top), axis=1)
+        once = np.ones(log_p.shape, dtype=np.int64)
         worst = np.zeros_like(answer)
         for change in (-1, 0, 1):
-            there = np.stack(self.log_answered(top + change), axis=1)
-            test = log_expm1((orders - 1) * exact.divergence(here, there, once, orders))
-            given = _weight(here[:, :1], there[:, :1], orders)
+            log_p_neighbour = np.stack(self.log_answered(top + change), axis=1)
+            test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, once, orders))
+            given = _weight(log_p[:, :1], log_p_neighbour[:, :1], orders)
             worst = np.maximum(worst, softplus(np.logaddexp(test, given + answer)) / (orders - 1))
         return np.minimum(worst, self.data_independent(orders))
 
@@ -76,15 +76,15 @@ class Screening:
         bounds nothing.
         """
         top, log_q = rows.T
-        answered, silent = self.log_answered(top)
-        asked = rdp.gaussian_data_dependent(np.minimum(answered, silent), math.sqrt(2) * self.sigma1, orders)
+        answered, unanswered = self.log_answered(top)
+        asked = rdp.gaussian_data_dependent(np.minimum(answered, unanswered), math.sqrt(2) * self.sigma1, orders)
         given = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
         result: Array = asked + np.exp(answered)[:, None] * given
         return result
 
 
-def _weight(here: Array, there: Array, orders: Array) -> Array:
-    """ln(s^α s′^{1−α}) from ln s and ln s′; nothing comes of what can not happen here."""
+def _weight(log_s: Array, log_s_neighbour: Array, orders: Array) -> Array:
+    """ln(s^α s′^{1−α}) from ln s and ln s′; −∞ where s = 0."""
     with np.errstate(invalid="ignore"):
-        result: Array = np.where(here > -np.inf, here + (orders - 1) * (here - there), -np.inf)
+        result: Array = np.where(log_s > -np.inf, log_s + (orders - 1) * (log_s - log_s_neighbour), -np.inf)
     return result

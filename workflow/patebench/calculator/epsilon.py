@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from patebench.accounting.accountant import check_queries
 from patebench.accounting.sanitised_accountant import fresh
-from patebench.budgets import votes_file
+from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
-from patebench.mechanisms.base import make, plain
+from patebench.mechanisms.base import make_mechanism, plain
 
 
 @dataclass(frozen=True)
@@ -34,23 +33,20 @@ class Account:
 
 
 def epsilon(
-    file: Path,
+    votes: Votes,
     mechanism: str,
     parameters: Mapping[str, float],
     delta: float,
     queries: int | None = None,
-    labels: bool = False,
-    classes: int | None = None,
     sanitise: bool = False,
 ) -> Account:
-    """Account for the first `queries` queries in `file` (all by default), which `votes_file.read` reads.
+    """Account for the first `queries` queries of these votes (all by default).
 
     With `sanitise` the sanitised bounds are drawn too, with noise from the operating system's entropy.
 
-    Raises PatebenchError for a file, mechanism, parameter or number of queries that will not do.
+    Raises PatebenchError for a mechanism, parameter or number of queries that will not do.
     """
-    wanted = make(mechanism, parameters)
-    votes = votes_file.read(file, labels, classes)
+    wanted = make_mechanism(mechanism, parameters)
     (count,) = check_queries([queries or votes.queries], votes.queries)
-    bounds = wanted.bounds(votes_file.first(votes, count), [count], delta, fresh if sanitise else None)
+    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, fresh if sanitise else None)
     return Account(mechanism, wanted.parameters(), delta, count, bounds)

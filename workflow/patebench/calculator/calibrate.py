@@ -15,7 +15,7 @@ from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, make, plain
+from patebench.mechanisms.base import Mechanism, make_mechanism, plain
 
 #: More queries than this are not looked for.
 MOST_QUERIES = 1_000_000
@@ -79,7 +79,7 @@ def solve(
     size = {"classes": classes, "teachers": teachers}
     if queries is not None:
         return _noise_for(mechanism, dict(parameters), epsilon, delta, queries, size)
-    return _queries_for(make(mechanism, parameters), mechanism, epsilon, delta, size)
+    return _queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, size)
 
 
 def worst_case(
@@ -138,7 +138,7 @@ def _noise_for(
 
 
 def _maker(name: str, given: Mapping[str, float], solved: str) -> Callable[[float], Mechanism]:
-    return lambda value: make(name, {**given, solved: value})
+    return lambda value: make_mechanism(name, {**given, solved: value})
 
 
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:

@@ -8,23 +8,22 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mechanisms.test_base import PARAMETERS
 
 from patebench.accounting import independent, rdp
-from patebench.accounting.filter import Costs, RenyiFilter, queries_within
-from patebench.budgets.calibrate import MOST_QUERIES, solve, worst_case
-from patebench.budgets.show import as_json
+from patebench.accounting.filter import PerQueryCost, RenyiFilter, queries_within
+from patebench.calculator.calibrate import MOST_QUERIES, solve, worst_case
+from patebench.calculator.show import as_json
 from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import make_mechanism
 
 DELTA = 1e-5
 
 
 @pytest.mark.parametrize(("queries", "sigma", "expected"), [(100, 50.0, 1.06), (200, 80.0, 0.93), (286, 80.0, 1.13)])
 def test_worst_case_costs_of_the_notes(queries, sigma, expected):
-    least = worst_case(make("gnmax", {"sigma": sigma}), queries, DELTA)[0]
+    least = worst_case(make_mechanism("gnmax", {"sigma": sigma}), queries, DELTA)[0]
     assert least.accountant == "gdp"
     assert least.publishable
     assert round(least.epsilon, 2) == expected
@@ -47,6 +46,7 @@ def test_laplace_by_hand():
     assert solve("lnmax", {"gamma": 0.05}, 4.308, DELTA).queries == 100  # the notes: 4.31
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.sampled_from(["lnmax", "gnmax"]), st.floats(0.05, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 500))
 def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
@@ -56,7 +56,10 @@ def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     again = solve(name, found.parameters, found.bounds[0].epsilon, delta)
     assert again.queries == queries
     assert again.bounds[0].epsilon <= epsilon
-    assert worst_case(make(name, found.parameters), again.queries + 1, delta)[0].epsilon > found.bounds[0].epsilon
+    assert (
+        worst_case(make_mechanism(name, found.parameters), again.queries + 1, delta)[0].epsilon
+        > found.bounds[0].epsilon
+    )
 
 
 def test_a_screened_mechanism_by_hand():
@@ -79,7 +82,7 @@ def test_what_is_printed_keeps_the_target_too():
         exact = solve(name, {}, 1.0, DELTA, 286).parameters[parameter]
         assert value == pytest.approx(exact, rel=1e-5)
         assert (value >= exact) is (name == "gnmax")
-        assert worst_case(make(name, {parameter: value}), 286, DELTA)[0].epsilon <= 1.0
+        assert worst_case(make_mechanism(name, {parameter: value}), 286, DELTA)[0].epsilon <= 1.0
 
 
 def test_a_filter_allows_as_many_as_rdp_alone_would():
@@ -90,9 +93,9 @@ def test_a_filter_allows_as_many_as_rdp_alone_would():
         return rdp.gaussian(40.0, orders)
 
     budget = RenyiFilter.for_steps(cost, epsilon=1.0, delta=DELTA)
-    put = queries_within(budget, [True] * 1000, Costs(cost))
+    put = queries_within(budget, [True] * 1000, PerQueryCost(cost))
     assert 0.7 * found.queries < put < found.queries
-    (tight,) = [b for b in worst_case(make("gnmax", {"sigma": 40.0}), put, DELTA) if b.conversion == "tight"]
+    (tight,) = [b for b in worst_case(make_mechanism("gnmax", {"sigma": 40.0}), put, DELTA) if b.conversion == "tight"]
     assert tight.epsilon <= 1.0
 
 
@@ -140,8 +143,8 @@ def test_impossible_targets_are_one_line(arguments, message):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_can_be_calibrated_for_queries(name):
-    parameters = PARAMETERS[name]
-    least = worst_case(make(name, parameters), 5, DELTA, classes=10, teachers=30)[0].epsilon
+    parameters = MECHANISMS.load(name).example
+    least = worst_case(make_mechanism(name, parameters), 5, DELTA, classes=10, teachers=30)[0].epsilon
     assert np.isfinite(least)
     assert solve(name, parameters, least, DELTA, classes=10, teachers=30).queries >= 5
 

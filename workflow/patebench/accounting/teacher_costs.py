@@ -1,4 +1,4 @@
-"""What single teachers pay, where they differ in their ε or in the queries that they take part in."""
+"""What single teachers pay, where they differ in ε per query or in the queries that they take part in."""
 
 import math
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
 
-#: Which teachers are looked at: those that pay least, in the middle and most, by their basic cost.
+#: Which teachers are reported: those whose basic cost is the least, the median and the most.
 WHICH = ("least", "median", "most")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """One teacher's cost: `asked` queries of its own, `epsilon` each, and the least ε that they are known to cost."""
+    """One teacher's cost: it takes part in `asked` queries at `epsilon` each, which together cost `composed`."""
 
     asked: int
     epsilon: float
@@ -28,7 +28,7 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entities:
+class TeacherCosts:
     """Costs of the first `queries` queries to the teachers of `WHICH`, in that order, whatever the votes are."""
 
     queries: int
@@ -43,8 +43,8 @@ class Entities:
         asked: NDArray[np.int64],
         epsilon: Array,
         composed: Callable[[float, int], float],
-    ) -> "Entities":
-        """From each teacher's own number of queries and ε; `composed(ε, T)` is the least ε that T such queries cost."""
+    ) -> "TeacherCosts":
+        """From the number of queries and the ε of each teacher; `composed(ε, T)` is the ε of T queries together."""
         order = np.argsort(asked * epsilon, kind="stable")
         chosen = [int(order[place]) for place in (0, len(order) // 2, -1)]
         costs = (

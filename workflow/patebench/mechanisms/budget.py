@@ -1,0 +1,40 @@
+"""Budgets of a release: which labels they allow, and what they promise."""
+
+from collections.abc import Sequence
+
+from patebench.accounting.accountant import DirectAccountant
+from patebench.accounting.filter import PerQueryCost, RenyiFilter, queries_within
+from patebench.core.bound import Bound, Kind
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms.base import NO_ANSWER, Labels
+
+
+def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float | None) -> tuple[Labels, int]:
+    """The labels that a budget allows, the rest without answer, and how many queries were put.
+
+    Queries are drawn independently, so leaving the last ones out is the same as never having put them.
+    """
+    if delta is None:
+        raise PatebenchError("a budget is an ε at a δ; give --delta with --budget")
+    keeper = RenyiFilter.for_steps(cost.both, epsilon=epsilon, delta=delta)
+    put = queries_within(keeper, labels != NO_ANSWER, cost)
+    if put == 0:
+        raise PatebenchError(
+            f"a budget of ε = {epsilon:g} at δ = {delta:g} does not admit one query; "
+            "give a larger one, or use more noise"
+        )
+    kept = labels.copy()
+    kept[put:] = NO_ANSWER
+    return kept, put
+
+
+def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
+    """What the filter promises: no more than the budget, however many of the queries it admitted."""
+    promise = DirectAccountant(
+        name="rdp-filter",
+        label="Rényi filter",
+        kind=Kind.WORST_CASE,
+        source="Feldman & Zrnic 2021, section 3; Lécuyer 2021: the budget that the release was stopped at",
+        epsilon=lambda T, delta: epsilon,
+    )
+    return promise.bounds(queries, delta)
