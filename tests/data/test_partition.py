@@ -1,7 +1,6 @@
 """Partitions: every sample has one owner, shares are as asked, and what can not work is refused."""
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays, write_arrays
-from patebench.core.formats import PARTITION
-from patebench.data import stage
+from patebench.core.errors import PatebenchError
 from patebench.data.partitions import PARTITIONS, Deal, check_disjoint, check_every_class, iid, owners, pack, skew
 
 labels = st.lists(st.integers(0, 3), min_size=1, max_size=60).map(np.array)
@@ -193,92 +189,3 @@ def test_a_shard_that_lacks_a_class_is_named() -> None:
     with pytest.raises(PatebenchError, match=r"teacher 1 has no sample of class 2 \('eel'\)"):
         check_every_class(assignment, y, ["cat", "dog", "eel"])
     check_every_class(assignment[:3], y[:3], ["cat", "dog", "eel"])
-
-
-# --- the stage ---
-
-
-def make(folder: Path, strategy: str = "iid", teachers: int | None = 6, **parameters: Any) -> Path:
-    out = folder / "made.npz"
-    given = {"share": None, "owners": None, "seed": 0, "stream": "tiny", **parameters}
-    stage.partition(folder / "private.npz", teachers, strategy, out=out, **given)
-    return out
-
-
-def test_the_artefact_names_its_private_data_and_strategy(tiny: Path) -> None:
-    private = stage.read_samples(tiny / "private.npz", "private")
-    for strategy, share, spelt in (("iid", None, "iid"), ("skew", 0.5, "skew-0.5")):
-        shards = stage.read_partition(make(tiny, strategy, share=share), private)
-        assert shards.meta["private"] == private.digest
-        assert shards.meta["strategy"] == spelt == stage.slug(strategy, share)
-        assert (shards.meta["teachers"], shards.meta["samples"]) == (6, 60)
-        assert np.diff(shards["offsets"]).tolist() == [10] * 6
-
-
-def test_owners_come_from_the_users_file(tiny: Path) -> None:
-    np.save(tiny / "column.npy", np.arange(60) // 20 + 7)
-    made = read_arrays(make(tiny, "owners", None, owners=tiny / "column.npy"), PARTITION)
-    assert made.meta["teachers"] == 3
-    assert made["offsets"].tolist() == [0, 20, 40, 60]
-    assert made["indices"].tolist() == list(range(60))
-
-
-def test_the_same_seed_and_stream_give_the_same_bytes(tiny: Path) -> None:
-    first = make(tiny).read_bytes()
-    assert make(tiny).read_bytes() == first
-    assert make(tiny, seed=1).read_bytes() != first
-    assert make(tiny, stream="other").read_bytes() != first
-
-
-@pytest.mark.parametrize("content", [None, b"", b"text", np.array([{}], dtype=object)])
-def test_a_column_that_can_not_be_read_is_refused_in_one_line(tiny: Path, content: Any) -> None:
-    path = tiny / "column.npy"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif content is not None:
-        np.save(path, content, allow_pickle=True)
-    with pytest.raises(ArtefactError, match=r"column\.npy: it|column\.npy: there") as caught:
-        make(tiny, "owners", None, owners=path)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("strategy", "parameters", "words"),
-    [
-        ("idd", {}, r"unknown partition 'idd' .did you mean 'iid'"),
-        ("iid", {"share": 0.5}, "only 'skew' has one"),
-        ("skew", {}, "only 'skew' has one"),
-        ("owners", {}, "needs a column of owners"),
-        ("iid", {"teachers": 61}, "61 teachers can not share 60 private samples"),
-        ("skew", {"teachers": 3, "share": 1.0, "need_every_class": True}, "teacher 0 has no sample of class 1"),
-    ],
-)
-def test_the_stage_refuses_and_writes_nothing(
-    tiny: Path, strategy: str, parameters: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(PatebenchError, match=words):
-        make(tiny, strategy, **parameters)
-    assert not (tiny / "made.npz").exists()
-
-
-def test_public_samples_are_not_partitioned(tiny: Path) -> None:
-    with pytest.raises(ArtefactError, match="it holds the public samples where the private ones are needed"):
-        stage.partition(tiny / "public.npz", 6, "iid", None, None, 0, "tiny", tiny / "made.npz")
-
-
-def test_a_partition_of_other_data_is_refused(tiny: Path) -> None:
-    path, private = make(tiny), stage.read_samples(tiny / "private.npz", "private")
-    made = read_arrays(path, PARTITION)
-    write_arrays(path, PARTITION, made.arrays, {**made.meta, "private": "0" * 64})
-    with pytest.raises(ArtefactError, match=r"made with another private than .*private\.npz"):
-        stage.read_partition(path, private)
-
-
-def test_a_partition_with_overlapping_shards_is_refused(tiny: Path) -> None:
-    path, private = make(tiny), stage.read_samples(tiny / "private.npz", "private")
-    made = read_arrays(path, PARTITION)
-    indices = made["indices"].copy()
-    indices[0] = indices[-1]
-    write_arrays(path, PARTITION, {**made.arrays, "indices": indices}, made.meta)
-    with pytest.raises(ArtefactError, match="belongs to both teacher 0 and teacher 5"):
-        stage.read_partition(path, private)

@@ -1,11 +1,10 @@
-"""Data sets that torchvision reads: right files are read rightly, wrong or missing ones get one line, soon."""
+"""Data sets that torchvision reads: right files are read rightly, wrong or missing ones get one line."""
 
 import gzip
 import hashlib
 import pickle
 import socket
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
@@ -197,10 +196,8 @@ def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(_torchvision, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         point_at(monkeypatch, silent.getsockname()[1])
-        start = time.monotonic()
         with pytest.raises(PatebenchError, match=r"the download failed: .*timed out"):
             load("mnist", tmp_path, download=True)
-    assert time.monotonic() - start < 3
     assert socket.getdefaulttimeout() is None
 
 

@@ -3,12 +3,22 @@
 import ctypes
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from patebench.models.device import claim, device, keep_freed_memory
+from patebench.models.device import claim, device, keep_freed_memory, release
+
+
+@pytest.fixture(autouse=True)
+def released() -> Iterator[None]:
+    """Every test starts and ends without a claim."""
+    release()
+    yield
+    release()
+
 
 CLAIM = "import sys; from pathlib import Path; from patebench.models.device import claim; {then}"
 
@@ -29,6 +39,7 @@ def test_memory_is_kept_where_the_c_library_can(monkeypatch: pytest.MonkeyPatch)
     keep_freed_memory()
 
 
+@pytest.mark.slow
 def test_jobs_side_by_side_take_different_gpus(tmp_path: Path) -> None:
     names = ["GPU-a", "GPU-b"]
     then = f"print(claim({names}, Path({str(tmp_path)!r})), flush=True); sys.stdin.read()"
@@ -42,3 +53,9 @@ def test_jobs_side_by_side_take_different_gpus(tmp_path: Path) -> None:
     first.kill()
     first.communicate()
     assert claim(names, tmp_path) == 0, "a killed job's GPU is free again"
+
+
+def test_released_gpus_are_free_again(tmp_path: Path) -> None:
+    assert [claim(["GPU-a", "GPU-b"], tmp_path) for _ in range(3)] == [0, 1, None]
+    release()
+    assert claim(["GPU-a", "GPU-b"], tmp_path) == 0

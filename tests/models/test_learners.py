@@ -10,7 +10,7 @@ from torch import nn
 from patebench.core.errors import PatebenchError
 from patebench.models import MODELS, RECIPES
 from patebench.models.augment import random_affine
-from patebench.models.learner import epochs_of, make
+from patebench.models.learner import epochs_of, make_learner
 from patebench.models.network import Network, Standardise
 from patebench.models.paper_cnn import ChannelNormalise
 from patebench.models.recipes import FAST, MODERN, PAPER, PLAIN, Recipe
@@ -27,11 +27,12 @@ def blobs(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.uint8), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.names())
 def test_every_model_learns_an_easy_task(model: str) -> None:
     x, y = blobs(120, seed=0)
     unseen, truth = blobs(100, seed=1)
-    learner = make(model, "modern", classes=4, epochs=12)
+    learner = make_learner(model, "modern", classes=4, epochs=12)
     learner.fit(x, y, seed=7)
     assert np.mean(learner.predict(unseen) == truth) > 0.9
 
@@ -40,7 +41,7 @@ def test_every_model_learns_an_easy_task(model: str) -> None:
 def test_same_seed_same_predictions_other_seed_other_weights(model: str) -> None:
     x, y = blobs(60, seed=0)
     unseen = np.random.default_rng(5).integers(0, 255, (400, 1, 8, 8)).astype(np.uint8)
-    first, again, other = (make(model, "modern", classes=4, epochs=2) for _ in range(3))
+    first, again, other = (make_learner(model, "modern", classes=4, epochs=2) for _ in range(3))
     first.fit(x, y, seed=1)
     torch.rand(17)  # somebody else's draws must not matter
     again.fit(x, y, seed=1)
@@ -54,7 +55,7 @@ def test_fitting_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    make("mlp", "modern", classes=4, epochs=1).fit(x, y, seed=1)
+    make_learner("mlp", "modern", classes=4, epochs=1).fit(x, y, seed=1)
     assert torch.equal(torch.rand(4), expected)
 
 
@@ -63,7 +64,7 @@ def test_tables_can_be_learnt(model: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 5)).astype(np.float32) * [1, 100, 1e-3, 1, 1]
     y = (x[:, 1] > 0).astype(np.int64)
-    learner = make(model, "modern", classes=2, epochs=20)
+    learner = make_learner(model, "modern", classes=2, epochs=20)
     learner.fit(x.astype(np.float32), y, seed=0)
     assert np.mean(learner.predict(x.astype(np.float32)) == y) > 0.9
 
@@ -71,7 +72,7 @@ def test_tables_can_be_learnt(model: str) -> None:
 @pytest.mark.parametrize("model", ["logistic", "random-forest", "small-cnn"])
 def test_a_shard_of_one_class_is_no_obstacle(model: str) -> None:
     x, _ = blobs(10, seed=0)
-    learner = make(model, "modern", classes=4, epochs=8)
+    learner = make_learner(model, "modern", classes=4, epochs=8)
     learner.fit(x, np.full(10, 2), seed=0)
     assert (learner.predict(x) == 2).all()
 
@@ -79,19 +80,19 @@ def test_a_shard_of_one_class_is_no_obstacle(model: str) -> None:
 @pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep"])
 def test_networks_for_images_refuse_tables_in_one_line(model: str) -> None:
     with pytest.raises(PatebenchError, match=rf"the model '{model}' reads images.*use mlp, logistic or random-forest"):
-        make(model, "paper", classes=2).fit(np.zeros((4, 3), np.float32), np.array([0, 1, 0, 1]), seed=0)
+        make_learner(model, "paper", classes=2).fit(np.zeros((4, 3), np.float32), np.array([0, 1, 0, 1]), seed=0)
 
 
 @pytest.mark.parametrize(("shape", "classes"), [((3, 32, 32), 10), ((1, 28, 28), 7), ((1, 8, 8), 10)])
 @pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep"])
 def test_architectures_fit_all_image_sizes(model: str, shape: tuple[int, ...], classes: int) -> None:
-    network: Network = make(model, "paper", classes=classes)  # type: ignore[assignment]
+    network: Network = make_learner(model, "paper", classes=classes)  # type: ignore[assignment]
     assert network.build(shape, classes)(torch.zeros(2, *shape)).shape == (2, classes)
 
 
 def test_paper_cnn_has_the_published_layers() -> None:
     """conv 5×5×64, conv 5×5×128, FC 384, 192, 10: parameters counted by hand for 28×28 images of one channel."""
-    net = make("paper-cnn", "paper", classes=10).build((1, 28, 28), 10)  # type: ignore[attr-defined]
+    net = make_learner("paper-cnn", "paper", classes=10).build((1, 28, 28), 10)  # type: ignore[attr-defined]
     by_hand = (25 * 64 + 64) + (25 * 64 * 128 + 128) + (7 * 7 * 128 * 384 + 384) + (384 * 192 + 192) + (192 * 10 + 10)
     assert sum(weights.numel() for weights in net.parameters()) == by_hand
 
@@ -133,7 +134,7 @@ def test_rotation_moves_a_point_by_the_angle_drawn() -> None:
 
 def test_weights_can_be_kept_and_loaded_without_pickle(tmp_path) -> None:
     x, y = blobs(20, seed=0)
-    learner = make("small-cnn", "modern", classes=4, epochs=1)
+    learner = make_learner("small-cnn", "modern", classes=4, epochs=1)
     learner.fit(x, y, seed=0)
     learner.save(tmp_path / "0.pt")
     state = torch.load(tmp_path / "0.pt", weights_only=True)
@@ -144,19 +145,19 @@ def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
     assert epochs_of("modern", None) == MODERN.epochs
     assert epochs_of("modern", 3) == 3
     with pytest.raises(PatebenchError, match="epochs = 0"):
-        make("mlp", "modern", classes=2, epochs=0)
+        make_learner("mlp", "modern", classes=2, epochs=0)
 
 
 def test_recipes_are_those_registered() -> None:
     assert {RECIPES.load(name) for name in RECIPES} == {PAPER, MODERN, FAST, PLAIN}
     with pytest.raises(PatebenchError, match=r"unknown recipe 'modem' \(did you mean 'modern'\?\)"):
-        make("mlp", "modem", classes=2)
+        make_learner("mlp", "modem", classes=2)
 
 
 @pytest.mark.parametrize("model", ["logistic", "mlp"])
 def test_probabilities_are_of_the_predicted_labels_and_sum_to_one(model: str) -> None:
     x, y = blobs(60, seed=0)
-    learner = make(model, "modern", classes=5, epochs=4)  # the fifth class was never seen
+    learner = make_learner(model, "modern", classes=5, epochs=4)  # the fifth class was never seen
     learner.fit(x, y, seed=0)
     found = learner.log_probabilities(x)
     assert found.shape == (60, 5)

@@ -5,7 +5,7 @@ import torch
 
 from patebench.core.errors import PatebenchError
 from patebench.models.mlp import build as perceptron
-from patebench.models.precision import SWITCH, factors, factors_for
+from patebench.models.precision import SWITCH, compute_dtype, compute_dtype_for
 from patebench.models.recipes import MODERN, PAPER
 from patebench.models.small_cnn import build as small_cnn
 
@@ -20,21 +20,21 @@ def native(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_small_networks_and_recipes_that_say_so_stay_in_single_precision() -> None:
-    assert factors_for(small_cnn((1, 28, 28), 10), (1, 28, 28), MODERN, CPU) is torch.bfloat16
-    assert factors_for(small_cnn((1, 28, 28), 10), (1, 28, 28), PAPER, CPU) is torch.float32
-    assert factors_for(small_cnn((1, 8, 8), 10), (1, 8, 8), MODERN, CPU) is torch.float32
-    assert factors_for(perceptron((30,), 2), (30,), MODERN, CPU) is torch.float32
+    assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), MODERN, CPU) is torch.bfloat16
+    assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), PAPER, CPU) is torch.float32
+    assert compute_dtype_for(small_cnn((1, 8, 8), 10), (1, 8, 8), MODERN, CPU) is torch.float32
+    assert compute_dtype_for(perceptron((30,), 2), (30,), MODERN, CPU) is torch.float32
 
 
 def test_processors_without_it_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    assert factors(CPU) is torch.float32
+    assert compute_dtype(CPU) is torch.float32
 
 
 def test_a_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert factors(CPU) is torch.bfloat16
+    assert compute_dtype(CPU) is torch.bfloat16
     monkeypatch.setenv(SWITCH, "single")
-    assert factors(CPU) is torch.float32
+    assert compute_dtype(CPU) is torch.float32
     monkeypatch.setenv(SWITCH, "double")
     with pytest.raises(PatebenchError, match=f"{SWITCH} is 'double'; set it to single"):
-        factors(CPU)
+        compute_dtype(CPU)

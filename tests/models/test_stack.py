@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from patebench.models.learner import make
+from patebench.models.learner import make_learner
 from patebench.models.mlp import build as perceptron
 from patebench.models.network import Network
 from patebench.models.precision import SWITCH
@@ -49,7 +49,7 @@ def both(kind: Network, owned: list[tuple[np.ndarray, np.ndarray]]) -> tuple[lis
     "recipe",
     [
         replace(MODERN, epochs=2, bend=0.05),
-        replace(MODERN, epochs=2, label_smoothing=0.1, average=0.9),
+        replace(MODERN, epochs=2, label_smoothing=0.1, ema=0.9),
         replace(PAPER, epochs=4, batch=32),
     ],
     ids=["bent", "smoothed", "sgd"],
@@ -72,7 +72,7 @@ def test_tables_and_other_architectures_can_be_stacked() -> None:
     unseen = rng.normal(size=(100, 5)).astype(np.float32)
     assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.99
     for model in ("paper-cnn", "paper-cnn-deep"):
-        kind: Network = make(model, "plain", classes=4, epochs=1)  # type: ignore[assignment]
+        kind: Network = make_learner(model, "plain", classes=4, epochs=1)  # type: ignore[assignment]
         alone, stack = both(kind, shards([10, 12, 14]))
         unseen = shards([50])[0][0]
         assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.97
@@ -90,10 +90,10 @@ def test_weights_of_one_network_are_kept_as_if_it_had_been_alone(tmp_path: Path)
 
 
 def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patebench.models.precision.factors", lambda device: torch.bfloat16)
+    monkeypatch.setattr("patebench.models.precision.compute_dtype", lambda device: torch.bfloat16)
     owned = shards([33, 40, 40], (1, 28, 28))
     alone, stack = both(Network(small_cnn, replace(MODERN, epochs=1), classes=4), owned)
-    assert stack.manner == alone[0].manner == {"device": "cpu", "precision": "bfloat16"}
+    assert stack.device_facts == alone[0].device_facts == {"device": "cpu", "precision": "bfloat16"}
     unseen = shards([100], (1, 28, 28))[0][0]
     assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.9
 

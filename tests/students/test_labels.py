@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from patebench.students.alignment import Alignment, shares
-from patebench.students.lesson import Lesson
-from patebench.students.screening import screened
+from patebench.students.alignment import DistributionAlignment, class_shares
+from patebench.students.interface import StudentData
+from patebench.students.label_cleaning import cleaned
 
 TRUTH = np.arange(80) % 4
 
 
-def lesson(labels: np.ndarray) -> Lesson:
+def student_data(labels: np.ndarray) -> StudentData:
     """A pool of 100 samples that are their own positions, of which the first have `labels`."""
-    return Lesson(pool=np.arange(100), labels=np.append(labels, np.full(100 - len(labels), -1)), classes=4)
+    return StudentData(pool=np.arange(100), labels=np.append(labels, np.full(100 - len(labels), -1)), classes=4)
 
 
 class Oracle:
@@ -29,56 +29,56 @@ class Oracle:
         return np.log(np.where(np.arange(4) == self.truth[x][:, None], 0.97, 0.01))
 
 
-def judge(truth: np.ndarray, asked: list[np.ndarray]) -> Callable[[Lesson], Any]:
+def judge(truth: np.ndarray, given: list[np.ndarray]) -> Callable[[StudentData], Any]:
     """Makes oracles and notes which labels each of them was given."""
 
-    def learnt(part: Lesson) -> Oracle:
-        asked.append(part.answered)
+    def train(part: StudentData) -> Oracle:
+        given.append(part.labelled)
         return Oracle(truth)
 
-    return learnt
+    return train
 
 
 def test_labels_that_others_contradict_are_left_out() -> None:
-    told = TRUTH.copy()
-    told[[3, 10, 50, 66]] += 1
-    told %= 4
+    released = TRUTH.copy()
+    released[[3, 10, 50, 66]] += 1
+    released %= 4
     torch.manual_seed(0)
-    kept = screened(lesson(told), judge(TRUTH, []))
+    kept = cleaned(student_data(released), judge(TRUTH, []))
     assert set(np.flatnonzero(kept.labels[:80] < 0)) == {3, 10, 50, 66}
-    assert np.array_equal(kept.labels[kept.answered], told[kept.answered])
+    assert np.array_equal(kept.labels[kept.labelled], released[kept.labelled])
 
 
 def test_no_label_is_judged_by_a_student_that_has_seen_it() -> None:
     """Each of four students misses a quarter of the labels, as many of each class, and together they miss all once."""
-    asked: list[np.ndarray] = []
-    screened(lesson(TRUTH), judge(TRUTH, asked))
-    missed = [np.setdiff1d(np.arange(80), part) for part in asked]
+    given: list[np.ndarray] = []
+    cleaned(student_data(TRUTH), judge(TRUTH, given))
+    missed = [np.setdiff1d(np.arange(80), part) for part in given]
     assert sorted(np.concatenate(missed)) == list(range(80))
     assert all((np.bincount(TRUTH[part], minlength=4) == 5).all() for part in missed)
 
 
 def test_a_class_with_few_labels_keeps_them() -> None:
-    """Students that were never told of a class hold its labels for wrong."""
-    told = np.where(np.arange(80) < 3, 3, TRUTH % 3)
-    kept = screened(lesson(told), judge(np.append(np.zeros(3, int), told[3:]), []))
-    assert len(kept.answered) == 80
+    """Students that were never released of a class hold its labels for wrong."""
+    released = np.where(np.arange(80) < 3, 3, TRUTH % 3)
+    kept = cleaned(student_data(released), judge(np.append(np.zeros(3, int), released[3:]), []))
+    assert len(kept.labelled) == 80
 
 
 def test_students_that_doubt_many_labels_are_not_believed() -> None:
     other = np.where(np.arange(80) % 3 == 0, (TRUTH + 1) % 4, TRUTH)
-    kept = screened(lesson(TRUTH), judge(other, []))
-    assert len(kept.answered) == 80
+    kept = cleaned(student_data(TRUTH), judge(other, []))
+    assert len(kept.labelled) == 80
 
 
 def test_few_labels_that_others_contradict_are_those_of_rare_samples() -> None:
-    told = TRUTH.copy()
-    told[[3, 10, 50]] = (told[[3, 10, 50]] + 1) % 4
-    assert len(screened(lesson(told), judge(TRUTH, [])).answered) == 80
+    released = TRUTH.copy()
+    released[[3, 10, 50]] = (released[[3, 10, 50]] + 1) % 4
+    assert len(cleaned(student_data(released), judge(TRUTH, [])).labelled) == 80
 
 
-def test_one_label_is_not_screened() -> None:
-    assert len(screened(lesson(TRUTH[:1]), judge(TRUTH, [])).answered) == 1
+def test_a_single_label_is_kept() -> None:
+    assert len(cleaned(student_data(TRUTH[:1]), judge(TRUTH, [])).labelled) == 1
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_one_label_is_not_screened() -> None:
 )
 def test_shares_of_the_classes_are_drawn_towards_equal_ones(counts: tuple[int, ...], expected: list[float]) -> None:
     labels = np.repeat(np.arange(4), counts)
-    assert Alignment(lesson(labels)).shares.tolist() == pytest.approx(expected)
+    assert DistributionAlignment(student_data(labels)).shares.tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_shares_are_nearer_than_counts_and_hardly_farther_off_for_unequal_classe
 ) -> None:
     """The mean squared error over draws of 60 labels, whose counts have p (1 − p) / 60 for each class."""
     drawn = torch.from_numpy(np.random.default_rng(0).multinomial(60, truth, size=2000))
-    found = np.stack([shares(counts).numpy() for counts in drawn])
+    found = np.stack([class_shares(counts).numpy() for counts in drawn])
     plain = sum(share * (1 - share) / 60 for share in truth)
     assert ((found - truth) ** 2).sum(axis=1).mean() < better * plain
 
 
 def test_guesses_are_aligned_with_the_shares() -> None:
     """A student that always says (.4, .2, .2, .2) knows nothing of the sample; the shares are equal, so all are."""
-    alignment = Alignment(lesson(TRUTH))
+    alignment = DistributionAlignment(student_data(TRUTH))
     guess = torch.tensor([[0.4, 0.2, 0.2, 0.2]]).expand(8, 4)
     for _ in range(2000):
         aligned = alignment(guess)

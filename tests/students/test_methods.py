@@ -1,4 +1,4 @@
-"""Every method learns, repeats itself, survives an interruption, and sees nothing but its lesson."""
+"""Every method learns, repeats itself, survives an interruption, and sees nothing but its data."""
 
 import ast
 import itertools
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.students.world import images, lesson, table
+from tests.students.world import images, student_data, table
 
 from patebench.core.errors import PatebenchError
-from patebench.students import CHOICES, STUDENTS
+from patebench.students import STUDENTS, takes
 from patebench.students.adversaries import Discriminator, initialise, networks
-from patebench.students.lesson import Approach, Lesson
-from patebench.students.training import Checkpoint, learn
+from patebench.students.interface import StudentConfig, StudentData
+from patebench.students.training import Checkpoint, train
 
 STUDENTS_FOLDER = Path(__file__).parents[2] / "workflow" / "patebench" / "students"
 #: Epochs of a short training, enough for an easy world.
@@ -33,39 +33,42 @@ def stop_at(epoch: int) -> Any:
     return progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_every_method_learns_from_few_labels(method: str) -> None:
     x, y = images(160, seed=0)
     unseen, truth = images(200, seed=1)
-    student, curve = learn(lesson(x, y, 24), Approach(method=method, epochs=SHORT[method]), seed=0)
+    student, curve = train(student_data(x, y, 24), StudentConfig(method=method, epochs=SHORT[method]), seed=0)
     found = student.log_probabilities(unseen)
     np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-6)
     assert np.mean(found.argmax(1) == truth) > 0.9
     assert [row["epoch"] for row in curve] == list(range(1, len(curve) + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_every_method_learns_tables(method: str) -> None:
     x, y = table(160, seed=0)
     unseen, truth = table(200, seed=1)
-    student, _ = learn(lesson(x, y, 16, classes=2), Approach(method=method, epochs=40), seed=0)
+    student, _ = train(student_data(x, y, 16, classes=2), StudentConfig(method=method, epochs=40), seed=0)
     assert np.mean(student.log_probabilities(unseen).argmax(1) == truth) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_an_interrupted_training_ends_with_the_same_bytes(method: str, tmp_path: Path) -> None:
     """The job dies after its second epoch and runs again; somebody else's random draws lie between."""
     x, y = images(64, seed=0)
-    approach = Approach(method=method, epochs=4)
-    whole, curve = learn(lesson(x, y, 20), approach, seed=3)
+    config = StudentConfig(method=method, epochs=4)
+    whole, curve = train(student_data(x, y, 20), config, seed=3)
     checkpoint = Checkpoint(path=tmp_path / "student.checkpoint", identity="this one", seconds=0)
     with pytest.raises(InterruptionError):
-        learn(lesson(x, y, 20), approach, seed=3, progress=stop_at(2), checkpoint=checkpoint)
+        train(student_data(x, y, 20), config, seed=3, progress=stop_at(2), checkpoint=checkpoint)
     assert checkpoint.path.is_file()
     torch.rand(5)
     epochs: list[int] = []
-    again, same = learn(
-        lesson(x, y, 20), approach, seed=3, checkpoint=checkpoint, progress=lambda done, of: epochs.append(done)
+    again, same = train(
+        student_data(x, y, 20), config, seed=3, checkpoint=checkpoint, progress=lambda done, of: epochs.append(done)
     )
     assert epochs == [3, 4]
     assert same == curve
@@ -76,26 +79,30 @@ def test_an_interrupted_training_ends_with_the_same_bytes(method: str, tmp_path:
 @pytest.mark.parametrize("damage", ["another training", "garbage", "nothing"])
 def test_a_checkpoint_that_is_not_its_own_is_not_used(damage: str, tmp_path: Path) -> None:
     x, y = images(64, seed=0)
-    approach, path = Approach(method="supervised", epochs=3), tmp_path / "c"
+    config, path = StudentConfig(method="supervised", epochs=3), tmp_path / "c"
     if damage == "another training":
         other = Checkpoint(path=path, identity="other", seconds=0)
         with pytest.raises(InterruptionError):
-            learn(lesson(x, y, 8), approach, seed=0, progress=stop_at(2), checkpoint=other)
+            train(student_data(x, y, 8), config, seed=0, progress=stop_at(2), checkpoint=other)
     else:
         path.write_bytes(b"PK garbage" if damage == "garbage" else b"")
     done: list[int] = []
     checkpoint = Checkpoint(path=path, identity="mine")
-    learn(lesson(x, y, 8), approach, seed=0, progress=lambda epoch, of: done.append(epoch), checkpoint=checkpoint)
+    train(student_data(x, y, 8), config, seed=0, progress=lambda epoch, of: done.append(epoch), checkpoint=checkpoint)
     assert done == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", STUDENTS.names())
-def test_what_is_watched_steers_nothing(method: str) -> None:
-    """A curve of anything, even one that draws random numbers of its own, leaves the student as it is."""
+def test_evaluations_steer_nothing(method: str) -> None:
+    """What `evaluate` measures is in the curve and changes nothing of the student."""
     x, y = images(64, seed=0)
-    alone, _ = learn(lesson(x, y, 20), Approach(method=method, epochs=3), seed=1)
-    other, curve = learn(
-        lesson(x, y, 20), Approach(method=method, epochs=3), seed=1, watch=lambda student: {"accuracy": 0.0}
+    alone, _ = train(student_data(x, y, 20), StudentConfig(method=method, epochs=3), seed=1)
+    other, curve = train(
+        student_data(x, y, 20),
+        StudentConfig(method=method, epochs=3),
+        seed=1,
+        evaluate=lambda student: {"accuracy": 0.0},
     )
     assert np.array_equal(alone.log_probabilities(x), other.log_probabilities(x))
     assert curve[-1]["accuracy"] == 0.0
@@ -107,47 +114,97 @@ def test_training_leaves_the_global_generator_alone(method: str) -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    learn(lesson(x, y, 8), Approach(method=method, epochs=1), seed=1)
+    train(student_data(x, y, 8), StudentConfig(method=method, epochs=1), seed=1)
     assert torch.equal(torch.rand(4), expected)
 
 
 def test_training_stops_when_the_student_has_made_up_its_mind() -> None:
     """Labels of one class: the student soon says it of every sample of the pool."""
     x, _ = images(64, seed=0)
-    _, curve = learn(lesson(x, np.zeros(64, int), 64), Approach(method="supervised", epochs=200), seed=0)
+    _, curve = train(student_data(x, np.zeros(64, int), 64), StudentConfig(method="supervised", epochs=200), seed=0)
     assert len(curve) < 150
 
 
-@pytest.mark.parametrize("method", STUDENTS.names())
-def test_unasked_samples_have_no_label(method: str) -> None:
-    """Pools whose other samples differ give other students, if the method reads the pool at all; labels of −1 none."""
+def test_removed_labels_are_no_labels() -> None:
     x, y = images(64, seed=0)
-    asked = lesson(x, y, 20)
-    assert (asked.labels[20:] == -1).all()
-    assert len(asked.without(np.arange(5)).answered) == 15
+    data = student_data(x, y, 20)
+    fewer = data.without(np.arange(5))
+    assert fewer.labelled.tolist() == list(range(5, 20))
+    assert (fewer.labels[:5] == -1).all()
+    assert len(data.labelled) == 20, "the data itself is as it was"
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_unlabelled_samples_matter_where_the_method_reads_the_pool_and_nowhere_else(method: str) -> None:
+    """Two pools with the same labelled samples; the others are inverted images in the second."""
+    x, y = images(64, seed=0)
+    inverted = np.where(np.arange(64)[:, None, None, None] < 20, x, 255 - x)
+    config = StudentConfig(method=method, epochs=2)
+    student, other = (train(student_data(pool, y, 20), config, seed=1)[0] for pool in (x, inverted))
+    same = np.array_equal(student.log_probabilities(x), other.log_probabilities(x))
+    assert same == (method in ("supervised", "noise-aware"))
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_samples_without_a_label_teach_no_class(method: str) -> None:
+    """Labels of −1 are no class, wherever they stand, and a likelihood of unlabelled samples is not read.
+
+    The labelled samples lie between the others, so a method that took −1 for an index, or the first rows for the
+    labelled ones, would learn something else from either.
+    """
+    x, y = images(64, seed=0)
+    labels = np.where(np.arange(64) % 3 == 1, y, -1)
+    known = np.log(np.where(np.arange(4) == y[:, None], 0.7, 0.1))
+    silent, garbage = (np.where(labels[:, None] >= 0, known, other) for other in (0.0, -7.5 * np.arange(4)))
+    config = StudentConfig(method=method, epochs=2)
+    students = [
+        train(StudentData(pool=x, labels=labels, classes=4, log_likelihood=each), config, seed=1)[0]
+        for each in (silent, garbage)
+    ]
+    first, second = (student.log_probabilities(x) for student in students)
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == (64, 4)
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_training_changes_nothing_of_its_data(method: str) -> None:
+    x, y = images(48, seed=0)
+    data = student_data(x, y, 20)
+    before = data.pool.copy(), data.labels.copy()
+    train(data, StudentConfig(method=method, epochs=1), seed=0)
+    np.testing.assert_array_equal(data.pool, before[0])
+    np.testing.assert_array_equal(data.labels, before[1])
 
 
 def test_a_method_refuses_what_is_its_own_choice() -> None:
     x, y = images(32, seed=0)
     with pytest.raises(PatebenchError, match="the method 'gan' has a model of its own; leave it out"):
-        learn(lesson(x, y, 8), Approach(method="gan", model="small-cnn"), seed=0)
+        train(student_data(x, y, 8), StudentConfig(method="gan", model="small-cnn"), seed=0)
     with pytest.raises(PatebenchError, match="'random-forest' is no network, and this method needs one"):
-        learn(lesson(x, y, 8), Approach(method="vat", model="random-forest"), seed=0)
+        train(student_data(x, y, 8), StudentConfig(method="vat", model="random-forest"), seed=0)
     with pytest.raises(PatebenchError, match="epochs = 0; at least one is needed"):
-        learn(lesson(x, y, 8), Approach(method="consistency", epochs=0), seed=0)
+        train(student_data(x, y, 8), StudentConfig(method="consistency", epochs=0), seed=0)
 
 
-def test_choices_are_known_for_every_method() -> None:
-    assert set(CHOICES) == set(STUDENTS.names())
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_every_method_uses_the_options_that_it_says_it_takes(method: str) -> None:
+    x, y = images(32, seed=0)
+    options = {"model": "mlp", "recipe": "fast"}
+    taken = {name: value for name, value in options.items() if takes(method, name)}
+    trainer, _ = train(student_data(x, y, 8), StudentConfig(method=method, epochs=1, **taken), seed=0)
+    assert {name: getattr(trainer, name) for name in taken} == taken
+    for name in options.keys() - taken:
+        with pytest.raises(PatebenchError, match=f"the method '{method}' has a {name} of its own"):
+            train(student_data(x, y, 8), StudentConfig(method=method, **{name: options[name]}), seed=0)
 
 
 def test_wrong_labels_are_left_out_by_consistency() -> None:
     """A tenth of the labels is wrong; the student gives most of those samples their true label."""
     x, y = images(240, seed=0)
     wrong = np.arange(0, 60, 10)
-    told = y.copy()
-    told[wrong] = (y[wrong] + 1) % 4
-    student, _ = learn(lesson(x, told, 60), Approach(method="consistency", epochs=30), seed=0)
+    noisy = y.copy()
+    noisy[wrong] = (y[wrong] + 1) % 4
+    student, _ = train(student_data(x, noisy, 60), StudentConfig(method="consistency", epochs=30), seed=0)
     assert np.mean(student.log_probabilities(x[wrong]).argmax(1) == y[wrong]) > 0.8
 
 
@@ -177,13 +234,13 @@ FILES = {"open", "Path", "read_arrays", "read_json", "load", "memmap", "patebenc
 def test_no_student_can_read_counts_votes_or_true_labels(path: Path) -> None:
     names = names_in(path)
     assert not names & {"VOTES", "TRUTH", "CHUNK", "PARTITION", "patebench.accounting.votes", "read_votes"}
-    assert not {name for name in names if name.startswith(("patebench.teachers", "patebench.mechanisms.stage"))}
-    if path.name not in ("stage.py", "ask.py", "training.py"):  # two stages; training.py: its own checkpoint
+    assert not {name for name in names if name.startswith(("patebench.teachers", "patebench.stages"))}
+    if path.name != "training.py":  # it reads and writes its own checkpoint
         assert not names & (FILES - {"load"})
 
 
-def test_the_lesson_is_all_that_a_method_gets() -> None:
-    assert set(Lesson.__dataclass_fields__) == {"pool", "labels", "classes", "evidence"}
+def test_the_data_is_all_that_a_method_gets() -> None:
+    assert set(StudentData.__dataclass_fields__) == {"pool", "labels", "classes", "log_likelihood"}
 
 
 # The GAN's networks.
@@ -221,7 +278,7 @@ def test_initialisation_gives_each_layer_mean_zero_and_variance_one() -> None:
 
 def test_the_picture_is_a_grid_of_images() -> None:
     x, y = images(32, seed=0)
-    student, _ = learn(lesson(x, y, 8), Approach(method="gan", epochs=1), seed=0)
+    student, _ = train(student_data(x, y, 8), StudentConfig(method="gan", epochs=1), seed=0)
     picture = student.picture()  # type: ignore[attr-defined]
     assert picture.shape == (5 * 8, 10 * 8, 1)
     assert picture.dtype == np.uint8

@@ -6,23 +6,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.students.world import images, lesson
+from tests.students.world import images, student_data
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, VOTES
-from patebench.mechanisms.base import make
-from patebench.mechanisms.stage import aggregate
-from patebench.models.learner import make as learner
+from patebench.mechanisms.base import make_mechanism
+from patebench.models.learner import make_learner
 from patebench.models.network import Network
-from patebench.students.evidence import evidence_of, likelihood
-from patebench.students.lesson import Approach
-from patebench.students.noise_aware import loss, symmetric, wrong_rate
-from patebench.students.training import learn
+from patebench.stages import aggregate
+from patebench.students.interface import StudentConfig
+from patebench.students.noise_aware import negative_log_likelihood, symmetric_channel, wrong_label_rate
+from patebench.students.report_likelihood import log_likelihood, pool_log_likelihood
+from patebench.students.training import train
 
 
 def channels(*epsilons: float, classes: int = 3) -> list[np.ndarray]:
-    mechanism = make("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 1, "spread": 1})
+    mechanism = make_mechanism("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 1, "spread": 1})
     return [mechanism.channel(epsilon, classes).matrix for epsilon in epsilons]  # type: ignore[attr-defined]
 
 
@@ -30,7 +30,7 @@ def test_the_likelihood_of_reports_is_that_of_all_votes_that_may_lie_behind_them
     """Two teachers, one query: the sum over both votes, teachers right with the probability that reports suggest."""
     both = channels(1.0, 0.5)
     reports = np.array([[2], [0]])
-    found = np.exp(likelihood(reports, both))[0]
+    found = np.exp(log_likelihood(reports, both))[0]
 
     def by_hand(right: float) -> np.ndarray:
         vote = np.full((3, 3), (1 - right) / 2) + (right - (1 - right) / 2) * np.eye(3)
@@ -56,9 +56,9 @@ def test_teachers_who_are_often_right_are_found_out() -> None:
     votes = np.where(rng.random((30, 400)) < 0.8, truth, (truth + rng.integers(1, 3, (30, 400))) % 3)
     (channel,) = channels(1.5)
     reports = np.array([[rng.choice(3, p=channel[vote]) for vote in row] for row in votes])
-    told = likelihood(reports, [channel] * 30)
-    assert np.mean(told.argmax(1) == truth) > 0.95
-    silent = likelihood(np.full((30, 2), -1), [channel] * 30)
+    found = log_likelihood(reports, [channel] * 30)
+    assert np.mean(found.argmax(1) == truth) > 0.95
+    silent = log_likelihood(np.full((30, 2), -1), [channel] * 30)
     assert (silent == 0).all(), "who says nothing, tells nothing"
 
 
@@ -70,8 +70,9 @@ def local_labels(folder: Path, mechanism: str) -> Path:
     parameters = {"epsilon": 3.0, "unbiased": 1.0, "participation": 0.5, "spread": 2.0}
     if mechanism == "lnmax":
         parameters = {"gamma": 1.0}
-    aggregate(folder / "votes.npz", mechanism, parameters, 0, "s", folder / "labels.npz")
-    return folder / "labels.npz"
+    out = folder / "labels.npz"
+    aggregate.run(votes=folder / "votes.npz", mechanism=mechanism, parameters=parameters, seed=0, stream="s", out=out)
+    return out
 
 
 @pytest.mark.parametrize("mechanism", ["randomised-response", "truncated-geometric"])
@@ -79,41 +80,42 @@ def test_local_labels_come_with_all_that_was_sent(mechanism: str, tmp_path: Path
     released = read_arrays(local_labels(tmp_path, mechanism), LABELS)
     assert released["reports"].shape == (6, 50)
     assert 0 < np.mean(released["reports"] < 0) < 1, "half of them take part"
-    evidence = evidence_of(released["reports"][:, :20], released.meta, 70)
-    assert evidence.shape == (70, 4)
-    assert (evidence[20:] == 0).all()
-    assert np.mean(evidence[:20].argmax(1) == released["labels"][:20]) > 0.7
+    found = pool_log_likelihood(released["reports"][:, :20], released.meta, 70)
+    assert found.shape == (70, 4)
+    assert (found[20:] == 0).all()
+    assert np.mean(found[:20].argmax(1) == released["labels"][:20]) > 0.7
 
 
 def test_other_labels_come_alone(tmp_path: Path) -> None:
     released = read_arrays(local_labels(tmp_path, "lnmax"), LABELS)
     assert set(released.arrays) == {"labels"}
     with pytest.raises(PatebenchError, match="lnmax is no local mechanism"):
-        evidence_of(np.zeros((2, 3), int), released.meta, 3)
+        pool_log_likelihood(np.zeros((2, 3), int), released.meta, 3)
 
 
 def test_the_loss_is_the_likelihood_of_what_was_released() -> None:
     logits = torch.tensor([[1.0, 0.0, -1.0], [0.5, 0.5, 0.0]])
-    p, channel = logits.softmax(1), torch.from_numpy(symmetric(0.2, 3)).float()
+    p, channel = logits.softmax(1), torch.from_numpy(symmetric_channel(0.2, 3)).float()
     labels = torch.tensor([2, 0])
     by_hand = -torch.stack([(p[i] * channel[:, labels[i]]).sum().log() for i in range(2)]).mean()
-    torch.testing.assert_close(loss(channel[:, labels].T.log(), logits, torch.arange(2)), by_hand)
-    np.testing.assert_allclose(symmetric(0.2, 3).sum(1), 1)
+    torch.testing.assert_close(negative_log_likelihood(channel[:, labels].T.log(), logits, torch.arange(2)), by_hand)
+    np.testing.assert_allclose(symmetric_channel(0.2, 3).sum(1), 1)
 
 
+@pytest.mark.slow
 def test_the_share_of_wrong_labels_is_found_from_released_labels_alone() -> None:
     x, y = images(240, seed=0)
     rng = np.random.default_rng(1)
-    told = np.where(rng.random(240) < 0.2, (y + 1) % 4, y)
-    network = learner("mlp", "plain", classes=4, epochs=20)
+    noisy = np.where(rng.random(240) < 0.2, (y + 1) % 4, y)
+    network = make_learner("mlp", "plain", classes=4, epochs=20)
     assert isinstance(network, Network)
-    assert wrong_rate(lesson(x, told, 240), network, 0) == pytest.approx(0.2, abs=0.08)
-    assert wrong_rate(lesson(x, y, 240), network, 0) < 0.05
+    assert wrong_label_rate(student_data(x, noisy, 240), network, 0) == pytest.approx(0.2, abs=0.08)
+    assert wrong_label_rate(student_data(x, y, 240), network, 0) < 0.05
 
 
 def test_what_it_assumed_is_written_down() -> None:
     x, y = images(60, seed=0)
-    told = lesson(x, y, 30)
-    estimated, _ = learn(told, Approach(method="noise-aware", model="mlp", epochs=2), seed=0)
+    data = student_data(x, y, 30)
+    estimated, _ = train(data, StudentConfig(method="noise-aware", model="mlp", epochs=2), seed=0)
     assert estimated.settings["channel"] == "estimated"
     assert 0 < estimated.settings["wrong labels"] < 0.5

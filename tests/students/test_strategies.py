@@ -1,4 +1,4 @@
-"""Strategies: each chooses open samples, and those that its description names."""
+"""Strategies: each acquires unqueried samples, and those that its description names."""
 
 import math
 
@@ -9,9 +9,9 @@ import torch
 from patebench.core.errors import PatebenchError
 from patebench.models.augment import random_affine
 from patebench.students import contrast, views
-from patebench.students.lesson import Approach, Lesson
+from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.strategies import STRATEGIES, binary_experts, prototypes
-from patebench.students.strategies.situation import Situation
+from patebench.students.strategies.acquisition_state import AcquisitionState
 
 
 def images(labels, rng, noise=20):
@@ -21,29 +21,32 @@ def images(labels, rng, noise=20):
     return x
 
 
-def situation(pool, labels, asked, predictions=None, classes=6, model="logistic", features=None):
+def acquisition_state(pool, labels, asked, predictions=None, classes=6, model="logistic", features=None):
     known, asked = np.full(len(pool), -1, np.int64), np.array(asked, np.intp)
     known[asked] = labels[asked]
-    lesson = Lesson(pool=pool, labels=known, classes=classes)
-    approach = Approach(method="supervised", model=model)
-    return Situation(lesson=lesson, asked=asked, predictions=predictions, approach=approach, features=features)
+    data = StudentData(pool=pool, labels=known, classes=classes)
+    config = StudentConfig(method="supervised", model=model)
+    return AcquisitionState(data=data, queried=asked, predictions=predictions, config=config, features=features)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_chooses_open_samples_once_and_repeatably(name):
+def test_every_strategy_acquires_unqueried_samples_once_and_repeatably(name):
     rng = np.random.default_rng(0)
     labels, asked = rng.integers(0, 6, 60), [3, *range(20, 45)]
-    known = situation(images(labels, rng), labels, asked, rng.dirichlet(np.ones(6), 60), features=rng.random((60, 4)))
+    known = acquisition_state(
+        images(labels, rng), labels, asked, rng.dirichlet(np.ones(6), 60), features=rng.random((60, 4))
+    )
     state = torch.get_rng_state()
     first, again = (STRATEGIES.load(name)(known, 10, 5) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state), "draws from a generator of its own"
     assert len(set(first.tolist())) == 10
-    assert not set(first.tolist()) & set(known.asked.tolist())
+    assert not set(first.tolist()) & set(known.queried.tolist())
     np.testing.assert_array_equal(first, again)
 
 
 def test_random_queries_are_the_next_of_the_shuffled_pool():
-    known = situation(np.zeros((9, 1, 4, 4), np.uint8), np.zeros(9, int), [0, 1, 4])
+    known = acquisition_state(np.zeros((9, 1, 4, 4), np.uint8), np.zeros(9, int), [0, 1, 4])
     np.testing.assert_array_equal(STRATEGIES.load("random")(known, 4, 0), [2, 3, 5, 6])
 
 
@@ -63,6 +66,7 @@ def alike(vectors, labels):
     return np.mean(labels[likeness.argmax(axis=1)] == labels)
 
 
+@pytest.mark.slow
 def test_features_tell_classes_apart_though_no_label_was_seen(monkeypatch):
     labels = np.arange(240) % 6
     monkeypatch.setattr(contrast, "PASSES", 0)
@@ -84,7 +88,7 @@ def test_prototypes_of_tables(kind, monkeypatch):
     cluster = np.arange(60) % 3
     pool = (100 * np.eye(3)[cluster] + np.random.default_rng(2).normal(50, 5, (60, 3))).astype(kind)
     torch.manual_seed(0)
-    known = situation(pool, cluster, [], features=contrast.features(pool))
+    known = acquisition_state(pool, cluster, [], features=contrast.features(pool))
     chosen = STRATEGIES.load("prototypes")(known, 3, 0)
     assert set(cluster[chosen]) == {0, 1, 2}
 
@@ -93,25 +97,27 @@ def test_prototypes_stand_for_what_was_not_asked_about():
     """Three of six classes are known from the round before; the next three queries are about the others."""
     labels, rng = np.arange(240) % 6, np.random.default_rng(4)
     near = np.eye(6)[labels] + rng.normal(0, 0.1, (240, 6))
-    chosen = STRATEGIES.load("prototypes")(situation(np.zeros((240, 3)), labels, [0, 1, 2], features=near), 3, 0)
+    chosen = STRATEGIES.load("prototypes")(
+        acquisition_state(np.zeros((240, 3)), labels, [0, 1, 2], features=near), 3, 0
+    )
     assert set(labels[chosen]) == {3, 4, 5}
 
 
 def test_prototypes_are_the_same_for_all_releases():
     found = np.random.default_rng(5).normal(size=(300, 4))
-    known = situation(np.zeros((300, 3)), np.zeros(300, int), [], features=found)
+    known = acquisition_state(np.zeros((300, 3)), np.zeros(300, int), [], features=found)
     first, second = (STRATEGIES.load("prototypes")(known, 40, seed) for seed in (1, 2))
     np.testing.assert_array_equal(first, second)
 
 
 def test_large_clusters_of_which_nothing_was_asked_come_first():
     labels = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 4])
-    np.testing.assert_array_equal(prototypes.untouched(labels, np.array([1]), 5), [2, 1, 4, 3, 0])
-    np.testing.assert_array_equal(prototypes.untouched(labels, np.array([], np.intp), 5), [0, 2, 1, 4, 3])
+    np.testing.assert_array_equal(prototypes.ranked_clusters(labels, np.array([1]), 5), [2, 1, 4, 3, 0])
+    np.testing.assert_array_equal(prototypes.ranked_clusters(labels, np.array([], np.intp), 5), [0, 2, 1, 4, 3])
 
 
 def test_prototypes_of_equal_samples_are_different_ones():
-    known = situation(np.zeros((9, 3), np.float32), np.zeros(9, int), [0], features=np.zeros((9, 2)))
+    known = acquisition_state(np.zeros((9, 3), np.float32), np.zeros(9, int), [0], features=np.zeros((9, 2)))
     assert sorted(set(STRATEGIES.load("prototypes")(known, 8, 0).tolist())) == list(range(1, 9))
 
 
@@ -119,8 +125,8 @@ def test_the_contrast_of_views_by_hand():
     """Two samples whose views agree and whose vectors are orthogonal: e^{1/τ} among e^{1/τ} + 2."""
     pairs = torch.eye(2).repeat(2, 1)
     sure = math.exp(1 / contrast.TEMPERATURE)
-    assert contrast.contrast(3 * pairs).item() == pytest.approx(-math.log(sure / (sure + 2)))
-    assert contrast.contrast(pairs) < contrast.contrast(torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0]]))
+    assert contrast.nt_xent(3 * pairs).item() == pytest.approx(-math.log(sure / (sure + 2)))
+    assert contrast.nt_xent(pairs) < contrast.nt_xent(torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0]]))
 
 
 def test_the_nearest_sample_to_each_mean_and_none_twice():
@@ -130,7 +136,7 @@ def test_the_nearest_sample_to_each_mean_and_none_twice():
 
 def test_least_confident_first():
     predictions = np.array([[0.5, 0.5], [0.9, 0.1], [0.4, 0.6], [1.0, 0.0], [0.2, 0.8], [0.5, 0.5]])
-    known = situation(np.zeros((6, 1, 4, 4), np.uint8), np.zeros(6, int), [0], predictions, classes=2)
+    known = acquisition_state(np.zeros((6, 1, 4, 4), np.uint8), np.zeros(6, int), [0], predictions, classes=2)
     np.testing.assert_array_equal(STRATEGIES.load("least-confident")(known, 3, 0), [5, 2, 4])
 
 
@@ -152,7 +158,9 @@ def test_the_published_rule_of_the_binary_experts(scores, chosen):
 def test_each_binary_expert_knows_its_class():
     rng = np.random.default_rng(1)
     labels = np.arange(90) % 6
-    scores = binary_experts.scores(situation(images(labels, rng), labels, list(range(60))), np.arange(60, 90), 0)
+    scores = binary_experts.scores(
+        acquisition_state(images(labels, rng), labels, list(range(60))), np.arange(60, 90), 0
+    )
     assert (scores > 0.5).sum() == 30
     np.testing.assert_array_equal(scores.argmax(axis=1), labels[60:])
 
@@ -164,18 +172,19 @@ def test_unconfident_samples_are_asked_before_all_others(queries, monkeypatch):
     monkeypatch.setattr(
         binary_experts, "scores", lambda _, samples, seed: np.array([unsure if i in doubted else sure for i in samples])
     )
-    known = situation(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20) % 6, [0, 1])
+    known = acquisition_state(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20) % 6, [0, 1])
     chosen = STRATEGIES.load("binary-experts")(known, queries, 0)
     assert len(chosen) == queries
     assert sum(i in doubted for i in chosen[:3]) == min(queries, 3)
 
 
 def test_binary_experts_need_enough_classes():
-    known = situation(np.zeros((9, 1, 4, 4), np.uint8), np.arange(9) % 4, [0, 1, 2, 3], classes=4)
+    known = acquisition_state(np.zeros((9, 1, 4, 4), np.uint8), np.arange(9) % 4, [0, 1, 2, 3], classes=4)
     with pytest.raises(PatebenchError, match="4 other experts are in doubt, and there are 4 classes"):
         STRATEGIES.load("binary-experts")(known, 2, 0)
 
 
+@pytest.mark.slow
 def test_siamese_networks_ask_for_what_looks_like_nothing_known():
     """Copies of the labelled images are matched; three other patterns are not."""
     rng = np.random.default_rng(2)
@@ -183,11 +192,11 @@ def test_siamese_networks_ask_for_what_looks_like_nothing_known():
     pool = images(labels, rng, noise=4)
     pool[30:33] = 0
     pool[30:33, 0, :, :] = np.kron(np.eye(8, dtype=np.uint8)[::-1], np.ones((1, 1), np.uint8)) * 250
-    chosen = STRATEGIES.load("siamese")(situation(pool, labels, list(range(20)), classes=2), 1, 0)
+    chosen = STRATEGIES.load("siamese")(acquisition_state(pool, labels, list(range(20)), classes=2), 1, 0)
     assert chosen[0] in (30, 31, 32)
 
 
 def test_siamese_networks_compare_images():
-    known = situation(np.zeros((9, 4), np.float32), np.zeros(9, int), [0])
+    known = acquisition_state(np.zeros((9, 4), np.float32), np.zeros(9, int), [0])
     with pytest.raises(PatebenchError, match="no images"):
         STRATEGIES.load("siamese")(known, 2, 0)

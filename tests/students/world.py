@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from patebench.students.lesson import Lesson
+from patebench.students.interface import StudentData
 
 
 def images(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -23,7 +23,7 @@ def table(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return (rng.normal(size=(samples, 6)) + 3 * y[:, None]).astype(np.float32), y
 
 
-def lesson(x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) -> Lesson:
+def student_data(x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) -> StudentData:
     """The samples as a pool of which the first `answered` have their label."""
     labels = np.where(np.arange(len(x)) < answered, y, -1)
-    return Lesson(pool=x, labels=labels, classes=classes)
+    return StudentData(pool=x, labels=labels, classes=classes)

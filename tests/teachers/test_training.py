@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from patebench.models.learner import make
+from patebench.models.learner import make_learner
 from patebench.models.precision import SWITCH
 from patebench.models.stack import Stack
-from patebench.teachers.training import Alone, train
+from patebench.teachers.training import SingleTeacher, train
 
 #: Two numbers of batches of 32 among four shards.
 SIZES = [30, 32, 33, 28]
@@ -20,14 +20,14 @@ def single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "single")
 
 
-def votes(model: str, together: bool | None) -> tuple[np.ndarray, list[list[int]], list[int], list[type]]:
-    """The votes of four teachers, who was ready together, what progress said, and what was trained."""
+def votes(model: str, stacked: bool | None) -> tuple[np.ndarray, list[list[int]], list[int], list[type]]:
+    """The votes of four teachers, which were ready at once, what progress said, and what was trained."""
     rng = np.random.default_rng(0)
     shards = [(rng.integers(0, 200, (n, 1, 8, 8)).astype(np.uint8), np.arange(n) % 4) for n in SIZES]
     unseen = rng.integers(0, 200, (150, 1, 8, 8)).astype(np.uint8)
     found, ready, progress, kinds = np.full((4, 150), -1), [], [], []
-    kind = partial(make, model, "modern", classes=4, epochs=3)
-    for positions, teachers in train(kind, shards, [5, 6, 7, 8], progress.append, together=together):
+    kind = partial(make_learner, model, "modern", classes=4, epochs=3)
+    for positions, teachers in train(kind, shards, [5, 6, 7, 8], progress.append, stacked=stacked):
         found[positions] = teachers.predict(unseen)
         ready.append(positions)
         kinds.append(type(teachers))
@@ -35,8 +35,8 @@ def votes(model: str, together: bool | None) -> tuple[np.ndarray, list[list[int]
 
 
 def test_stacks_hold_shards_of_as_many_steps_and_change_no_vote() -> None:
-    alone, one_by_one, counted, _ = votes("small-cnn", together=False)
-    stacked, groups, epochs, kinds = votes("small-cnn", together=True)
+    alone, one_by_one, counted, _ = votes("small-cnn", stacked=False)
+    stacked, groups, epochs, kinds = votes("small-cnn", stacked=True)
     assert one_by_one == [[0], [1], [2], [3]]
     assert counted == [1, 2, 3, 4]
     assert groups == [[0, 1, 3], [2]]
@@ -46,7 +46,7 @@ def test_stacks_hold_shards_of_as_many_steps_and_change_no_vote() -> None:
 
 
 def test_what_does_not_fit_into_memory_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, _, _, _ = votes("small-cnn", together=True)
+    whole, _, _, _ = votes("small-cnn", stacked=True)
     fit = Stack.fit
 
     def cramped(self: Stack, *arguments: object) -> None:
@@ -55,7 +55,7 @@ def test_what_does_not_fit_into_memory_is_halved(monkeypatch: pytest.MonkeyPatch
         fit(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Stack, "fit", cramped)
-    parts, groups, progress, _ = votes("small-cnn", together=True)
+    parts, groups, progress, _ = votes("small-cnn", stacked=True)
     assert groups == [[0], [1], [3], [2]]
     assert progress[-1] == 4
     assert progress == sorted(progress)
@@ -68,12 +68,12 @@ def test_a_teacher_that_does_not_fit_alone_is_an_error(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Stack, "fit", full)
     with pytest.raises(torch.OutOfMemoryError):
-        votes("small-cnn", together=True)
+        votes("small-cnn", stacked=True)
 
 
 def test_without_a_gpu_and_for_other_learners_teachers_are_trained_one_by_one() -> None:
-    for model, together in (("mlp", None), ("logistic", True)):
-        found, _, _, kinds = votes(model, together)
+    for model, stacked in (("mlp", None), ("logistic", True)):
+        found, _, _, kinds = votes(model, stacked)
         if not torch.cuda.is_available() or model == "logistic":
-            assert kinds == [Alone] * 4
+            assert kinds == [SingleTeacher] * 4
         assert found.min() >= 0

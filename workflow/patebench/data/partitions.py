@@ -15,8 +15,9 @@ from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry
 
 PARTITIONS = Registry("partition")
-for _name in ("iid", "skew", "owners"):
-    PARTITIONS.add(_name, f"patebench.data.partitions:{_name}")
+PARTITIONS.add("iid", "patebench.data.partitions:iid")
+PARTITIONS.add("skew", "patebench.data.partitions:skew", parameter="share")
+PARTITIONS.add("owners", "patebench.data.partitions:owners", parameter="owners")
 
 Assignment = NDArray[np.int64]
 
@@ -66,7 +67,7 @@ def skew(deal: Deal) -> Assignment:
 
 
 def owners(deal: Deal) -> Assignment:
-    """Let the user's own column say whose each sample is.
+    """Let the user's own file say whose each sample is.
 
     The column holds one non-negative integer for each private sample; the distinct ones, in increasing order, become
     teachers 0, 1, … The number of teachers, if given, must be theirs.

@@ -1,7 +1,7 @@
 """Random affine maps of a batch of images, drawn per image, and smooth bends (Simard, Steinkraus, Platt 2003).
 
-What is drawn and what is done with it are two functions: networks that are trained as one draw each from a generator of
-its own, and all their images are moved at once.
+Drawing and moving are two functions, for stacks of networks: each network draws from a generator of its own, and the
+images of all are moved in one call.
 """
 
 import math
@@ -26,10 +26,10 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """All that is random about the maps of so many images: a row (6,) for each, or (56,) where they bend.
+    """The random numbers of the maps of so many images: (samples, 6), or (samples, 56) if `recipe` bends.
 
-    Six numbers are uniform on [−1, 1), the others normal. The draws come from `rng` on the CPU, so a run on another
-    device sees the same maps.
+    Six numbers are uniform on [−1, 1), the others normal. The draws come from `rng` on the CPU, so that the
+    maps are the same on every device.
     """
     uniform = torch.rand((_AFFINE, samples), generator=rng).T * 2 - 1
     if not recipe.bend:
@@ -38,7 +38,7 @@ def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> Tensor:
-    """Each image of `x` (samples, channels, height, width) under the map that its row of `draws` stands for.
+    """Each image of `x` (samples, channels, height, width) under the map that its row of `draws` gives.
 
     `fill` is the value outside of all images, or of each: (samples, 1, 1, 1).
     """
@@ -68,6 +68,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """What takes values at evenly spaced points to `size` places, by cubic interpolation: (size, points)."""
+    """The matrix (size, points) that interpolates values at evenly spaced points to `size` places, cubically."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

@@ -1,4 +1,7 @@
-"""Where a job computes: on a GPU that no other job of this machine has taken, or on the CPU."""
+"""The one device that a process trains on: a GPU that no other job of this machine has taken, or the CPU.
+
+Everything that trains asks `device()`, so a job never takes a second GPU, nor one that another job has taken.
+"""
 
 import ctypes
 import fcntl
@@ -14,7 +17,7 @@ import torch
 
 log = logging.getLogger("patebench")
 
-#: Locks of this process: they last as long as it does, however it ends.
+#: Open lock files of this process: a lock lasts until its file is closed, by `release` or by the end of the process.
 _held: list[TextIO] = []
 
 #: glibc's names for what `mallopt` sets: when free memory goes back to the kernel, and what the kernel gives directly.
@@ -23,7 +26,10 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 @cache
 def device() -> torch.device:
-    """The CPU where there is no GPU, and then memory is kept for it; else one GPU for all that this process trains."""
+    """The CPU where there is no GPU (see `keep_freed_memory`), else one GPU for all that this process trains.
+
+    The GPU is the first that no other process has claimed, or, if all are claimed, one that is shared.
+    """
     if not torch.cuda.is_available():
         keep_freed_memory()
         return torch.device("cpu")
@@ -36,7 +42,10 @@ def device() -> torch.device:
 
 
 def claim(names: Sequence[str], folder: Path) -> int | None:
-    """The index of the first of `names` that no living process has claimed in `folder`, now ours; None if all are."""
+    """Claim the first of the GPUs `names` that no process holds, by a lock file in `folder`; return its index.
+
+    None if all are held. The claim lasts until `release`, or until the process ends, however it ends.
+    """
     for index, name in enumerate(names):
         lock = (folder / f"patebench-gpu-{name}.lock").open("a")
         try:
@@ -49,11 +58,18 @@ def claim(names: Sequence[str], folder: Path) -> int | None:
     return None
 
 
+def release() -> None:
+    """Give up every claim of this process: close the lock files, and let the next call of `device` choose anew."""
+    while _held:
+        _held.pop().close()
+    device.cache_clear()
+
+
 def keep_freed_memory() -> None:
     """Let this process keep the memory that it frees, for its next batch.
 
-    glibc hands large blocks back to the kernel, which gives them out again page by page and zeroed: a third of the
-    time that a small network takes to label a pool. Elsewhere nothing happens.
+    glibc returns large blocks to the kernel, which hands them out again page by page and zeroed. That takes a third of
+    the time in which a small network predicts a pool. With another C library nothing happens.
     """
     change = getattr(ctypes.CDLL(None), "mallopt", None)
     if change is not None:

@@ -7,7 +7,7 @@ from patebench.core.errors import PatebenchError
 
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """`shape` as (channels, height, width), or one line that says which models read tables."""
+    """`shape` as (channels, height, width); PatebenchError, which says what models read tables, if it is no image's."""
     if len(shape) != 3 or min(shape[1:]) < 4:
         raise PatebenchError(
             f"the model '{model}' reads images of at least 4×4 pixels, and these samples have shape {shape}; "
@@ -18,6 +18,6 @@ def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def flat(features: nn.Module, shape: tuple[int, ...]) -> int:
-    """How many numbers `features` makes of one image of `shape`."""
+    """How many outputs `features` has for one image of `shape` (channels, height, width)."""
     with torch.no_grad():
         return int(features(torch.zeros(1, *shape)).numel())

@@ -17,7 +17,7 @@ Progress = Callable[[int, int], None]
 
 
 class Learner(Protocol):
-    """A model that can be fitted once and then asked for labels."""
+    """A model that is fitted once and then predicts labels."""
 
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
         """Fit samples `x` (samples, …), of bytes for images or floats for tables, to labels `y` (samples,)."""
@@ -29,18 +29,24 @@ class Learner(Protocol):
         """Log-probabilities (samples, classes) of the classes, −∞ for one that was never seen."""
 
     def save(self, path: Path) -> None:
-        """Keep the fitted weights in one file."""
+        """Write the fitted weights to one file; PatebenchError if this kind of model has none that can be kept."""
 
 
-def make(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
-    """The learner `model` trained by `recipe`, whose number of epochs `epochs` may replace."""
+def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
+    """An unfitted learner: the registered `model`, trained by the registered `recipe`, for so many `classes`.
+
+    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name or epochs below 1.
+    """
     chosen: Recipe = RECIPES.load(recipe)
     learner: Learner = MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)
     return learner
 
 
 def epochs_of(recipe: str, epochs: int | None) -> int:
-    """How many passes over its data a learner makes: `epochs`, or what the recipe says."""
+    """How many epochs a learner trains: `epochs`, or what the registered `recipe` says if that is None.
+
+    Raises PatebenchError for an unknown recipe or epochs below 1.
+    """
     if epochs is not None and epochs < 1:
         raise PatebenchError(f"epochs = {epochs}; at least one is needed")
     return epochs or int(RECIPES.load(recipe).epochs)

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from patebench.core.files import atomic
 from patebench.models.augment import draw, move
-from patebench.models.average import follow, follower
 from patebench.models.device import device
+from patebench.models.ema import ema_copy, ema_update
 from patebench.models.learner import Progress
-from patebench.models.precision import factors_for, products
+from patebench.models.precision import autocast_to, compute_dtype_for
 from patebench.models.recipes import Recipe
 
 #: Makes an untrained network for samples of a shape (channels, height, width) or (features,) and a number of classes.
@@ -29,7 +29,11 @@ _PREDICT_BATCH = 100
 
 
 class Standardise(nn.Module):
-    """Subtract the mean and divide by the spread of the samples that the network was fitted on: its own shard only."""
+    """Subtract the mean and divide by the standard deviation of the samples that a network is fitted on.
+
+    Both are per channel for images (samples, channels, height, width), per feature for tables (samples, features). For
+    a teacher, these samples are its own shard and nothing else.
+    """
 
     mean: Tensor
     spread: Tensor
@@ -37,7 +41,7 @@ class Standardise(nn.Module):
     def __init__(self, x: Tensor) -> None:
         super().__init__()
         x = x.float()
-        axes = (0,) if x.ndim == 2 else (0, 2, 3)  # per feature of a table, per channel of an image
+        axes = (0,) if x.ndim == 2 else (0, 2, 3)
         self.register_buffer("mean", x.mean(axes, keepdim=True))
         self.register_buffer("spread", x.std(axes, keepdim=True, correction=0).clamp_min(1e-6))
 
@@ -46,11 +50,11 @@ class Standardise(nn.Module):
 
     @property
     def background(self) -> float:
-        """What becomes of the value 0, black, in the channel where that is least."""
+        """The standardised value of 0 (black), in the channel where it is lowest."""
         return float((-self.mean / self.spread).min())
 
 
-#: What is minimised: the loss of a batch's logits (samples, classes) for its labels (samples,).
+#: The loss to minimise, from a batch's logits (samples, classes) and its labels (samples,).
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -71,15 +75,20 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """The fit of `x` and `y` before its first epoch, for those who go epoch by epoch; see `fit`."""
+        """The fit of samples `x` to labels `y`, before its first epoch, for callers that train epoch by epoch.
+
+        `seed` is of the shuffling and augmentation; the initial weights come from torch's global generator. `loss` is
+        the recipe's cross-entropy unless given.
+        """
         inputs, labels = torch.from_numpy(x).to(self.device), torch.from_numpy(y.astype(np.int64)).to(self.device)
         self.standardise = Standardise(inputs)
         self.net = self.build(tuple(x.shape[1:]), self.classes)
-        self.factors = factors_for(self.net, tuple(x.shape[1:]), self.recipe, self.device)
+        self.compute_dtype = compute_dtype_for(self.net, tuple(x.shape[1:]), self.recipe, self.device)
         layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
         self.net = self.net.to(device=self.device, memory_format=layout)  # type: ignore[call-overload]
         samples = self.standardise(inputs)
-        return Fitting(self.net, self.recipe, samples, labels, self.standardise.background, seed, self.factors, loss)
+        background = self.standardise.background
+        return Fitting(self.net, self.recipe, samples, labels, background, seed, self.compute_dtype, loss)
 
     @torch.inference_mode()
     def logits(self, x: NDArray[Any]) -> NDArray[np.float32]:
@@ -87,7 +96,7 @@ class Network:
         self.net.eval()
         size = _PREDICT_BATCH if self.device.type == "cpu" else 10 * _PREDICT_BATCH
         batches = torch.from_numpy(x).split(size)  # type: ignore[no-untyped-call]
-        with products(self.device, self.factors):
+        with autocast_to(self.device, self.compute_dtype):
             answers = [self.net(self.standardise(batch.to(self.device))).float().cpu() for batch in batches]
         return torch.cat(answers).numpy()
 
@@ -101,11 +110,11 @@ class Network:
         return probabilities
 
     def save(self, path: Path) -> None:
-        keep(path, self.net.state_dict(), self.standardise)
+        save_weights(path, self.net.state_dict(), self.standardise)
 
     @property
-    def manner(self) -> dict[str, str]:
-        return manner(self.device, self.factors)
+    def device_facts(self) -> dict[str, str]:
+        return device_facts(self.device, self.compute_dtype)
 
 
 class Fitting:
@@ -119,14 +128,15 @@ class Fitting:
         y: Tensor,
         background: float,
         seed: int,
-        factors: torch.dtype,
+        compute_dtype: torch.dtype,
         loss: Loss | None,
     ) -> None:
-        self.net, self.recipe, self.x, self.y, self.background, self.factors = net, recipe, x, y, background, factors
+        self.net, self.recipe, self.x, self.y = net, recipe, x, y
+        self.background, self.compute_dtype = background, compute_dtype
         self.loss = loss or partial(F.cross_entropy, label_smoothing=recipe.label_smoothing)
         self.rng = torch.Generator().manual_seed(seed)
         self.optimiser, self.schedule = optimisation(net.parameters(), recipe, steps(len(x), recipe))
-        self.average = None if recipe.average is None else follower(net)
+        self.ema = None if recipe.ema is None else ema_copy(net)
 
     def epoch(self) -> float:
         """Pass once over all samples; the mean loss of its batches."""
@@ -142,20 +152,20 @@ class Fitting:
         if self.recipe.augments and samples.ndim == 4:
             samples = move(samples, draws, self.recipe, fill=self.background)
         self.optimiser.zero_grad(set_to_none=True)
-        with products(samples.device, self.factors):
+        with autocast_to(samples.device, self.compute_dtype):
             logits = self.net(samples)
         loss = self.loss(logits.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.schedule.step()
-        if self.average is not None and self.recipe.average is not None:
-            follow(self.average, self.net, self.schedule.last_epoch, self.recipe.average)
+        if self.ema is not None and self.recipe.ema is not None:
+            ema_update(self.ema, self.net, self.schedule.last_epoch, self.recipe.ema)
         return loss.detach()
 
     @property
     def result(self) -> nn.Module:
-        """The network that predicts: the average of the weights where the recipe asks for it."""
-        return self.net if self.average is None else self.average
+        """The network that predicts: the EMA of the weights where the recipe asks for it."""
+        return self.net if self.ema is None else self.ema
 
     def state(self) -> dict[str, Any]:
         """Everything that the rest of the fit depends on."""
@@ -163,7 +173,7 @@ class Fitting:
             "net": self.net,
             "optimiser": self.optimiser,
             "schedule": self.schedule,
-            "average": self.average,
+            "ema": self.ema,
         }
         state = {name: part.state_dict() for name, part in parts.items() if part is not None}
         return {**state, "rng": self.rng.get_state()}
@@ -173,37 +183,42 @@ class Fitting:
         self.net.load_state_dict(state["net"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.schedule.load_state_dict(state["schedule"])
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
+        if self.ema is not None:
+            self.ema.load_state_dict(state["ema"])
         self.rng.set_state(state["rng"])
 
 
-def keep(path: Path, weights: dict[str, Tensor], standardise: Standardise) -> None:
-    """Write all that a fitted network needs to be asked again."""
+def save_weights(path: Path, weights: dict[str, Tensor], standardise: Standardise) -> None:
+    """Write the weights of a network to `path`, with the mean and standard deviation by which it standardises."""
     with atomic(path) as temporary:
         torch.save({"net": weights, "standardise": standardise.state_dict()}, temporary)
 
 
-def manner(device: torch.device, factors: torch.dtype) -> dict[str, str]:
-    """Where a network is trained and in which numbers it multiplies: facts that change its answers by rounding."""
-    return {"device": device.type, "precision": str(factors).removeprefix("torch.")}
+def device_facts(device: torch.device, compute_dtype: torch.dtype) -> dict[str, str]:
+    """The facts about the device that change a network's predictions by rounding: its type, and the compute dtype."""
+    return {"device": device.type, "precision": str(compute_dtype).removeprefix("torch.")}
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Torch's global generator, from which initial weights come, starts from `seed`; nobody else notices."""
+    """Within this context torch's global generator, the source of initial weights, starts from `seed`.
+
+    Afterwards it is as it was before.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def steps(samples: int, recipe: Recipe) -> int:
-    """How many steps a network takes that learns from so many samples."""
+    """How many steps of the optimiser `recipe` takes on a shard of so many samples, over all epochs."""
     return recipe.epochs * math.ceil(samples / recipe.batch)
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """What one epoch draws: the order of the samples, and in that order a row for the map of each; see `augment`."""
+    """The random draws of one epoch: the order (samples,) of the samples, and in that order the draws
+    (samples, draws) of their affine maps; see `augment.draw`.
+    """
     order = torch.randperm(samples, generator=rng)
     return order, draw(samples, recipe, rng) if recipe.augments else torch.empty(samples, 0)
 
@@ -211,7 +226,7 @@ def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor,
 def optimisation(
     weights: Iterable[Tensor], recipe: Recipe, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    """What changes the weights, element by element, and what changes its learning rate."""
+    """The optimiser of `weights` that `recipe` names, and the schedule of its learning rate over so many `steps`."""
     algorithm = torch.optim.SGD if recipe.optimiser == "sgd" else torch.optim.AdamW
     optimiser = algorithm(weights, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     if recipe.schedule == "one-cycle" and steps > 1:

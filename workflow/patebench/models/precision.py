@@ -1,4 +1,4 @@
-"""Reduced precision where the processor multiplies it natively, and full precision elsewhere."""
+"""Mixed precision (autocast to bfloat16) where the processor computes it natively, and single precision elsewhere."""
 
 import os
 from contextlib import AbstractContextManager
@@ -12,20 +12,28 @@ from patebench.models.recipes import Recipe
 #: Set to "single", this variable turns reduced precision off for all that a process trains.
 SWITCH = "PATEBENCH_PRECISION"
 
-#: Multiplications for one sample from which reduced precision pays; below, conversions take longer than they save.
+#: Multiplications for one sample from which bfloat16 pays; below, the conversions take longer than they save.
 _WORTH_IT = 1_000_000
 
 
-def reduced(device: torch.device) -> AbstractContextManager[object]:
-    """A context in which large products are computed in bfloat16, if that is faster on `device` than single precision.
+def autocast(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which matrix products and convolutions run in `compute_dtype(device)`.
 
-    Twice as fast on processors with AVX512-BF16 or AMX; on others the format would be emulated, so it is not used.
+    bfloat16 is twice as fast on processors with AVX512-BF16 or AMX. Others would emulate it, so they do not use it.
     """
-    return products(device, factors(device))
+    return autocast_to(device, compute_dtype(device))
 
 
-def factors(device: torch.device) -> torch.dtype:
-    """The type in which `device` is to multiply where rounding hardly matters."""
+def autocast_to(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
+    """A context in which matrix products and convolutions on `device` run in `dtype`, bfloat16 or float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16)
+
+
+def compute_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where `device` computes it natively and `SWITCH` does not forbid it, else float32.
+
+    Raises PatebenchError if the variable `SWITCH` has another value than "reduced" or "single".
+    """
     allowed = os.environ.get(SWITCH, "reduced")
     if allowed not in ("reduced", "single"):
         raise PatebenchError(f"{SWITCH} is '{allowed}'; set it to single, or leave it unset")
@@ -33,19 +41,17 @@ def factors(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native and allowed == "reduced" else torch.float32
 
 
-def factors_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, device: torch.device) -> torch.dtype:
-    """The same for a network on the CPU that reads samples of `shape` and is to be trained by `recipe` on `device`."""
+def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, device: torch.device) -> torch.dtype:
+    """`compute_dtype(device)` if `recipe` allows it and `net` is large enough for it to pay, else float32.
+
+    `net` is still on the CPU; it reads samples of `shape`, without the axis of the batch.
+    """
     worth_it = recipe.precision == "reduced" and _multiplications(net, shape) >= _WORTH_IT
-    return factors(device) if worth_it else torch.float32
-
-
-def products(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """A context in which large products are computed in `dtype`."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16)
+    return compute_dtype(device) if worth_it else torch.float32
 
 
 def _multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
-    """How many numbers the linear and convolutional layers of `net` multiply for one sample."""
+    """How many multiplications the linear and convolutional layers of `net` do for one sample."""
     counts = []
 
     def count(layer: nn.Linear | nn.modules.conv._ConvNd, _: object, out: Tensor) -> None:

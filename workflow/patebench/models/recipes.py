@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 class Recipe:
     """One way to train a network.
 
-    `schedule` is "constant" or "one-cycle" (warm up to `learning_rate`, then anneal to zero); `average` the decay of an
-    exponential average of the weights, used for prediction (None: the last weights). Augmentation is a random affine
-    map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions; `bend` displaces points smoothly, by a
-    fraction of the size. `precision` is "single", or "reduced": products in bfloat16 where the device has it.
+    `schedule` is "constant" or "one-cycle" (warm up to `learning_rate`, then anneal to zero); `ema` the decay of
+    the exponential moving average of the weights, which then predicts (None: the last weights predict). Augmentation is
+    a random affine map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions; `bend` displaces points
+    smoothly, by a fraction of the size. `precision` is "single", or "reduced": bfloat16 for matrix products and
+    convolutions where the device computes it natively (`precision.py`).
     """
 
     optimiser: str
@@ -20,7 +21,7 @@ class Recipe:
     schedule: str = "constant"
     weight_decay: float = 0.0
     label_smoothing: float = 0.0
-    average: float | None = None
+    ema: float | None = None
     rotation: float = 0.0
     shear: float = 0.0
     scale: float = 0.0
@@ -35,7 +36,7 @@ class Recipe:
 
 #: PATE 2017's official code: SGD at 0.05 with batches of 128, weights averaged, no augmentation. It takes 3000 steps
 #: whatever the shard's size, 1500 epochs of 240 samples; `epochs` says how many passes are made here.
-PAPER = Recipe(optimiser="sgd", learning_rate=0.05, batch=128, epochs=1500, average=0.9999)
+PAPER = Recipe(optimiser="sgd", learning_rate=0.05, batch=128, epochs=1500, ema=0.9999)
 
 #: AdamW with one cycle and random affine augmentation: far stronger teachers from few samples.
 MODERN = Recipe(

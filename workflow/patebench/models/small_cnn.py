@@ -10,7 +10,7 @@ from patebench.models.recipes import Recipe
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
     """An untrained network for images of `shape` (channels, height, width)."""
     channels, _, _ = image_shape("small-cnn", shape)
-    # The largest of four values is the same before and after a ReLU, which has a quarter of the work after it.
+    # Pooling and ReLU commute; pooling first leaves the ReLU a quarter of the work.
     features = nn.Sequential(
         nn.Conv2d(channels, 16, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(16, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(),

@@ -1,8 +1,8 @@
-"""Many networks of one architecture and recipe, each with its own shard, trained and asked as one.
+"""Many networks of one architecture and recipe, each with its own shard, that are trained and predict as one.
 
 Weights are stacked along a first axis, so one call computes a step of all networks: what a GPU needs to have enough to
-do. Each network keeps its own generators, so it is the network that `Network.fit` makes of the same shard and seed, up
-to rounding. Padding gives every batch one length; padded samples weigh nothing.
+do. Each network keeps its own generators, so up to rounding it is the network that `Network.fit` makes of the same
+shard and seed. Padding gives every batch one length; padded samples have weight 0 in the loss.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,18 +17,27 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from patebench.models.augment import move
-from patebench.models.average import approach
+from patebench.models.ema import ema_update_tensors
 from patebench.models.learner import Progress
-from patebench.models.network import Network, Standardise, keep, manner, optimisation, seeded, shuffle, steps
-from patebench.models.precision import factors_for, products
+from patebench.models.network import (
+    Network,
+    Standardise,
+    device_facts,
+    optimisation,
+    save_weights,
+    seeded,
+    shuffle,
+    steps,
+)
+from patebench.models.precision import autocast_to, compute_dtype_for
 
 #: The samples of a shard and their labels.
 Shard = tuple[NDArray[Any], NDArray[np.integer]]
 
-#: Samples that all networks together look at in one call of `Stack.predict`; bounds the memory for activations.
+#: Samples, summed over the networks, in one batch of `Stack.predict`; bounds the memory for activations.
 _AT_ONCE = 1 << 15
 
-#: Layers that look at a whole batch, where padding would count, or that draw from a generator that all would share.
+#: Layers that mix the samples of a batch, so that padding would count, or that draw from the generator of all networks.
 _UNSTACKABLE = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
@@ -38,10 +47,13 @@ def stackable(net: nn.Module) -> bool:
 
 
 class Stack:
-    """Networks made as `kind` says, one for each shard; all shards must take the same number of steps an epoch."""
+    """Networks like `template`, one for each shard and seed.
 
-    def __init__(self, kind: Network, shards: Sequence[Shard], seeds: Sequence[int]) -> None:
-        self.recipe, self.device = kind.recipe, kind.device
+    All shards must take the same number of steps an epoch, or ValueError is raised.
+    """
+
+    def __init__(self, template: Network, shards: Sequence[Shard], seeds: Sequence[int]) -> None:
+        self.recipe, self.device = template.recipe, template.device
         self.sizes = [len(y) for _, y in shards]
         (self.steps,) = {steps(size, self.recipe) for size in self.sizes}
         samples = [torch.from_numpy(x).to(self.device) for x, _ in shards]
@@ -50,11 +62,9 @@ class Stack:
         self.y = torch.from_numpy(np.concatenate([y for _, y in shards]).astype(np.int64)).to(self.device)
         self.fill = torch.tensor([each.background for each in self.standardise], device=self.device)
         shape = tuple(self.x.shape[1:])
-        self.factors = factors_for(kind.build(shape, kind.classes), shape, self.recipe, self.device)
-        self.net, self.weights = _stacked(kind, shape, seeds)
-        self.average = (
-            None if self.recipe.average is None else [each.detach().clone() for each in self.weights.values()]
-        )
+        self.compute_dtype = compute_dtype_for(template.build(shape, template.classes), shape, self.recipe, self.device)
+        self.net, self.weights = _stacked(template, shape, seeds)
+        self.ema = None if self.recipe.ema is None else [each.detach().clone() for each in self.weights.values()]
         self.rngs = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.optimiser, self.schedule = optimisation(self.weights.values(), self.recipe, self.steps)
 
@@ -62,37 +72,37 @@ class Stack:
         """Train all networks to the end."""
         self.net.train()
         for epoch in range(self.recipe.epochs):
-            for rows, draws, counted in self._batches():
-                self._step(rows, draws, counted)
+            for rows, draws, mask in self._batches():
+                self._step(rows, draws, mask)
             if progress:
                 progress(epoch + 1, self.recipe.epochs)
-        if self.average is not None:
-            self.weights = dict(zip(self.weights, self.average, strict=True))
+        if self.ema is not None:
+            self.weights = dict(zip(self.weights, self.ema, strict=True))
 
     @torch.inference_mode()
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """The labels (networks, samples) that each network gives to all of `x`."""
-        labels: NDArray[np.int64] = torch.cat([logits.argmax(2).cpu() for logits in self._asked(x)], 1).numpy()
+        """The label (networks, samples) that each network predicts for each of the samples `x`."""
+        labels: NDArray[np.int64] = torch.cat([logits.argmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
         return labels
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
-        """Log-probabilities (networks, samples, classes) of the classes."""
-        answers: NDArray[np.floating]
-        answers = torch.cat([logits.log_softmax(2).cpu() for logits in self._asked(x)], 1).numpy()
-        return answers
+        """Log-probabilities (networks, samples, classes) of the classes for samples `x`."""
+        found: NDArray[np.floating]
+        found = torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
+        return found
 
     def save(self, position: int, path: Path) -> None:
-        """Keep the weights of one network as `Network.save` does."""
-        kept = {name: each[position].detach().clone() for name, each in self.weights.items()}
-        state = {**self.net.state_dict(), **kept}
-        keep(path, state, self.standardise[position])
+        """Write the weights of the network at `position` to `path`, as `Network.save` does."""
+        weights = {name: each[position].detach().clone() for name, each in self.weights.items()}
+        state = {**self.net.state_dict(), **weights}
+        save_weights(path, state, self.standardise[position])
 
     @property
-    def manner(self) -> dict[str, str]:
-        return manner(self.device, self.factors)
+    def device_facts(self) -> dict[str, str]:
+        return device_facts(self.device, self.compute_dtype)
 
-    def _asked(self, x: NDArray[Any]) -> Iterable[Tensor]:
+    def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
         """Logits (networks, batch, classes) for one batch of `x` after another."""
         self.net.eval()
         mean, spread = (
@@ -102,7 +112,9 @@ class Stack:
             yield self._logits((batch.to(self.device).float() - mean[:, None]) / spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """One epoch: rows of `x` (networks, batch), the draws of their maps and 1 or, for padding, 0 for each."""
+        """The batches of one epoch: rows of `self.x` (networks, batch), the draws of their affine maps (networks,
+        batch, draws), and a mask (networks, batch) that is 0 for padding and 1 elsewhere.
+        """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
         starts = np.cumsum([0, *self.sizes[:-1]]).tolist()
         orders = [order + start for (order, _), start in zip(drawn, starts, strict=True)]
@@ -110,7 +122,7 @@ class Stack:
         padded = [_pad(part).to(self.device).split(self.recipe.batch, 1) for part in parts]  # type: ignore[no-untyped-call]
         return zip(*padded, strict=True)
 
-    def _step(self, rows: Tensor, draws: Tensor, counted: Tensor) -> None:
+    def _step(self, rows: Tensor, draws: Tensor, mask: Tensor) -> None:
         samples, labels = self.x[rows], self.y[rows]
         if self.recipe.augments and samples.ndim == 5:
             fill = self.fill.repeat_interleave(rows.shape[1]).view(-1, 1, 1, 1)
@@ -121,12 +133,12 @@ class Stack:
         losses = F.cross_entropy(
             logits.flatten(0, 1), labels.flatten(), reduction="none", label_smoothing=self.recipe.label_smoothing
         ).view(rows.shape)
-        # The gradient of a sum over networks, which share no weight, is the gradient of each.
-        ((losses * counted).sum(1) / counted.sum(1)).sum().backward()  # type: ignore[no-untyped-call]
+        # Networks share no weight, so the gradient of the sum of their losses holds the gradient of each.
+        ((losses * mask).sum(1) / mask.sum(1)).sum().backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.schedule.step()
-        if self.average is not None and self.recipe.average is not None:
-            approach(self.average, self.weights.values(), self.schedule.last_epoch, self.recipe.average)
+        if self.ema is not None and self.recipe.ema is not None:
+            ema_update_tensors(self.ema, self.weights.values(), self.schedule.last_epoch, self.recipe.ema)
 
     def _logits(self, samples: Tensor) -> Tensor:
         """Unnormalised log-probabilities (networks, samples, classes) for `samples` (networks, samples, …)."""
@@ -135,23 +147,26 @@ class Stack:
             logits: Tensor = functional_call(self.net, weights, (x,))
             return logits
 
-        with products(self.device, self.factors):
+        with autocast_to(self.device, self.compute_dtype):
             return vmap(one)(self.weights, samples).float()
 
 
-def _stacked(kind: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A network to call, and the initial weights of all, made one after another so that only one exists at a time."""
+def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
+    """A network for `functional_call`, and the stacked initial weights of all networks.
+
+    Networks are made one after another, so that only one exists at a time.
+    """
     weights: dict[str, Tensor] = {}
     for position, seed in enumerate(seeds):
         with seeded(seed):
-            net = kind.build(shape, kind.classes)
+            net = template.build(shape, template.classes)
         for name, each in net.named_parameters():
             if position == 0:
-                weights[name] = torch.empty(len(seeds), *each.shape, device=kind.device)
+                weights[name] = torch.empty(len(seeds), *each.shape, device=template.device)
             weights[name][position].copy_(each.detach())
-    return net.to(kind.device), {name: each.requires_grad_() for name, each in weights.items()}
+    return net.to(template.device), {name: each.requires_grad_() for name, each in weights.items()}
 
 
 def _pad(rows: Sequence[Tensor]) -> Tensor:
-    """Tensors of unequal length as one, (tensors, longest, …), zeros at the ends."""
+    """Tensors of unequal length as one (tensors, longest, …), filled up with zeros."""
     return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)

@@ -14,8 +14,8 @@ from torch.nn.utils.parametrizations import weight_norm
 LATENT = 100
 
 
-class Noise(nn.Module):
-    """Gaussian noise of a standard deviation, while training."""
+class GaussianNoise(nn.Module):
+    """Adds Gaussian noise of standard deviation `deviation` in training, and nothing in evaluation."""
 
     def __init__(self, deviation: float) -> None:
         super().__init__()
@@ -26,14 +26,15 @@ class Noise(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """`features`, whose means the generator must match, and the logits of the real classes.
+    """Returns the logits (samples, classes) of the real classes, and the features whose means the generator must match.
 
-    The logit of "generated" is fixed at 0: k + 1 outputs would say no more than k (Salimans et al. 2016, section 5).
+    The logit of the class "generated" is fixed at 0: of k + 1 free logits one would be redundant (Salimans et al. 2016,
+    section 5).
     """
 
     def __init__(self, features: nn.Sequential, width: int, classes: int, noise: float) -> None:
         super().__init__()
-        self.features, self.head = features, nn.Sequential(Noise(noise), weight_norm(nn.Linear(width, classes)))
+        self.features, self.head = features, nn.Sequential(GaussianNoise(noise), weight_norm(nn.Linear(width, classes)))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         features = self.features(x)
@@ -46,10 +47,10 @@ def convolutional(shape: tuple[int, ...]) -> bool:
 
 
 def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[str, Discriminator, nn.Module]:
-    """The name of the pair, an untrained discriminator and an untrained generator for samples of `shape`.
+    """The model's name, an untrained discriminator and an untrained generator for samples of `shape`.
 
-    `noise` is the standard deviation of that on the perceptron's hidden layers; its input has 0.6 of it, 0.3 in the
-    paper. The convolutional network has dropout instead.
+    `noise` is the standard deviation of the Gaussian noise on the perceptron's hidden layers; its input has 0.6 times
+    that, so 0.3 by default, as in the paper. The convolutional network has dropout instead.
     """
     if convolutional(shape):
         return "salimans-cnn", _convolutional(shape, classes), _deconvolutional(shape)
@@ -72,10 +73,10 @@ def initialise(discriminator: Discriminator, x: Tensor) -> None:
 
 
 def _perceptron(shape: tuple[int, ...], classes: int, noise: float) -> Discriminator:
-    layers: list[nn.Module] = [nn.Flatten(), Noise(0.6 * noise)]
+    layers: list[nn.Module] = [nn.Flatten(), GaussianNoise(0.6 * noise)]
     width = math.prod(shape)
     for hidden in (1000, 500, 250, 250, 250):
-        layers += [weight_norm(nn.Linear(width, hidden)), nn.ReLU(), Noise(noise)]
+        layers += [weight_norm(nn.Linear(width, hidden)), nn.ReLU(), GaussianNoise(noise)]
         width = hidden
     return Discriminator(nn.Sequential(*layers[:-1]), width, classes, noise)
 
@@ -104,7 +105,7 @@ def _convolutional(shape: tuple[int, ...], classes: int) -> Discriminator:
 
 
 def _deconvolutional(shape: tuple[int, ...]) -> nn.Module:
-    """From a quarter of the size up by two, twice."""
+    """Two transposed convolutions with stride 2, from a quarter of the size of the images to the whole."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
     return nn.Sequential(

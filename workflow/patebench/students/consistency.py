@@ -1,9 +1,9 @@
 """Consistency under strong augmentation, after FixMatch (Sohn et al. 2020), made robust to wrong labels.
 
-The average of the student's weights (a mean teacher, Tarvainen & Valpola 2017) labels weak views of the pool's samples;
-where it is confident, the student learns that label on a strong view. What counts as confident falls in the course of
-the training: the average is then right about most samples, and what is never learnt stays wrong. The labels
-released for large pools are screened first.
+The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weak views of the
+pool's samples. Where it is confident, the student learns that label on a strong view. The confidence that this takes
+falls in the course of the training: late in training the EMA is right about most samples, and a sample that never
+counts is never learnt. On large pools, released labels are cleaned first (`label_cleaning.py`).
 """
 
 import math
@@ -14,21 +14,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patebench.models.precision import reduced
-from patebench.students.agreement import agreement
-from patebench.students.alignment import Alignment
-from patebench.students.lesson import Approach, Lesson, Training
-from patebench.students.screening import screened
-from patebench.students.semi import LARGE, Batch, SemiSupervised, Steps, model_for, steps_for
+from patebench.models.precision import autocast
+from patebench.students.agreement import agreement_loss
+from patebench.students.alignment import DistributionAlignment
+from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
+from patebench.students.label_cleaning import cleaned
+from patebench.students.semi_supervised import (
+    LARGE,
+    Batch,
+    SemiSupervisedSettings,
+    SemiSupervisedTrainer,
+    batch_and_epochs,
+    model_for,
+)
 
-#: Screening takes so many times less epochs than learning.
-_SHORT = 5
+#: The students that clean the labels train for so many times fewer epochs.
+_CLEANING_SPEED_UP = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class How(Steps):
-    """A label of the average is learnt where its probability is above `confident`, which falls to `confident_last`; its
-    weight rises over the first share `ramp` of the training.
+class ConsistencySettings(SemiSupervisedSettings):
+    """The EMA's label counts where its probability is above `confident`, which falls to `confident_last`; the weight of
+    the consistency term rises over the first share `ramp` of the training.
     """
 
     labelled: int = 16
@@ -39,53 +46,62 @@ class How(Steps):
 
 
 class Consistency:
-    """The objective; see the file's words."""
+    """The objective: cross-entropy of released labels, and of the EMA's confident predictions on strong views."""
 
-    def __init__(self, how: How, alignment: Alignment) -> None:
-        self.how, self.alignment = how, alignment
+    def __init__(self, settings: ConsistencySettings, alignment: DistributionAlignment) -> None:
+        self.settings, self.alignment = settings, alignment
 
-    def __call__(self, batch: Batch, student: nn.Module, average: nn.Module) -> Mapping[str, Tensor]:
-        how, size = self.how, len(batch.x)
-        with reduced(batch.x.device):
-            guess = _guess(batch, average)
+    def __call__(self, batch: Batch, student: nn.Module, ema: nn.Module) -> Mapping[str, Tensor]:
+        settings, size = self.settings, len(batch.x)
+        with autocast(batch.x.device):
+            predicted = _predict_weak_views(batch, ema)
             views = torch.cat([batch.views.strong(batch.x), batch.views.strong(batch.labelled)])
             logits = student(views).float()
-        agreed = agreement(logits[:size], self.alignment(guess), how.confident, how.confident_last, batch.done)
+        agreement = agreement_loss(
+            logits[:size], self.alignment(predicted), settings.confident, settings.confident_last, batch.done
+        )
         return {
             "labelled loss": F.cross_entropy(logits[size:], batch.y),
-            "unlabelled loss": min(1.0, batch.done / how.ramp) * agreed,
+            "unlabelled loss": min(1.0, batch.done / settings.ramp) * agreement,
         }
 
 
 @torch.no_grad()
-def _guess(batch: Batch, average: nn.Module) -> Tensor:
-    """The average's probabilities for weak views of the pool's samples."""
-    average.eval()
-    weak: Tensor = average(batch.views.weak(batch.x))
-    return weak.float().softmax(1)
+def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
+    """The EMA's probabilities (samples, classes) for weak views of the batch's samples of the pool."""
+    ema.eval()
+    logits: Tensor = ema(batch.views.weak(batch.x))
+    return logits.float().softmax(1)
 
 
-def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
-    """A network trained to agree with itself on the pool."""
-    how = How(**steps_for(lesson, approach, batch=64, small=150, large=24))
-    kept = _screened(lesson, approach, how) if len(lesson.pool) >= LARGE else lesson
-    training = _training(kept, model_for(lesson, approach, large="student-cnn"), how)
-    training.settings |= {"labels left out": len(lesson.answered) - len(kept.answered)}
-    return training
+def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """The trainer of a network, of the model that `config` names or one for the pool; see `model_for`.
+
+    Draws from torch's global generator, which `training.train` seeds.
+    """
+    settings = ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
+    kept = _cleaned(data, config, settings) if len(data.pool) >= LARGE else data
+    found = _trainer(kept, model_for(data, config, large="student-cnn"), settings)
+    found.settings |= {"labels left out": len(data.labelled) - len(kept.labelled)}
+    return found
 
 
-def _screened(lesson: Lesson, approach: Approach, how: How) -> Lesson:
-    """The labels that short trainings of a small network confirm; on small pools those would have learnt too little."""
-    short, small = replace(how, epochs=math.ceil(how.epochs / _SHORT)), model_for(lesson, approach)
-    return screened(lesson, lambda part: _trained(_training(part, small, short)))
+def _cleaned(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
+    """`data` without the labels that short trainings of a small network contradict.
+
+    On small pools such trainings would learn too little to judge.
+    """
+    short = replace(settings, epochs=math.ceil(settings.epochs / _CLEANING_SPEED_UP))
+    model = model_for(data, config)
+    return cleaned(data, lambda part: _trained(_trainer(part, model, short)))
 
 
-def _training(lesson: Lesson, model: str, how: How) -> SemiSupervised:
-    alignment = Alignment(lesson)
-    return SemiSupervised(lesson, model, how, Consistency(how, alignment), alignment=alignment)
+def _trainer(data: StudentData, model: str, settings: ConsistencySettings) -> SemiSupervisedTrainer:
+    alignment = DistributionAlignment(data)
+    return SemiSupervisedTrainer(data, model, settings, Consistency(settings, alignment), alignment=alignment)
 
 
-def _trained(training: SemiSupervised) -> SemiSupervised:
-    for _ in range(training.epochs):
-        training.epoch()
-    return training
+def _trained(trainer: SemiSupervisedTrainer) -> SemiSupervisedTrainer:
+    for _ in range(trainer.epochs):
+        trainer.epoch()
+    return trainer

@@ -1,10 +1,10 @@
 """The student of PATE 2017: a semi-supervised GAN (Salimans et al. 2016, *Improved techniques for training GANs*).
 
-The discriminator tells k classes of real samples from generated ones; released labels teach it the classes, the pool
-what is real. The generator matches the mean of the discriminator's features on the pool (feature matching).
+The discriminator assigns samples to k classes or to "generated"; released labels teach it the classes, the pool what
+real samples are. The generator matches the mean of the discriminator's features on the pool (feature matching).
 
 Beyond the papers, which had six times as many samples or hours to train: real images are seen in random views, the
-weights are averaged, and the discriminator must agree with that average where it is confident, after the consistency
+weights have an EMA, and the discriminator must agree with the EMA where that is confident, after the consistency
 term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
 """
 
@@ -18,31 +18,33 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from patebench.models.average import follow, follower
+from patebench.models.device import device
+from patebench.models.ema import ema_copy, ema_update
 from patebench.models.network import Standardise
-from patebench.models.precision import reduced
+from patebench.models.precision import autocast
 from patebench.students.adversaries import LATENT, convolutional, initialise, networks
-from patebench.students.agreement import agreement
-from patebench.students.alignment import Alignment
-from patebench.students.lesson import Approach, Lesson, Training
-from patebench.students.semi import epochs_for
+from patebench.students.agreement import agreement_loss
+from patebench.students.alignment import DistributionAlignment
+from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
+from patebench.students.semi_supervised import epochs_for
 from patebench.students.views import Views
 
-#: How many samples are labelled at once.
+#: Samples in one batch of predictions.
 _PREDICT_BATCH = 200
-#: What else than optimisers changes in training.
-_PARTS = ("discriminator", "generator", "average", "alignment")
+#: The modules that change in training.
+_MODULES = ("discriminator", "generator", "ema", "alignment")
 #: Rows and columns of the picture of generated samples.
 _GRID = (5, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
+class GANSettings:
     """Adam at `learning_rate`, falling to zero over the second half; Gaussian `noise` on the perceptron's layers.
 
     A step takes `batch` samples of the pool, as many generated ones, and `labelled` ones with labels. `agreement` is
-    the weight of the consistency term, reached after the share `ramp` of the training, where the average's probability
-    is above `confident`, which falls to `confident_last`.
+    the weight of the consistency term, which rises over the first share `ramp` of the training. Samples count in it
+    where the EMA's probability is above `confident`, which falls to `confident_last`. `momentum` is Adam's β₁; `decay`
+    is that of the EMA.
     """
 
     epochs: int
@@ -58,105 +60,112 @@ class How:
     ramp: float = 0.1
 
 
-class Gan:
-    """A discriminator and a generator; the average of the discriminator's weights is the student."""
+class GANTrainer:
+    """Trains a discriminator and a generator; the EMA of the discriminator's weights is the student that predicts."""
 
     recipe = "own"
 
-    def __init__(self, lesson: Lesson, how: How) -> None:
-        self.how, self.epochs, self.settings = how, how.epochs, asdict(how)
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        pool = torch.from_numpy(lesson.pool).to(self.device)
-        self.scale = _Unit() if lesson.pool.ndim == 4 else Standardise(pool)
-        self.x, self.answered = self.scale(pool), torch.from_numpy(lesson.answered)
-        self.y = torch.from_numpy(lesson.labels[lesson.answered]).to(self.device)
+    def __init__(self, data: StudentData, settings: GANSettings) -> None:
+        self.gan_settings, self.epochs, self.settings = settings, settings.epochs, asdict(settings)
+        self.device = device()
+        pool = torch.from_numpy(data.pool).to(self.device)
+        self.scale = _Unit() if data.pool.ndim == 4 else Standardise(pool)
+        self.x, self.labelled = self.scale(pool), torch.from_numpy(data.labelled)
+        self.y = torch.from_numpy(data.labels[data.labelled]).to(self.device)
         self.views = Views(fill=0.0)
         self.model, self.discriminator, self.generator = networks(
-            tuple(lesson.pool.shape[1:]), lesson.classes, how.noise
+            tuple(data.pool.shape[1:]), data.classes, settings.noise
         )
         self.discriminator.to(self.device), self.generator.to(self.device)
-        self.alignment = Alignment(lesson).to(self.device)
-        initialise(self.discriminator, self.x[: 5 * how.batch])
-        self.average = follower(self.discriminator)
+        self.alignment = DistributionAlignment(data).to(self.device)
+        initialise(self.discriminator, self.x[: 5 * settings.batch])
+        self.ema = ema_copy(self.discriminator)
         self.optimisers = [
-            torch.optim.Adam(net.parameters(), how.learning_rate, betas=(how.momentum, 0.999), fused=True)
+            torch.optim.Adam(net.parameters(), settings.learning_rate, betas=(settings.momentum, 0.999), fused=True)
             for net in (self.discriminator, self.generator)
         ]
-        self.steps, self.step = how.epochs * (len(self.x) // how.batch), 0
+        self.steps, self.step = settings.epochs * (len(self.x) // settings.batch), 0
 
     def epoch(self) -> dict[str, float]:
         """Pass once over the pool; the mean losses."""
         self.discriminator.train(), self.generator.train()
-        whole = len(self.x) // self.how.batch * self.how.batch
-        terms = [self._step(chosen) for chosen in torch.randperm(len(self.x))[:whole].split(self.how.batch)]  # type: ignore[no-untyped-call]
+        batch = self.gan_settings.batch
+        order = torch.randperm(len(self.x))[: len(self.x) // batch * batch]
+        terms = [self._step(chosen) for chosen in order.split(batch)]  # type: ignore[no-untyped-call]
         names = ("labelled loss", "unlabelled loss", "agreement loss", "generator loss")
         return dict(zip(names, torch.stack(terms).mean(0).tolist(), strict=True))
 
     def _step(self, chosen: Tensor) -> Tensor:
-        how, done = self.how, self.step / self.steps
-        known = torch.randint(len(self.answered), (how.labelled,))
-        guess = self._guess(self.x[chosen])
-        seen = self.views.medium(torch.cat([self.x[self.answered[known]], self.x[chosen]]))
-        with reduced(self.device), parametrize.cached():  # the weights of a step are normalised once
-            logits, features = self.discriminator(seen)
-            labelled, real = logits.float().tensor_split([how.labelled])
-            taught = F.cross_entropy(labelled, self.y[known])
-            weight = how.agreement * min(1.0, done / how.ramp)
-            agreed = weight * agreement(real, guess, how.confident, how.confident_last, done)
-            generated, gradient, unlabelled, matching = self._play(real, features[how.labelled :].detach())
-        self._move(0, taught + unlabelled + agreed)
-        self._move(1, generated, gradient)
+        settings, done = self.gan_settings, self.step / self.steps
+        drawn = torch.randint(len(self.labelled), (settings.labelled,))
+        predicted = self._ema_probabilities(self.x[chosen])
+        views = self.views.medium(torch.cat([self.x[self.labelled[drawn]], self.x[chosen]]))
+        with autocast(self.device), parametrize.cached():  # weight normalisation is computed once a step
+            logits, features = self.discriminator(views)
+            labelled, real = logits.float().tensor_split([settings.labelled])
+            supervised = F.cross_entropy(labelled, self.y[drawn])
+            weight = settings.agreement * min(1.0, done / settings.ramp)
+            agreement = weight * agreement_loss(real, predicted, settings.confident, settings.confident_last, done)
+            generated, gradient, unlabelled, matching = self._adversarial(real, features[settings.labelled :].detach())
+        self._descend(0, supervised + unlabelled + agreement)
+        self._descend(1, generated, gradient)
         self.step += 1
-        follow(self.average, self.discriminator, self.step, how.decay)
-        return torch.stack([taught, unlabelled, agreed, matching]).detach()
+        ema_update(self.ema, self.discriminator, self.step, settings.decay)
+        return torch.stack([supervised, unlabelled, agreement, matching]).detach()
 
     @torch.no_grad()
-    def _guess(self, x: Tensor) -> Tensor:
-        """The average's probabilities (samples, classes), aligned with the shares of the classes."""
-        self.average.eval()
-        with reduced(self.device):
-            logits, _ = self.average(self.views.weak(x))
+    def _ema_probabilities(self, x: Tensor) -> Tensor:
+        """The EMA's probabilities (samples, classes) for weak views of `x`, aligned with the shares of the classes."""
+        self.ema.eval()
+        with autocast(self.device):
+            logits, _ = self.ema(self.views.weak(x))
         aligned: Tensor = self.alignment(logits.float().softmax(1))
         return aligned
 
-    def _play(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Generated samples, the gradient of the generator's loss at them, the discriminator's loss, the generator's.
+    def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The two sides' losses, computed from one pass of the discriminator over generated samples.
 
-        `real` are the logits and `features` the features of as many samples of the pool.
+        `real` (samples, classes) are the logits and `features` (samples, features) the features of samples of the pool;
+        as many are generated. Returns the generated samples, the gradient of the generator's loss with respect to them,
+        the discriminator's loss and the generator's.
         """
         generated = self.generator(torch.rand(len(real), LATENT, device=self.device))
-        shown = generated.detach().requires_grad_()
-        drawn, imitated = self.discriminator(shown)
-        matching = (imitated.float().mean(0) - features.float().mean(0)).square().mean()
-        (gradient,) = torch.autograd.grad(matching, shown, retain_graph=True)
-        loss = (F.softplus(-real.logsumexp(1)).mean() + F.softplus(drawn.float().logsumexp(1)).mean()) / 2
+        fake = generated.detach().requires_grad_()
+        fake_logits, fake_features = self.discriminator(fake)
+        matching = (fake_features.float().mean(0) - features.float().mean(0)).square().mean()
+        (gradient,) = torch.autograd.grad(matching, fake, retain_graph=True)
+        loss = (F.softplus(-real.logsumexp(1)).mean() + F.softplus(fake_logits.float().logsumexp(1)).mean()) / 2
         return generated, gradient, loss, matching
 
-    def _move(self, which: int, end: Tensor, gradient: Tensor | None = None) -> None:
-        """Move the discriminator or the generator against the gradient that enters at `end`."""
-        optimiser = self.optimisers[which]
+    def _descend(self, position: int, output: Tensor, gradient: Tensor | None = None) -> None:
+        """One step of an optimiser, 0 of the discriminator and 1 of the generator, by backpropagation from `output`.
+
+        `gradient` is that of the loss with respect to `output`; None if `output` is the loss.
+        """
+        optimiser = self.optimisers[position]
         optimiser.zero_grad(set_to_none=True)
-        end.backward(gradient)  # type: ignore[no-untyped-call]
+        output.backward(gradient)  # type: ignore[no-untyped-call]
         for group in optimiser.param_groups:
-            group["lr"] = self.how.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
+            group["lr"] = self.gan_settings.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
         optimiser.step()
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        self.average.eval()
+        self.ema.eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
-        with reduced(self.device):
-            answers = [self.views.answer(self._logits, self.scale(batch.to(self.device))).cpu() for batch in batches]
-        found: NDArray[np.float64] = torch.cat(answers).double().log_softmax(1).numpy()
+        with autocast(self.device):
+            inputs = (self.scale(batch.to(self.device)) for batch in batches)
+            predicted = [self.views.log_probabilities(self._logits, samples).cpu() for samples in inputs]
+        found: NDArray[np.float64] = torch.cat(predicted).double().log_softmax(1).numpy()
         return found
 
     def _logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.average(x)[0]
+        logits: Tensor = self.ema(x)[0]
         return logits
 
     @torch.inference_mode()
     def picture(self) -> NDArray[np.uint8] | None:
-        """A grid of generated images (height, width, channels), None for tables; the same draws for each student."""
+        """A grid of generated images, bytes (height, width, channels), of the same draws always; None for tables."""
         if self.x.ndim == 2:
             return None
         rng = torch.Generator().manual_seed(0)
@@ -169,26 +178,26 @@ class Gan:
         return found
 
     def state(self) -> dict[str, Any]:
-        nets = {name: getattr(self, name).state_dict() for name in _PARTS}
-        return {**nets, "optimisers": [each.state_dict() for each in self.optimisers], "step": self.step}
+        modules = {name: getattr(self, name).state_dict() for name in _MODULES}
+        return {**modules, "optimisers": [each.state_dict() for each in self.optimisers], "step": self.step}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in _PARTS:
+        for name in _MODULES:
             getattr(self, name).load_state_dict(state[name])
-        for optimiser, kept in zip(self.optimisers, state["optimisers"], strict=True):
-            optimiser.load_state_dict(kept)
+        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(saved)
         self.step = state["step"]
 
 
 class _Unit(nn.Module):
-    """Bytes to [0, 1]."""
+    """Scales bytes to [0, 1]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.float() / 255
 
 
-def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
-    """A GAN for the pool's shape."""
-    batch = min(100, max(16, len(lesson.pool) // 8))
-    large = 80 if convolutional(lesson.pool.shape[1:]) else 160  # convolutions take thirty times as long
-    return Gan(lesson, How(batch=batch, epochs=epochs_for(lesson, approach, small=60, large=large)))
+def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """The trainer of a GAN for the pool's shape. Draws from torch's global generator, which `training.train` seeds."""
+    batch = min(100, max(16, len(data.pool) // 8))
+    large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
+    return GANTrainer(data, GANSettings(batch=batch, epochs=epochs_for(data, config, small=60, large=large)))

@@ -1,9 +1,10 @@
 """A supervised student that knows its labels to be noisy: it maximises the likelihood of what was released.
 
-With local mechanisms that likelihood is exact and public (`Lesson.evidence`). For the others, what was released depends
-on the private counts, so how often a label is wrong is estimated from the released labels alone: by cross-validation,
-among the samples of which the held-out student is confident (after Northcutt et al. 2021, *Confident learning*).
-Corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*), section 4.2.
+Under local mechanisms that likelihood is exact and public (`StudentData.log_likelihood`). Under others what was
+released depends on the private counts, so the share of wrong labels is estimated from the released labels alone: by
+cross-validation, among the samples of which the held-out student is confident (after Northcutt et al. 2021, *Confident
+learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*),
+section 4.2.
 """
 
 from functools import partial
@@ -13,65 +14,71 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from patebench.models.learner import Learner, epochs_of, make
+from patebench.models.learner import Learner, epochs_of, make_learner
 from patebench.models.network import Network
-from patebench.students.lesson import Approach, Lesson, Training
-from patebench.students.supervised import OfNetwork, names, networks_only
+from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
+from patebench.students.supervised import NetworkTrainer, model_and_recipe, require_network
 
 _FOLDS = 4
-#: Half of the labels wrong is more than any student can mend.
-_MOST = 0.5
+#: With more than half of the labels wrong, no correction helps.
+_MOST_WRONG = 0.5
 
 
-def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
-    """A network for those samples of the pool of which something was released."""
-    model, recipe = names(lesson, approach)
+def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """The trainer of a network, of any recipe, on the samples of the pool that have a label.
+
+    Its settings record the channel, "public" or "estimated", and the estimated share of "wrong labels". Raises
+    PatebenchError if the model is no network.
+    """
+    model, recipe = model_and_recipe(data, config)
 
     def learner() -> Learner:
-        return make(model, recipe, classes=lesson.classes, epochs=approach.epochs)
+        return make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
 
-    network = networks_only(learner(), model)
-    evidence, rate = lesson.evidence, None
-    if evidence is None:
-        rate = wrong_rate(lesson, network, seed)
-        evidence = np.log(symmetric(rate, lesson.classes))[:, lesson.labels].T
-    x, told = lesson.pool[lesson.answered], evidence[lesson.answered]
-    fitting = network.begin(x, np.arange(len(x)), seed=seed, loss=partial(loss, torch.from_numpy(told).float()))
-    training = OfNetwork(network, fitting, model, recipe, epochs_of(recipe, approach.epochs))
-    training.settings = {"channel": "public"} if rate is None else {"channel": "estimated", "wrong labels": rate}
-    return training
+    network = require_network(learner(), model)
+    log_likelihood, rate = data.log_likelihood, None
+    if log_likelihood is None:
+        rate = wrong_label_rate(data, network, seed)
+        log_likelihood = np.log(symmetric_channel(rate, data.classes))[:, data.labels].T
+    x, released = data.pool[data.labelled], torch.from_numpy(log_likelihood[data.labelled]).float()
+    fitting = network.begin(x, np.arange(len(x)), seed=seed, loss=partial(negative_log_likelihood, released))
+    found = NetworkTrainer(network, fitting, model, recipe, epochs_of(recipe, config.epochs))
+    found.settings = {"channel": "public"} if rate is None else {"channel": "estimated", "wrong labels": rate}
+    return found
 
 
-def loss(evidence: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """−ln Pr[what was released] of a batch, where `evidence` (samples, classes) holds its log-likelihoods.
+def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
+    """−ln Σ_class Pr[class | sample] Pr[released | class], the mean over a batch.
 
-    `rows` tells which samples the logits (batch, classes) are of.
+    `log_likelihood` (samples, classes) holds ln Pr[released | class] of all samples; `logits` (batch, classes) are of
+    the samples at the positions `rows` (batch,).
     """
-    told = evidence.to(logits.device)[rows]
-    return -(logits.log_softmax(1) + told).logsumexp(1).mean()
+    released = log_likelihood.to(logits.device)[rows]
+    return -(logits.log_softmax(1) + released).logsumexp(1).mean()
 
 
-def symmetric(rate: float, classes: int) -> NDArray[np.float64]:
-    """The channel (meant × released) of labels of which a share `rate` is wrong, evenly over the other classes."""
+def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
+    """Pr[released label | class] (classes, labels) if a share `rate` of labels is wrong, evenly over other classes."""
     wrong = rate / (classes - 1)
     return np.full((classes, classes), wrong) + (1 - rate - wrong) * np.eye(classes)
 
 
-def wrong_rate(lesson: Lesson, network: Network, seed: int) -> float:
-    """The share of wrong labels, from those that a student of the other folds contradicts with confidence.
+def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
+    """The estimated share of wrong labels: of those that a student of the other folds contradicts with confidence.
 
     A student is confident where its probability is at least its mean for samples that bear that label. The estimate is
-    shrunk towards one half of a wrong label, and is never 0, so that no label counts as certain.
+    shrunk towards one half of a wrong label, and is never 0, so that no label counts as certain. `network` is fitted to
+    each fold with `seed`.
     """
-    rows, labels = lesson.answered, lesson.labels[lesson.answered]
-    folds = np.random.default_rng(seed).permutation(len(rows)) % _FOLDS
-    found = np.zeros((len(rows), lesson.classes))
-    for fold in range(min(_FOLDS, len(rows)) if len(rows) > 1 else 0):
-        others, held = rows[folds != fold], rows[folds == fold]
-        network.fit(lesson.pool[others], lesson.labels[others], seed=seed)
-        found[folds == fold] = np.exp(network.log_probabilities(lesson.pool[held]))
-    guesses = found.argmax(1)
-    typical = np.array([found[labels == k, k].mean() if (labels == k).any() else 1.0 for k in range(lesson.classes)])
-    confident = found.max(1) >= typical[guesses]
-    contradicted = np.sum(confident & (guesses != labels))
-    return float(min(_MOST, (contradicted + 0.5) / (confident.sum() + 1)))
+    labelled, labels = data.labelled, data.labels[data.labelled]
+    folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS
+    found = np.zeros((len(labelled), data.classes))
+    for fold in range(min(_FOLDS, len(labelled)) if len(labelled) > 1 else 0):
+        others, held_out = labelled[folds != fold], labelled[folds == fold]
+        network.fit(data.pool[others], data.labels[others], seed=seed)
+        found[folds == fold] = np.exp(network.log_probabilities(data.pool[held_out]))
+    predicted = found.argmax(1)
+    typical = np.array([found[labels == k, k].mean() if (labels == k).any() else 1.0 for k in range(data.classes)])
+    confident = found.max(1) >= typical[predicted]
+    contradicted = np.sum(confident & (predicted != labels))
+    return float(min(_MOST_WRONG, (contradicted + 0.5) / (confident.sum() + 1)))

@@ -1,4 +1,4 @@
-"""The plainest student: a learner fitted to the released labels, the rest of the pool unused."""
+"""The plainest student: a learner fitted to the labelled samples, the rest of the pool unused."""
 
 from typing import Any
 
@@ -8,47 +8,53 @@ from numpy.typing import NDArray
 from torch import nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models.learner import Learner, epochs_of, make
+from patebench.models.learner import Learner, epochs_of, make_learner
 from patebench.models.network import Fitting, Network, Standardise
-from patebench.students.lesson import Approach, Lesson, Training
+from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 
 RECIPE = "modern"
 
 
-def start(lesson: Lesson, approach: Approach, seed: int) -> Training:
-    """A learner, of any model and recipe, for those samples of the pool that have a label."""
-    model, recipe = names(lesson, approach)
-    learner = make(model, recipe, classes=lesson.classes, epochs=approach.epochs)
-    facts = model, recipe, epochs_of(recipe, approach.epochs)
-    x, y = lesson.pool[lesson.answered], lesson.labels[lesson.answered]
+def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """The trainer of a learner, of any model and recipe, on the labelled samples of the pool.
+
+    `seed` is of the learner; the initial weights of a network come from torch's global generator.
+    """
+    model, recipe = model_and_recipe(data, config)
+    learner = make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
+    x, y = data.pool[data.labelled], data.labels[data.labelled]
     if isinstance(learner, Network):
-        return OfNetwork(learner, learner.begin(x, y, seed=seed), *facts)
-    return OfEstimator(learner, x, y, seed, *facts)
+        fitting = learner.begin(x, y, seed=seed)
+        return NetworkTrainer(learner, fitting, model, recipe, epochs_of(recipe, config.epochs))
+    return EstimatorTrainer(learner, x, y, seed, model, recipe)
 
 
-def names(lesson: Lesson, approach: Approach) -> tuple[str, str]:
-    """The model and recipe asked for, or those for the pool's shape."""
-    return approach.model or ("small-cnn" if lesson.pool.ndim == 4 else "mlp"), approach.recipe or RECIPE
+def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
+    """The model and recipe that `config` names, else small-cnn for images, mlp for tables, and `RECIPE`."""
+    return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 
-def networks_only(learner: Learner, model: str) -> Network:
-    """The learner, if it is a network."""
+def require_network(learner: Learner, model: str) -> Network:
+    """`learner`, if it is a network; else PatebenchError, which names its `model`."""
     if not isinstance(learner, Network):
         raise PatebenchError(f"the model '{model}' is no network, and this method needs one; use small-cnn or mlp")
     return learner
 
 
-def untrained(model: str, pool: NDArray[Any], outputs: int) -> tuple[nn.Module, Standardise]:
-    """A network of the registry for samples like the pool's, and what standardises samples by the pool."""
-    learner = networks_only(make(model, RECIPE, classes=outputs), model)
+def untrained_network(model: str, pool: NDArray[Any], outputs: int) -> tuple[nn.Module, Standardise]:
+    """A network of the registered `model` for samples like those of `pool`, and what standardises samples by the pool.
+
+    Both are on the device of `models.device`. Raises PatebenchError if the model is no network.
+    """
+    learner = require_network(make_learner(model, RECIPE, classes=outputs), model)
     net = learner.build(tuple(pool.shape[1:]), outputs).to(learner.device)
     if pool.ndim == 4:
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return net, Standardise(torch.from_numpy(pool)).to(learner.device)
 
 
-class OfNetwork:
-    """A network's fit, epoch by epoch."""
+class NetworkTrainer:
+    """Trains a network of the registry, epoch by epoch."""
 
     def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
         self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
@@ -68,13 +74,13 @@ class OfNetwork:
         self.fitting.restore(state)
 
 
-class OfEstimator:
-    """A learner that is fitted in one go, whatever the recipe says of epochs."""
+class EstimatorTrainer:
+    """Fits a learner that has no epochs, in one call of `epoch`."""
 
     epochs = 1
 
     def __init__(
-        self, learner: Learner, x: NDArray[Any], y: NDArray[np.int64], seed: int, model: str, recipe: str, _: int
+        self, learner: Learner, x: NDArray[Any], y: NDArray[np.int64], seed: int, model: str, recipe: str
     ) -> None:
         self.learner, self.x, self.y, self.seed, self.model, self.recipe = learner, x, y, seed, model, recipe
         self.settings: dict[str, Any] = {}

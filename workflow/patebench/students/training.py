@@ -1,7 +1,7 @@
-"""The loop that every student learns in: progress, learning curve, early stopping, checkpoints.
+"""The training loop of all students: progress, learning curve, early stopping, checkpoints.
 
-What is learnt depends on the lesson alone. `watch` may look at anything, such as the test set, to draw a curve: what it
-returns is written down and never read.
+A student depends on its data and config alone. `evaluate` may look at anything, such as the test set, to draw the
+learning curve: what it returns is recorded and never read.
 """
 
 import logging
@@ -20,25 +20,34 @@ from numpy.typing import NDArray
 
 from patebench.core.files import atomic
 from patebench.students import STUDENTS, refuse_choice
-from patebench.students.lesson import Approach, Lesson, Student, Training
+from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
 
 log = logging.getLogger("patebench")
 
 #: One row for each epoch: its number under "epoch", then what was measured, by name.
 Curve = list[dict[str, float]]
-Watch = Callable[[Student], Mapping[str, float]]
+#: Measures a student: numbers by name.
+Evaluate = Callable[[Student], Mapping[str, float]]
+#: Called with (epochs done, epochs in all).
+Progress = Callable[[int, int], None]
 
-#: So often in the course of a training its student is looked at: the accuracies of the curve, and early stopping, …
-_LOOKS = 20
-#: … which sees so many samples of the pool …
-_PROBES = 1000
-#: … and stops when none of them has changed its label for so many looks in a row.
+#: A training has so many evaluations, spread evenly, for the learning curve and for early stopping, …
+_EVALUATIONS = 20
+#: … which compares the student's predictions for so many samples of the pool …
+_PROBE_SAMPLES = 1000
+#: … and ends the training when so many evaluations in a row changed none of them.
 _PATIENCE = 5
+
+#: Raise this when the state of a training is laid out in another way: older checkpoints are then not used.
+_CHECKPOINT_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Where the state of a training is kept while it lasts; `identity` says of which one, `seconds` how often."""
+    """A file that holds the state of a training while it lasts, written every `seconds`.
+
+    `identity` names the training: a checkpoint with another one is not used.
+    """
 
     path: Path
     identity: str
@@ -46,107 +55,120 @@ class Checkpoint:
 
 
 @dataclass
-class _Session:
-    """All that changes from epoch to epoch."""
+class _TrainingState:
+    """All that changes from epoch to epoch.
 
-    training: Training
-    done: int = 0
-    steady: int = 0
-    probes: NDArray[np.int64] | None = None
+    `probe_predictions` (samples,) are the labels predicted at the last evaluation, and `unchanged` is the number of
+    evaluations in a row that changed none of them.
+    """
+
+    trainer: StudentTrainer
+    epochs_done: int = 0
+    unchanged: int = 0
+    probe_predictions: NDArray[np.int64] | None = None
     curve: Curve = field(default_factory=list)
 
     def state(self) -> dict[str, Any]:
-        probes = None if self.probes is None else torch.from_numpy(self.probes)
-        own = {"done": self.done, "steady": self.steady, "probes": probes, "curve": self.curve}
-        return {**own, "training": self.training.state(), "random": torch.get_rng_state()}
+        probes = self.probe_predictions
+        return {
+            "epochs_done": self.epochs_done,
+            "unchanged": self.unchanged,
+            "probe_predictions": None if probes is None else torch.from_numpy(probes),
+            "curve": self.curve,
+            "trainer": self.trainer.state(),
+            "random": torch.get_rng_state(),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.training.restore(state["training"])
-        self.done, self.steady, self.curve = state["done"], state["steady"], state["curve"]
-        self.probes = None if state["probes"] is None else state["probes"].numpy()
+        self.trainer.restore(state["trainer"])
+        self.epochs_done, self.unchanged, self.curve = state["epochs_done"], state["unchanged"], state["curve"]
+        probes = state["probe_predictions"]
+        self.probe_predictions = None if probes is None else probes.numpy()
         torch.set_rng_state(state["random"])
 
-    def look(self, pool: NDArray[Any]) -> None:
-        """Note the labels that the student gives to some of the pool, and how often in a row they were the same."""
-        labels = self.training.log_probabilities(pool[:_PROBES]).argmax(1)
-        same = self.probes is not None and np.array_equal(labels, self.probes)
-        self.probes, self.steady = labels, self.steady + 1 if same else 0
+    def probe(self, pool: NDArray[Any]) -> None:
+        """Predict some of the pool, and count how often in a row the predictions were the same."""
+        labels = self.trainer.log_probabilities(pool[:_PROBE_SAMPLES]).argmax(1)
+        same = self.probe_predictions is not None and np.array_equal(labels, self.probe_predictions)
+        self.probe_predictions, self.unchanged = labels, self.unchanged + 1 if same else 0
 
 
-def learn(
-    lesson: Lesson,
-    approach: Approach,
+def train(
+    data: StudentData,
+    config: StudentConfig,
     *,
     seed: int,
-    progress: Callable[[int, int], None] | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
+    evaluate: Evaluate | None = None,
     checkpoint: Checkpoint | None = None,
-) -> tuple[Training, Curve]:
-    """Train a student; it and its learning curve are the same whether or not the training was interrupted.
+) -> tuple[StudentTrainer, Curve]:
+    """Train a student on `data` as `config` says, and return it with its learning curve.
 
-    `progress` is called with (epochs done, epochs in all). Training ends early when the student has made up its mind
-    about the pool, which is public.
+    Same data, config and seed: same student, whether or not the training was interrupted, and whatever `evaluate`
+    measures. Training ends early when the predictions for the pool, which is public, no longer change. With a
+    `checkpoint`, an interrupted training continues from there; its file is removed at the end.
+
+    Raises PatebenchError for an unknown method, model or recipe, or an option that the method does not take.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for key in ("model", "recipe"):
-            if getattr(approach, key) is not None:
-                refuse_choice(approach.method, key)
-        session = _Session(STUDENTS.load(approach.method)(lesson, approach, seed))
+        for option in ("model", "recipe"):
+            if getattr(config, option) is not None:
+                refuse_choice(config.method, option)
+        state = _TrainingState(STUDENTS.load(config.method)(data, config, seed))
         if checkpoint:
-            _resume(session, checkpoint)
-        _run(session, lesson, progress, watch, checkpoint)
+            _resume(state, checkpoint)
+        _run(state, data, progress, evaluate, checkpoint)
     if checkpoint:
         checkpoint.path.unlink(missing_ok=True)
-    return session.training, session.curve
+    return state.trainer, state.curve
 
 
 def _run(
-    session: _Session,
-    lesson: Lesson,
-    progress: Callable[[int, int], None] | None,
-    watch: Watch | None,
+    state: _TrainingState,
+    data: StudentData,
+    progress: Progress | None,
+    evaluate: Evaluate | None,
     checkpoint: Checkpoint | None,
 ) -> None:
-    training, saved = session.training, time.monotonic()
-    between = math.ceil(training.epochs / _LOOKS)
-    while session.done < training.epochs and session.steady < _PATIENCE:
-        row = training.epoch()
-        session.done += 1
-        if session.done % between == 0 or session.done == training.epochs:
-            session.look(lesson.pool)
-            row |= watch(training) if watch else {}
-        session.curve.append({"epoch": session.done, **row})
+    trainer, saved = state.trainer, time.monotonic()
+    interval = math.ceil(trainer.epochs / _EVALUATIONS)
+    while state.epochs_done < trainer.epochs and state.unchanged < _PATIENCE:
+        row = trainer.epoch()
+        state.epochs_done += 1
+        if state.epochs_done % interval == 0 or state.epochs_done == trainer.epochs:
+            state.probe(data.pool)
+            row |= evaluate(trainer) if evaluate else {}
+        state.curve.append({"epoch": state.epochs_done, **row})
         if checkpoint and time.monotonic() - saved >= checkpoint.seconds:
-            _save(session, checkpoint)
+            _save(state, checkpoint)
             saved = time.monotonic()
         if progress:
-            progress(session.done, training.epochs)
+            progress(state.epochs_done, trainer.epochs)
 
 
-def _save(session: _Session, checkpoint: Checkpoint) -> None:
+def _save(state: _TrainingState, checkpoint: Checkpoint) -> None:
     with atomic(checkpoint.path) as temporary:
-        torch.save({"identity": _identity(session, checkpoint), "session": session.state()}, temporary)
+        torch.save({"identity": _identity(state.trainer, checkpoint), "state": state.state()}, temporary)
 
 
-def _identity(session: _Session, checkpoint: Checkpoint) -> str:
-    """Which training a state is of: what the caller says, how the method decided to learn, and with which torch."""
-    training = session.training
-    how = (training.model, training.recipe, training.epochs, sorted(training.settings.items()), torch.__version__)
-    return f"{checkpoint.identity} {how}"
+def _identity(trainer: StudentTrainer, checkpoint: Checkpoint) -> str:
+    """Which training a checkpoint is of: the caller's identity, the method's settings, torch and the file's layout."""
+    settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
+    return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"
 
 
-def _resume(session: _Session, checkpoint: Checkpoint) -> None:
-    """Go on from the checkpoint if there is one, and it is sound and of this very training."""
+def _resume(state: _TrainingState, checkpoint: Checkpoint) -> None:
+    """Continue from the checkpoint if there is one, it can be read and it is of this training."""
     if not checkpoint.path.is_file():
         return
     try:
-        kept = torch.load(checkpoint.path, weights_only=True)
+        saved = torch.load(checkpoint.path, weights_only=True)
     except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, zipfile.BadZipFile) as fault:
         log.warning("%s: can not be read (%s); training starts anew", checkpoint.path, type(fault).__name__)
         return
-    if kept.get("identity") != _identity(session, checkpoint):
+    if saved.get("identity") != _identity(state.trainer, checkpoint):
         log.warning("%s: is of another training; this one starts anew", checkpoint.path)
         return
-    session.restore(kept["session"])
-    log.info("goes on after epoch %d, from %s", session.done, checkpoint.path)
+    state.restore(saved["state"])
+    log.info("goes on after epoch %d, from %s", state.epochs_done, checkpoint.path)

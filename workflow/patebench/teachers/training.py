@@ -1,6 +1,6 @@
-"""How the teachers of a chunk are trained: as one network on a GPU, one after another on a CPU.
+"""Train the teachers of a chunk: stacked as one network on a GPU, one after another on a CPU.
 
-On a CPU a single network fills a core already; a stack only adds grouped convolutions, which are slower there.
+On a CPU a single network keeps a core busy; stacking only adds grouped convolutions, which are slower there.
 """
 
 import logging
@@ -20,30 +20,30 @@ from patebench.models.stack import Shard, Stack, stackable
 
 log = logging.getLogger("patebench")
 
-#: Called with the number of teachers that are ready; parts of teachers, trained at the same time, add up.
+#: Called with the number of teachers that are trained; those half trained in a stack count as a half.
 Done = Callable[[int], None]
 
 
-class Trained(Protocol):
-    """Teachers that can be asked together."""
+class TrainedTeachers(Protocol):
+    """Fitted teachers that predict together."""
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Labels (teachers, samples)."""
+        """The label (teachers, samples) that each teacher predicts for each of the samples `x`."""
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
-        """Log-probabilities of the classes (teachers, samples, classes)."""
+        """Log-probabilities (teachers, samples, classes) of the classes for samples `x`."""
 
     def save(self, position: int, path: Path) -> None:
-        """Keep the weights of one of them."""
+        """Write the weights of the teacher at `position` to `path`."""
 
     @property
-    def manner(self) -> dict[str, str]:
-        """Where networks are trained and in which numbers they multiply; see `network.manner`."""
+    def device_facts(self) -> dict[str, str]:
+        """Device and precision of the training (`network.device_facts`); empty for learners that are no networks."""
 
 
 @dataclass(frozen=True)
-class Alone:
-    """One teacher, asked as if it were several."""
+class SingleTeacher:
+    """One fitted teacher with the interface of several."""
 
     learner: Learner
 
@@ -57,52 +57,64 @@ class Alone:
         self.learner.save(path)
 
     @property
-    def manner(self) -> dict[str, str]:
-        return self.learner.manner if isinstance(self.learner, Network) else {}
+    def device_facts(self) -> dict[str, str]:
+        return self.learner.device_facts if isinstance(self.learner, Network) else {}
 
 
 def train(
-    make: Callable[[], Learner],
+    make_teacher: Callable[[], Learner],
     shards: Sequence[Shard],
     seeds: Sequence[int],
     done: Done,
     *,
-    together: bool | None = None,
-) -> Iterator[tuple[list[int], Trained]]:
-    """A teacher for each shard, drawing from its own seed; yields those that are ready, with their positions.
+    stacked: bool | None = None,
+) -> Iterator[tuple[list[int], TrainedTeachers]]:
+    """Train a teacher on each of the `shards`, with the seed of the same position.
 
-    `together` asks for stacks or refuses them; by default a GPU gets them. Learners that are no networks, or whose
-    layers forbid it (`stackable`), are trained one by one everywhere.
+    Yields groups of teachers as soon as they are trained, each with the positions of its teachers. `stacked` says
+    whether networks are trained in stacks; by default they are on a GPU. Learners that are no networks, and networks
+    with layers that forbid it (`stackable`), are trained one by one in any case. `done` reports progress.
     """
-    kind = make()
-    stack = isinstance(kind, Network) and (kind.device.type == "cuda" if together is None else together)
-    if stack and isinstance(kind, Network) and stackable(kind.build(shards[0][0].shape[1:], kind.classes)):
+    template = make_teacher()
+    if isinstance(template, Network) and _is_stacked(template, shards[0], stacked):
         ready = 0
-        for positions in _alike(shards, kind):
-            yield from _stacks(kind, shards, seeds, positions, ready, done)
+        for positions in _equal_steps(shards, template):
+            yield from _stacks(template, shards, seeds, positions, ready, done)
             ready += len(positions)
         return
     for position, ((x, y), seed) in enumerate(zip(shards, seeds, strict=True)):
-        learner = make()
+        learner = make_teacher()
         learner.fit(x, y, seed=seed)
         done(position + 1)
-        yield [position], Alone(learner)
+        yield [position], SingleTeacher(learner)
 
 
-def _alike(shards: Sequence[Shard], kind: Network) -> list[list[int]]:
-    """The positions of shards that take the same number of steps: their networks can be trained as one."""
+def _is_stacked(template: Network, shard: Shard, wanted: bool | None) -> bool:
+    """Whether networks like `template` are to be trained in stacks on shards like `shard`."""
+    if wanted is None:
+        wanted = template.device.type == "cuda"
+    return wanted and stackable(template.build(shard[0].shape[1:], template.classes))
+
+
+def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
+    """The positions of the shards, grouped by the number of steps that they take: a group can be trained as a stack."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
-        groups[steps(len(y), kind.recipe)].append(position)
+        groups[steps(len(y), template.recipe)].append(position)
     return list(groups.values())
 
 
 def _stacks(
-    kind: Network, shards: Sequence[Shard], seeds: Sequence[int], positions: list[int], ready: int, done: Done
-) -> Iterator[tuple[list[int], Trained]]:
-    """The networks at these positions as one stack, or as several where the device's memory is too small."""
+    template: Network, shards: Sequence[Shard], seeds: Sequence[int], positions: list[int], ready: int, done: Done
+) -> Iterator[tuple[list[int], TrainedTeachers]]:
+    """Train the teachers at `positions` as one stack, or as several if the device's memory is too small for one.
+
+    `ready` teachers of other groups are trained already.
+    """
     try:
-        stack = Stack(kind, [shards[position] for position in positions], [seeds[position] for position in positions])
+        stack = Stack(
+            template, [shards[position] for position in positions], [seeds[position] for position in positions]
+        )
         stack.fit(lambda epoch, of: done(ready + len(positions) * epoch // of))
     except torch.OutOfMemoryError:
         if len(positions) == 1:
@@ -113,5 +125,5 @@ def _stacks(
         return
     half = len(positions) // 2
     log.info("%d teachers at once do not fit into the memory of the device; halving them", len(positions))
-    yield from _stacks(kind, shards, seeds, positions[:half], ready, done)
-    yield from _stacks(kind, shards, seeds, positions[half:], ready + half, done)
+    yield from _stacks(template, shards, seeds, positions[:half], ready, done)
+    yield from _stacks(template, shards, seeds, positions[half:], ready + half, done)

@@ -1,26 +1,35 @@
 """Strategies: which samples a student asks its teachers for next, from what is public alone.
 
-A strategy is a callable (Situation, number of queries, seed) → positions in the pool, in the order to be asked, each
-open and none twice; one file and one line here for each, and a place in `INITIAL` for one that needs no student,
-in `FEATURED` for one that needs features.
+A strategy is an acquisition function: a callable (AcquisitionState, number of queries, seed) → positions in the pool,
+in the order to be queried, none queried before and none twice. One file and one line here for each.
+
+Its facts say what it chooses by: `needs_student` (default True) the labels and predictions of earlier rounds, so that
+the first round is random, and `needs_features` (default False) the features of the pool. A strategy of another package
+has them as attributes of its callable.
 """
 
 from patebench.core.registry import Registry
 
-STRATEGIES = Registry("strategy")
-STRATEGIES.add("random", "patebench.students.strategies.random:choose")
-STRATEGIES.add("prototypes", "patebench.students.strategies.prototypes:choose")
-STRATEGIES.add("least-confident", "patebench.students.strategies.least_confident:choose")
-STRATEGIES.add("binary-experts", "patebench.students.strategies.binary_experts:choose")
-STRATEGIES.add("siamese", "patebench.students.strategies.siamese:choose")
+STRATEGIES = Registry("strategy", "patebench.strategies")
+STRATEGIES.add("random", "patebench.students.strategies.random:acquire", needs_student=False)
+STRATEGIES.add(
+    "prototypes", "patebench.students.strategies.prototypes:acquire", needs_student=False, needs_features=True
+)
+STRATEGIES.add("least-confident", "patebench.students.strategies.least_confident:acquire")
+STRATEGIES.add("binary-experts", "patebench.students.strategies.binary_experts:acquire")
+STRATEGIES.add("siamese", "patebench.students.strategies.siamese:acquire")
 
-#: What chooses by the features of the pool.
-FEATURED = ("prototypes",)
 
-#: What can choose in the first round, when there is neither a label nor a student.
-INITIAL = ("random", "prototypes")
+def needs_student(strategy: str) -> bool:
+    """Whether `strategy` chooses by labels or predictions of earlier rounds; PatebenchError for an unknown name."""
+    return bool(STRATEGIES.fact(strategy, "needs_student", True))
+
+
+def needs_features(strategy: str) -> bool:
+    """Whether `strategy` chooses by features of the pool; PatebenchError for an unknown name."""
+    return bool(STRATEGIES.fact(strategy, "needs_features", False))
 
 
 def initial(strategy: str) -> str:
-    """The first round of a strategy: of its own, or random where it chooses by what was learnt."""
-    return strategy if strategy in INITIAL else "random"
+    """The strategy of the first round: `strategy` itself, or random if it needs a student."""
+    return "random" if needs_student(strategy) else strategy

@@ -1,9 +1,9 @@
-"""Samples that stand for many others: the middle of the largest clusters of the pool that nothing was asked of yet.
+"""Samples that stand for many others: the centres of the largest clusters of the pool without a query yet.
 
 After Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low budgets*: learnt
 features, as many clusters as labels, one query for each; here it is the sample nearest to the cluster's mean. With few
-labels, what is typical teaches more than what is doubtful, and teachers agree on it, so noise changes fewer labels. The
-pool is public and clusters need no label: nothing is spent on choosing.
+labels, typical samples teach more than doubtful ones, and teachers agree on them, so noise changes fewer labels. The
+pool is public and clusters need no label: choosing costs no privacy.
 
 The first prototypes of a pool are the same for all releases, so what mechanisms and students make of them can be
 compared query by query.
@@ -16,34 +16,40 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from patebench.students.strategies.situation import Situation
+from patebench.students.strategies.acquisition_state import AcquisitionState
 
-#: The best of so many clusterings: of fifty clusters, a single one may leave a rare kind of sample without its own.
+#: Of so many clusterings the best is taken: a single one of fifty clusters may leave out a rare kind of sample.
 _STARTS = 10
 
 
-def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
-    """The open samples nearest to the means of the largest clusters without an asked sample."""
-    asked, found = situation.asked, situation.features
-    assert found is not None
-    clusters = KMeans(len(asked) + queries, n_init=_STARTS, random_state=0)
+def acquire(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """The unqueried samples nearest to the means of the largest clusters without a queried sample.
+
+    `seed` is not used: clusterings start from fixed draws.
+    """
+    queried, features = state.queried, state.features
+    assert features is not None
+    clusters = KMeans(len(queried) + queries, n_init=_STARTS, random_state=0)
     with warnings.catch_warnings():
-        # Of equal samples there are fewer clusters than asked for; the rest are empty, and chosen last.
+        # Equal samples make fewer clusters than were asked for; the rest are empty and chosen last.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        distance = clusters.fit(found).transform(found)
-    chosen = np.sort(untouched(clusters.labels_, asked, clusters.n_clusters)[:queries])
-    distance[asked] = np.inf
+        distance = clusters.fit(features).transform(features)
+    chosen = np.sort(ranked_clusters(clusters.labels_, queried, clusters.n_clusters)[:queries])
+    distance[queried] = np.inf
     return nearest(distance[:, chosen])
 
 
-def untouched(labels: NDArray[np.integer], asked: NDArray[np.integer], clusters: int) -> NDArray[np.intp]:
-    """All clusters: those of which nothing was `asked` before the others, large ones before small ones."""
-    touched, sizes = np.isin(np.arange(clusters), labels[asked]), np.bincount(labels, minlength=clusters)
+def ranked_clusters(labels: NDArray[np.integer], queried: NDArray[np.integer], clusters: int) -> NDArray[np.intp]:
+    """All `clusters` in order: those without a `queried` sample first, large ones before small ones.
+
+    `labels` (samples,) are the clusters of the samples.
+    """
+    touched, sizes = np.isin(np.arange(clusters), labels[queried]), np.bincount(labels, minlength=clusters)
     return np.lexsort((-sizes, touched))
 
 
 def nearest(distance: NDArray[np.floating]) -> NDArray[np.intp]:
-    """For each column of `distance` (samples × clusters), the row where it is least; no row twice."""
+    """For each column of `distance` (samples, clusters), the row with the least entry; no row is taken twice."""
     free, chosen = distance.copy(), np.zeros(distance.shape[1], np.intp)
     for column in range(distance.shape[1]):
         chosen[column] = free[:, column].argmin()

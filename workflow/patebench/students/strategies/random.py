@@ -1,11 +1,14 @@
-"""Random queries, which every other strategy is measured against."""
+"""Random queries, the baseline of every other strategy."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.students.strategies.situation import Situation
+from patebench.students.strategies.acquisition_state import AcquisitionState
 
 
-def choose(situation: Situation, queries: int, seed: int) -> NDArray[np.intp]:
-    """The next samples of the pool, which the split has shuffled: so the labels are those of a release of the pool."""
-    return situation.unasked[:queries]
+def acquire(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """The next samples of the pool, in its order: the split has shuffled it, so they are random.
+
+    The labels of a first round are therefore the first ones of a release of the whole pool.
+    """
+    return state.unqueried[:queries]

@@ -1,0 +1,127 @@
+"""Everything that trains asks for the one device of its process, which no other job of the machine holds.
+
+There need be no GPU: what would be moved to one stays on the CPU, and where it should have gone is noted.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.students.world import images, student_data
+from torch.overrides import TorchFunctionMode
+
+from patebench.baselines.distillation import fit
+from patebench.models import MODELS
+from patebench.models.device import claim, device, release
+from patebench.models.learner import make_learner
+from patebench.models.network import Network
+from patebench.models.precision import SWITCH
+from patebench.students import STUDENTS, contrast
+from patebench.students.interface import StudentConfig
+from patebench.students.strategies import STRATEGIES, siamese
+from patebench.students.strategies.acquisition_state import AcquisitionState
+from patebench.students.training import train
+from patebench.teachers import training as teachers
+
+GPUS = ["GPU-a", "GPU-b", "GPU-c"]
+#: Learners of scikit-learn compute on the CPU.
+NETWORKS = [name for name in MODELS if name not in ("logistic", "random-forest")]
+
+
+class Moves(TorchFunctionMode):
+    """Notes every GPU that a call of torch names, and lets the call use the CPU instead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[torch.device] = set()
+
+    def __torch_function__(
+        self, call: Any, types: Any, arguments: Sequence[Any] = (), settings: Mapping[str, Any] | None = None
+    ) -> Any:
+        if call is torch._C._nn._parse_to or call is torch.device:
+            return call(*arguments, **(settings or {}))
+        moved = [self._on_cpu(each) for each in arguments]
+        return call(*moved, **{name: self._on_cpu(each) for name, each in (settings or {}).items()})
+
+    def _on_cpu(self, value: Any) -> Any:
+        named = isinstance(value, str) and value.startswith("cuda")
+        if named or (isinstance(value, torch.device) and value.type == "cuda"):
+            self.seen.add(torch.device(value))
+            return torch.device("cpu")
+        return value
+
+
+@pytest.fixture
+def moves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Moves]:
+    """Three GPUs, of which another job holds the first."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(GPUS))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=GPUS[index]))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setenv(SWITCH, "single")
+    release()
+    assert claim(GPUS, tmp_path) == 0, "stands for another job: the files of claims do not say whose they are"
+    with Moves() as mode:
+        yield mode
+    release()
+
+
+def only(moves: Moves) -> None:
+    """Refuse anything but the second GPU, which is the first free one, and no move at all."""
+    assert device() == torch.device("cuda", 1)
+    assert moves.seen == {torch.device("cuda", 1)}
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_every_student_is_trained_on_the_device(method: str, moves: Moves) -> None:
+    x, y = images(32, seed=0)
+    student, _ = train(student_data(x, y, 12), StudentConfig(method=method, epochs=1), seed=0)
+    assert student.log_probabilities(x).shape == (32, 4)
+    only(moves)
+
+
+def test_features_are_learnt_on_the_device(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contrast, "STEPS", 2)
+    monkeypatch.setattr(contrast, "PASSES", 0)
+    assert contrast.features(images(20, seed=0)[0]).shape == (20, contrast.WIDTH)
+    only(moves)
+
+
+@pytest.mark.parametrize("strategy", ["siamese", "binary-experts"])
+def test_strategies_that_train_use_the_device(strategy: str, moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(siamese, "STEPS", 2)
+    x, y = images(24, seed=0)
+    config = StudentConfig(method="supervised", epochs=1)
+    data = student_data(x, y, 8, classes=5)
+    state = AcquisitionState(data=data, queried=np.arange(8), predictions=None, config=config)
+    assert len(STRATEGIES.load(strategy)(state, 3, 0)) == 3
+    only(moves)
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_teachers_are_trained_on_the_device(model: str, moves: Moves) -> None:
+    x, y = images(12, seed=0)
+    kind: Callable[[], Any] = partial(make_learner, model, "modern", classes=4, epochs=1)
+    for _, trained in teachers.train(kind, [(x, y)] * 2, [0, 1], lambda done: None):
+        assert trained.device_facts["device"] == "cuda"
+    only(moves)
+
+
+def test_distillation_uses_the_device(moves: Moves) -> None:
+    learner = make_learner("mlp", "plain", classes=2, epochs=1)
+    assert isinstance(learner, Network)
+    fit(learner, np.ones((8, 4), np.float32), np.full((8, 2), 0.5), 2.0, seed=0)
+    only(moves)
+
+
+def test_nothing_else_names_a_device() -> None:
+    """Only `models/device.py` chooses one: no other file of the package asks torch what devices there are."""
+    package = Path(__file__).parents[2] / "workflow" / "patebench"
+    naming = {path.name for path in package.rglob("*.py") if "torch.cuda" in path.read_text()}
+    assert naming == {"device.py"}

@@ -1,0 +1,184 @@
+"""A student method and a strategy of another package are found, trained and refused like built-in ones."""
+
+import copy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.students.world import images, student_data
+
+from patebench.config import validate
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import LABELS, POOL, QUERIES, TRUTH
+from patebench.plan.parameters import SelectionParameters, StudentParameters
+from patebench.stages import select_queries, train_student
+from patebench.students import STUDENTS, takes
+from patebench.students.interface import StudentConfig
+from patebench.students.strategies import STRATEGIES, initial, needs_features
+from patebench.students.training import train
+
+MODULE = '''
+import numpy as np
+
+
+class Majority:
+    """A student that gives every sample the most frequent label, however often it was told."""
+
+    model, recipe, epochs = "majority", "own", 3
+
+    def __init__(self, data):
+        counts = np.bincount(data.labels[data.labelled], minlength=data.classes)
+        self.log_shares, self.settings = np.log((counts + 1) / (counts + 1).sum()), {"labels": len(data.labelled)}
+
+    def epoch(self):
+        return {"loss": 0.0}
+
+    def log_probabilities(self, x):
+        return np.tile(self.log_shares, (len(x), 1))
+
+    def state(self):
+        return {}
+
+    def restore(self, state):
+        pass
+
+
+def majority(data, config, seed):
+    return Majority(data)
+
+
+majority.options = ("recipe",)
+
+
+def last(state, queries, seed):
+    return state.unqueried[::-1][:queries]
+
+
+last.needs_student = False
+
+
+def brightest(state, queries, seed):
+    return state.unqueried[np.argsort(-state.features[state.unqueried, 0])[:queries]]
+
+
+brightest.needs_features = True
+'''
+ENTRY_POINTS = """
+[patebench.students]
+majority = toy_students:majority
+[patebench.strategies]
+last = toy_students:last
+brightest = toy_students:brightest
+"""
+CONFIG: dict[str, Any] = {
+    "seeds": [0],
+    "experiments": {
+        "demo": {
+            "dataset": "digits",
+            "pool": 100,
+            "ensembles": [{"teachers": 10, "model": "logistic"}],
+            "mechanisms": {"lnmax": {"gamma": 0.05}},
+            "accounting": {"delta": 1e-5, "queries": [50]},
+            "students": [{"method": "majority", "mechanisms": {"lnmax": {"gamma": 0.05}}, "queries": 50}],
+            "rounds": [
+                {
+                    "strategy": ["last", "brightest"],
+                    "mechanisms": {"lnmax": {"gamma": 0.05}},
+                    "queries": [20, 10],
+                    "method": "majority",
+                }
+            ],
+        }
+    },
+}
+
+
+def forget() -> None:
+    """Look for packages anew."""
+    for registry in (STUDENTS, STRATEGIES):
+        registry.__dict__.pop("_outside", None)
+    sys.modules.pop("toy_students", None)
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed package with one method and two strategies."""
+    folder = tmp_path / "elsewhere"
+    info = folder / "toys-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "toy_students.py").write_text(MODULE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(folder)
+    forget()
+    yield
+    forget()
+
+
+def test_a_method_is_found_and_trained() -> None:
+    x, _ = images(40, seed=0)
+    assert "majority" in STUDENTS.names()
+    student, curve = train(student_data(x, np.full(40, 2), 10), StudentConfig(method="majority"), seed=0)
+    assert (student.log_probabilities(x).argmax(1) == 2).all()
+    assert [row["epoch"] for row in curve] == [1, 2, 3]
+
+
+def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> None:
+    x, y = images(40, seed=0)
+    assert takes("majority", "recipe")
+    with pytest.raises(PatebenchError, match="the method 'majority' has a model of its own; leave it out"):
+        train(student_data(x, y, 10), StudentConfig(method="majority", model="mlp"), seed=0)
+    with pytest.raises(PatebenchError, match="leave it out, or use supervised, noise-aware, majority"):
+        train(student_data(x, y, 10), StudentConfig(method="gan", recipe="plain"), seed=0)
+    with pytest.raises(PatebenchError, match=r"did you mean 'majority'\?"):
+        train(student_data(x, y, 10), StudentConfig(method="majorty"), seed=0)
+
+
+def test_strategies_say_what_they_need() -> None:
+    assert (initial("last"), initial("brightest")) == ("last", "random")
+    assert needs_features("brightest")
+    assert not needs_features("last")
+
+
+def test_it_works_on_files(tiny: Path) -> None:
+    """The first round asks by the strategy; a student of the method learns from what was answered."""
+    pool, queries, labels, out = (tiny / name for name in ("pool.npz", "queries.npz", "labels.npz", "student.json"))
+    majority, digest = StudentParameters(method="majority"), read_arrays(pool, POOL).digest
+
+    def select(strategy: str, features: Path | None = None) -> None:
+        select_queries.run(
+            pool=pool, labels=None, predictions=None, features=features, student=majority, seed=0, stream="s",
+            selection=SelectionParameters(strategy=strategy, queries=5), out=queries,
+        )  # fmt: skip
+
+    select("last")
+    chosen = read_arrays(queries, QUERIES)["queries"]
+    assert chosen.tolist() == [19, 18, 17, 16, 15]
+    with pytest.raises(PatebenchError, match="let the first round be random or prototypes or last"):
+        select("brightest", features=pool)
+    with pytest.raises(PatebenchError, match="for prototypes, brightest, and for no other strategy; give none"):
+        select("last", features=pool)
+    facts = {"votes": "", "pool": digest, "classes": 3, "mechanism": "lnmax", "parameters": {}, "mode": "seeded"}
+    answers = read_arrays(tiny / "truth.npz", TRUTH)["y"][chosen].astype(np.int32)
+    rounds = [{"strategy": "last", "queries": 5}]
+    write_arrays(labels, LABELS, {"labels": answers, "queries": chosen}, {**facts, "rounds": rounds})
+    train_student.run(
+        pool=pool, labels=labels, test=tiny / "test.npz", parameters=majority, queries=5, seed=0, stream="s", out=out,
+        predictions=tiny / "predictions.npz",
+    )  # fmt: skip
+    assert read_json(out, "train_student")["settings"] == {"labels": 5}
+
+
+def test_a_configuration_may_name_it() -> None:
+    (demo,) = validate(copy.deepcopy(CONFIG)).experiments
+    assert {student.parameters.method for student in demo.students} == {"majority"}
+    selected = [[each.parameters.strategy for each in student.labels.rounds] for student in demo.students]
+    assert [strategies for strategies in selected if len(strategies) == 2] == [["last"] * 2, ["random", "brightest"]]
+    wrong = copy.deepcopy(CONFIG)
+    wrong["experiments"]["demo"]["students"][0]["model"] = "mlp"
+    with pytest.raises(PatebenchError, match=r"students\[0\]\.model: the method 'majority' has a model of its own"):
+        validate(wrong)

@@ -1,0 +1,80 @@
+"""The interface of a student method: what it sees, what may be configured, and what it returns.
+
+Plain values, free of torch and of files.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentData:
+    """Everything that a student may learn from; all of it is public.
+
+    `pool` (samples, …) holds all public samples, bytes for images and floats for tables. `labels` (samples,) holds the
+    label that was released for each, −1 for samples that were not queried or not answered. `log_likelihood` (samples,
+    classes) is ln Pr[what was released | class] under a local mechanism, whose channel is public, and 0 for samples
+    that were not queried; None for other mechanisms, whose releases depend on private counts.
+    """
+
+    pool: NDArray[Any]
+    labels: NDArray[np.int64]
+    classes: int
+    log_likelihood: NDArray[np.float64] | None = None
+
+    @property
+    def labelled(self) -> NDArray[np.intp]:
+        """The positions in the pool of the samples that have a label."""
+        return np.flatnonzero(self.labels >= 0)
+
+    def without(self, held_out: NDArray[np.intp]) -> "StudentData":
+        """The same data, with the labels at the positions `held_out` of the pool removed."""
+        labels = self.labels.copy()
+        labels[held_out] = -1
+        return replace(self, labels=labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentConfig:
+    """A student method of the registry and its options; a method chooses for itself what is None, by the pool's shape.
+
+    What options a method takes, its registry entry says (`STUDENTS.fact(method, "options")`).
+    """
+
+    method: str
+    model: str | None = None
+    recipe: str | None = None
+    epochs: int | None = None
+
+
+class Student(Protocol):
+    """A trained student."""
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """Log-probabilities (samples, classes) of the classes for samples `x` (samples, …)."""
+
+
+class StudentTrainer(Student, Protocol):
+    """A student in training: `epochs` calls of `epoch`; after any of them it can predict, or be saved and restored.
+
+    Random draws come from torch's global generator, or from generators that are part of `state`.
+    """
+
+    #: The model, the recipe ("own" if it is none of the registry) and the largest number of epochs.
+    model: str
+    recipe: str
+    epochs: int
+    #: The method's further settings, for the record: numbers and text by name.
+    settings: dict[str, Any]
+
+    def epoch(self) -> dict[str, float]:
+        """Train for one epoch; return what the learning curve shows of it, such as mean losses, by name."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the remaining epochs depend on: tensors, numbers, text and containers of them."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a `state`, which another process may have returned."""

@@ -1,0 +1,170 @@
+"""The trainer of students that also learn from unlabelled samples: steps, learning-rate schedule, EMA of the weights.
+
+A method adds its objective, the terms of the loss of one step. One epoch passes once over the whole pool.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from patebench.core.errors import PatebenchError
+from patebench.models.ema import ema_copy, ema_update
+from patebench.models.precision import autocast
+from patebench.students.interface import StudentConfig, StudentData
+from patebench.students.supervised import untrained_network
+from patebench.students.views import Views
+
+#: A pool of at least so many samples is large.
+LARGE = 2000
+#: Samples in one batch of predictions.
+_PREDICT_BATCH = 200
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The samples of one step: `x` (samples, …) of the pool, and `labelled` ones with their released labels `y`.
+
+    All are standardised; `views` makes random views of them. `done` is the share, in [0, 1), of the steps taken before.
+    """
+
+    x: Tensor
+    labelled: Tensor
+    y: Tensor
+    views: Views
+    done: float
+
+
+#: The terms of the loss, by name, from a batch, the student and the EMA of the student.
+Objective = Callable[[Batch, nn.Module, nn.Module], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SemiSupervisedSettings:
+    """AdamW with one cycle of the learning rate up to `learning_rate`, and an EMA of the weights with `decay`.
+
+    A step takes `batch` samples of the pool and `labelled` ones with labels.
+    """
+
+    epochs: int
+    batch: int
+    labelled: int = 64
+    learning_rate: float = 3e-3
+    weight_decay: float = 1e-2
+    decay: float = 0.99
+
+
+def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
+    """The settings "batch", at most `batch` and less for a small pool, and "epochs"; see `epochs_for`."""
+    batch = min(batch, max(16, len(data.pool) // 8))
+    return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
+
+
+def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
+    """The number of epochs that `config` gives, else `small` for small pools and `large` for large ones.
+
+    Raises PatebenchError if it is below 1.
+    """
+    if config.epochs is not None and config.epochs < 1:
+        raise PatebenchError(f"epochs = {config.epochs}; at least one is needed")
+    return config.epochs or (small if len(data.pool) < LARGE else large)
+
+
+def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-cnn") -> str:
+    """The model that `config` names, else one for the pool: mlp for tables, student-cnn for colour images, and for grey
+    ones small-cnn, or the model `large` if the pool is large.
+    """
+    if config.model:
+        return config.model
+    if data.pool.ndim != 4:
+        return "mlp"
+    if data.pool.shape[1] > 1:
+        return "student-cnn"
+    return "small-cnn" if len(data.pool) < LARGE else large
+
+
+class SemiSupervisedTrainer:
+    """Trains one network by an objective; the EMA of its weights is the student that predicts.
+
+    `modules` are what else changes in training and so belongs to its state, such as what the objective keeps count of.
+    """
+
+    recipe = "own"
+
+    def __init__(
+        self,
+        data: StudentData,
+        model: str,
+        settings: SemiSupervisedSettings,
+        objective: Objective,
+        **modules: nn.Module,
+    ) -> None:
+        self.model, self.epochs, self.objective, self.settings = model, settings.epochs, objective, asdict(settings)
+        self._batch, self._labelled, self._decay = settings.batch, settings.labelled, settings.decay
+        self.net, self.standardise = untrained_network(self.model, data.pool, data.classes)
+        self.ema = ema_copy(self.net)
+        self.device = next(self.net.parameters()).device
+        for module in modules.values():
+            module.to(self.device)
+        pool = torch.from_numpy(data.pool).to(self.device)
+        self.x, self.labelled = self.standardise(pool), torch.from_numpy(data.labelled)
+        self.y = torch.from_numpy(data.labels[data.labelled]).to(self.device)
+        self.views = Views(fill=self.standardise.background)
+        self.steps = settings.epochs * math.ceil(len(self.x) / settings.batch)
+        self.step = 0
+        self.optimiser = torch.optim.AdamW(
+            self.net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+        )
+        # A cycle of fewer steps has no room for the warm-up; a short training ends before its cycle does.
+        cycle = max(self.steps, 20) + 1
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimiser, settings.learning_rate, total_steps=cycle, pct_start=0.1
+        )
+        self._stateful: dict[str, Any] = {
+            "net": self.net, "ema": self.ema, "optimiser": self.optimiser, "schedule": self.schedule, **modules
+        }  # fmt: skip
+
+    def epoch(self) -> dict[str, float]:
+        """Pass once over the pool; the mean of each term of the objective."""
+        self.net.train()
+        terms = [self._step(batch) for batch in self._batches()]
+        return {name: float(torch.stack([each[name] for each in terms]).mean()) for name in terms[0]}
+
+    def _batches(self) -> Iterator[Batch]:
+        for chosen in torch.randperm(len(self.x)).split(self._batch):  # type: ignore[no-untyped-call]
+            drawn = torch.randint(len(self.labelled), (self._labelled,))
+            labelled, y = self.x[self.labelled[drawn]], self.y[drawn]
+            yield Batch(self.x[chosen], labelled, y, self.views, self.step / self.steps)
+
+    def _step(self, batch: Batch) -> dict[str, Tensor]:
+        self.optimiser.zero_grad(set_to_none=True)
+        terms = self.objective(batch, self.net, self.ema)
+        torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        self.schedule.step()
+        self.step += 1
+        ema_update(self.ema, self.net, self.step, self._decay)
+        return {name: term.detach() for name, term in terms.items()}
+
+    @torch.inference_mode()
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.ema.eval()
+        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
+        with autocast(self.device):
+            inputs = (self.standardise(batch.to(self.device)) for batch in batches)
+            predicted = [self.views.log_probabilities(self.ema, samples).cpu() for samples in inputs]
+        found: NDArray[np.float64] = torch.cat(predicted).double().log_softmax(1).numpy()
+        return found
+
+    def state(self) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in self._stateful.items()} | {"step": self.step}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, part in self._stateful.items():
+            part.load_state_dict(state[name])
+        self.step = state["step"]
