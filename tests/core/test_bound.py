@@ -28,6 +28,13 @@ def test_json_and_back(epsilon: float) -> None:
     assert Bound.from_json(json.loads(json.dumps(bound.to_json(), allow_nan=False))) == bound
 
 
+def test_an_accountant_without_a_label_is_called_by_its_name() -> None:
+    assert Bound(**FACTS).label == "gdp"
+    labelled = Bound(**FACTS, label="Gaussian DP", variant=True, exact=True)
+    assert Bound.from_json(labelled.to_json()) == labelled
+    assert (labelled.label, labelled.variant, labelled.exact) == ("Gaussian DP", True, True)
+
+
 def test_json_holds_the_adjacency_and_the_kind() -> None:
     record = Bound(**FACTS).to_json()
     assert record["adjacency"] == "replace_teacher"
@@ -65,6 +72,9 @@ def test_private_and_claimed_bounds_can_be_kept_unpublished(kind: Kind) -> None:
         ({"delta": "small"}, "malformed"),
         ({"kind": "sure"}, "malformed"),
         ({"adjacency": "add_sample"}, "malformed"),
+        ({"label": None}, "malformed: label"),
+        ({"variant": "no"}, "malformed: variant"),
+        ({"publishable": 1}, "malformed: publishable"),
         ({"sigma": 40}, "has the fields"),
     ],
 )

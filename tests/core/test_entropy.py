@@ -42,6 +42,7 @@ def pvalue(drawn, probabilities, x):
     return chisquare(observed, expected * observed.sum() / expected.sum()).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.3, 1.0, 7.5])
 @pytest.mark.parametrize("pmf", [laplace, normal, exponential], ids=lambda pmf: pmf.__name__)
 def test_noise_has_the_exact_distribution(pmf, scale):

@@ -271,11 +271,19 @@ def test_a_partner_of_another_origin_is_refused(good: Path) -> None:
 
 
 def test_the_formats_refuse_what_they_should(tmp_path: Path) -> None:
-    answers = {"votes": "v", "pool": "p", "classes": 3, "mechanism": "lnmax", "parameters": {}, "mode": "counts"}
+    answers = {
+        "votes": "v",
+        "pool": "p",
+        "classes": 3,
+        "mechanism": "lnmax",
+        "parameters": {},
+        "mode": "counts",
+        "rounds": [],
+    }
     write_arrays(tmp_path / "labels.npz", LABELS, {"labels": np.array([-1, 0, 2])}, answers)
     with pytest.raises(ArtefactError, match="below the least value -1"):
         write_arrays(tmp_path / "labels.npz", LABELS, {"labels": np.array([-2, 0])}, answers)
-    made = {"partition": "p", "pool": "q", "test": "t", "classes": 3, "model": "m", "recipe": "r"}
+    made = {"partition": "p", "pool": "q", "test": "t", "classes": 3, "model": "m", "recipe": "r", "training": {}}
     arrays = {"teachers": np.arange(2), "votes": np.zeros((2, 4), int), "test_votes": np.zeros((3, 5), int)}
     with pytest.raises(ArtefactError, match=r"votes' has [23] teachers where others have [23]"):
         write_arrays(tmp_path / "chunk.npz", CHUNK, arrays, made)
@@ -288,12 +296,12 @@ def test_the_formats_refuse_what_they_should(tmp_path: Path) -> None:
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
     path = tmp_path / "bounds.json"
-    write_json(path, "bounds", {"queries": [100], "epsilon": 1.61, "word": "ε"})
+    write_json(path, "account", {"queries": [100], "epsilon": 1.61, "word": "ε"})
     return path
 
 
 def test_json_comes_back_as_written(record: Path) -> None:
-    assert read_json(record, "bounds") == {"kind": "bounds", "queries": [100], "epsilon": 1.61, "word": "ε"}
+    assert read_json(record, "account") == {"kind": "account", "queries": [100], "epsilon": 1.61, "word": "ε"}
     assert "ε" in record.read_text(encoding="utf-8")
 
 
@@ -303,10 +311,10 @@ JSON_DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "truncated": (truncated(0.7), "truncated or not valid JSON"),
     "not UTF-8": (lambda path: path.write_bytes(b'{"kind": "\xff"}'), "not valid JSON"),
     "a list": (lambda path: path.write_text("[1]"), "kind 'list'"),
-    "NaN": (lambda path: path.write_text('{"kind": "bounds", "epsilon": NaN}'), "NaN is not a number"),
-    "other kind": (lambda path: write_json(path, "student", {}), "kind 'student', and 'bounds' is needed"),
+    "NaN": (lambda path: path.write_text('{"kind": "account", "epsilon": NaN}'), "NaN is not a number"),
+    "other kind": (lambda path: write_json(path, "train_student", {}), "kind 'train_student', and 'account' is needed"),
     "other value": (lambda path: path.write_text(path.read_text().replace("1.61", "0.61")), "checksum"),
-    "no digest": (lambda path: path.write_text('{"kind": "bounds"}'), "checksum"),
+    "no digest": (lambda path: path.write_text('{"kind": "account"}'), "checksum"),
 }
 
 
@@ -315,7 +323,7 @@ def test_damaged_json_is_refused_in_one_line_that_names_it(record: Path, name: s
     damage, words = JSON_DAMAGES[name]
     damage(record)
     with pytest.raises(ArtefactError, match=words) as caught:
-        read_json(record, "bounds")
+        read_json(record, "account")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{record}: ")
 
@@ -323,7 +331,7 @@ def test_damaged_json_is_refused_in_one_line_that_names_it(record: Path, name: s
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_numbers_that_json_lacks_are_not_written(tmp_path: Path, number: float) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(tmp_path / "a.json", "bounds", {"epsilon": number})
+        write_json(tmp_path / "a.json", "account", {"epsilon": number})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -45,6 +45,17 @@ def test_no_hint_where_nothing_is_near() -> None:
     assert nearest("zzz", ["lnmax"]) == ""
 
 
+def test_facts_are_read_without_importing(registry: Registry) -> None:
+    registry.add("exponential", "no_such_module:other", secure=True, options=("epsilon",))
+    assert registry.fact("exponential", "options") == ("epsilon",)
+    assert registry.fact("exponential", "secure", False) is True
+    assert registry.fact("gnmax", "secure", False) is False
+    assert registry.fact("gnmax", "options") is None
+    assert "no_such_module" not in sys.modules
+    with pytest.raises(PatebenchError, match="unknown mechanism 'gnmx'"):
+        registry.fact("gnmx", "options")
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Registry]:
     """A registry beside an installed package with one entry point."""
@@ -69,6 +80,13 @@ def test_other_packages_add_names(package: Callable[..., Registry]) -> None:
     assert registry.load("cube-root") is math.cbrt
     with pytest.raises(PatebenchError, match=r"did you mean 'cube-root'\?\); known: built-in, cube-root"):
         registry.check("cube-rot")
+
+
+def test_facts_of_other_packages_are_attributes(package: Callable[..., Registry]) -> None:
+    registry = package("pi", "math:pi")
+    assert registry.fact("pi", "real") == math.pi, "an attribute of floats"
+    assert registry.fact("pi", "options", ("a",)) == ("a",)
+    assert registry.fact("built-in", "real", 0) == 0, "the facts of built-in things are those of the registry"
 
 
 def test_what_is_built_in_is_loaded_without_looking_for_packages(

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,7 @@ def test_neighbouring_names_give_distinct_seeds() -> None:
     assert all(a != b for a, b in itertools.combinations(seeds, 2))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**63), st.lists(st.text(max_size=10) | st.integers(), max_size=3))
 def test_a_seed_fits_every_generator(seed: int, names: list[str | int]) -> None:
     assert 0 <= derive(seed, *names) < 2**63

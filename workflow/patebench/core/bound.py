@@ -35,11 +35,17 @@ class Conversion(StrEnum):
     NONE = "none"  # the accountant gives (ε, δ) without a curve
 
 
+#: Fields that are read as they are.
+_TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "variant": bool, "exact": bool}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bound:
     """(ε, δ) for the first `queries` queries of one release, with everything needed to read it.
 
-    `order` is the Rényi order α that gave the minimum (moments accountants: l + 1), or None.
+    `order` is the Rényi order α that gave the minimum (moments accountants: l + 1), or None. `label` is how tables head
+    the accountant: its name, unless another is given. `variant` marks an accountant that is of use only beside the one
+    that it varies; `exact` marks one that computes the divergence of these votes itself and no bound on it.
     """
 
     epsilon: float
@@ -52,8 +58,12 @@ class Bound:
     conversion: Conversion = Conversion.NONE
     order: float | None = None
     adjacency: Adjacency = Adjacency.REPLACE_TEACHER
+    label: str = ""
+    variant: bool = False
+    exact: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.accountant)
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise PatebenchError(f"the accountant '{self.accountant}' gave ε = {self.epsilon}, which is no bound")
         if not 0 < self.delta < 1:
@@ -73,6 +83,9 @@ class Bound:
         names = {field.name for field in fields(cls)}
         if set(record) != names:
             raise PatebenchError(f"a bound record has the fields {sorted(record)} instead of {sorted(names)}")
+        for name, wanted in _TYPES.items():
+            if not isinstance(record[name], wanted):
+                raise PatebenchError(f"a bound record is malformed: {name} = {record[name]!r} is no {wanted.__name__}")
         try:
             return cls(
                 **{

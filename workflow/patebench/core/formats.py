@@ -14,7 +14,7 @@ _ROW = Field("iu", ("samples",), low=0)
 SAMPLES = Layout("samples", {"x": _X, "y": _Y, "row": _ROW}, ("dataset", "role", "classes", "class_names"))
 
 #: The public pool that the student may see: samples without labels. `row` is the position in the public data.
-POOL = Layout("pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names"))
+POOL = Layout("pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names", "seed", "split"))
 
 #: A vector for each sample of the pool, near those of samples like it; learnt without a label.
 FEATURES = Layout("features", {"vectors": Field("f", ("samples", "features"))}, ("pool",))
@@ -38,7 +38,7 @@ _SOFT = Field("f", ("temperatures", "queries", "probabilities"), low=0, optional
 CHUNK = Layout(
     "chunk",
     {"teachers": Field("iu", ("teachers",), low=0), "votes": _VOTES, "test_votes": _TEST_VOTES, "soft": _SOFT},
-    ("partition", "pool", "test", "classes", "model", "recipe"),
+    ("partition", "pool", "test", "classes", "model", "recipe", "training"),
 )
 
 #: The whole ensemble's votes, teachers in order.
@@ -59,7 +59,7 @@ LABELS = Layout(
         "queries": Field("iu", ("queries",), low=0, optional=True),
         "kept": Field("b", ("queries",), optional=True),
     },
-    ("votes", "pool", "classes", "mechanism", "parameters", "mode"),
+    ("votes", "pool", "classes", "mechanism", "parameters", "mode", "rounds"),
 )
 
 #: What one aggregator gets of a chunk of teachers: words modulo 2⁶⁴ that alone tell nothing. `session` names the cut.
@@ -87,24 +87,26 @@ NOISY_COUNTS = Layout(
 )
 
 
-#: What a student asks in one round: positions in the pool, and what it thinks of them, if there is a student yet.
+#: What one round queries: positions in the pool, and the student's predictions for them, if there is a student yet.
 QUERIES = Layout(
     "queries",
     {
         "queries": Field("iu", ("queries",), low=0),
         "predictions": Field("f", ("queries", "classes"), low=0, optional=True),
     },
-    ("pool", "classes", "strategy", "before"),
+    ("pool", "classes", "strategy", "student", "labels", "predictions"),
 )
 
-#: What a student thinks of every sample of the pool: the probability of each class.
-BELIEFS = Layout("beliefs", {"probabilities": Field("f", ("samples", "classes"), low=0)}, ("pool", "labels", "classes"))
+#: A student's predictions for every sample of the pool: the probability of each class.
+PREDICTIONS = Layout(
+    "predictions", {"probabilities": Field("f", ("samples", "classes"), low=0)}, ("pool", "labels", "classes")
+)
 
 #: All of them by kind.
 LAYOUTS = {
     layout.kind: layout
     for layout in (
         *(SAMPLES, POOL, FEATURES, TRUTH, PARTITION, CHUNK, VOTES, LABELS),
-        *(SHARES, SHARE_SUM, NOISY_COUNTS, QUERIES, BELIEFS),
+        *(SHARES, SHARE_SUM, NOISY_COUNTS, QUERIES, PREDICTIONS),
     )
 }

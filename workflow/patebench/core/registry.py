@@ -5,12 +5,15 @@ against the names without importing anything.
 
 Other packages add names of their own by entry points, which are looked for when all names are listed, or one that is
 not built in is asked for. What is built in cannot be replaced.
+
+A name may have facts, such as what options a method takes. Those of built-in things stand in the registry and are read
+without importing anything; those of another package are attributes of the thing itself.
 """
 
 import difflib
 import importlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +42,16 @@ class Registry:
         self.kind = kind
         self.group = group
         self._targets: dict[str, str] = {}
+        self._facts: dict[str, Mapping[str, Any]] = {}
 
-    def add(self, name: str, target: str) -> None:
-        """Register `name`; refuse a name that is taken."""
+    def add(self, name: str, target: str, **facts: Any) -> None:
+        """Register `name`, implemented by `target` ("module:attribute"), with its facts.
+
+        Raises PatebenchError for a name that is taken.
+        """
         if name in self._targets:
             raise PatebenchError(f"the {self.kind} '{name}' is registered twice: {self._targets[name]} and {target}")
-        self._targets[name] = target
+        self._targets[name], self._facts[name] = target, facts
 
     def names(self) -> list[str]:
         return [*self._targets, *self._outside]
@@ -67,6 +74,16 @@ class Registry:
             return self._load_outside(self._outside[name])
         module, _, attribute = self._targets[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    def fact(self, name: str, fact: str, default: Any = None) -> Any:
+        """What is said of `name` under `fact`, or `default` where nothing is.
+
+        Imports nothing if `name` is built in. What another package adds is loaded, and has the fact as an attribute.
+        Raises PatebenchError for an unknown name, or a package that can not be loaded.
+        """
+        if name in self._facts:
+            return self._facts[name].get(fact, default)
+        return getattr(self.load(name), fact, default)
 
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:

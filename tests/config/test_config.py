@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from patebench.config import SCHEMA, load, validate
+from patebench.config import load, validate
+from patebench.config.schema import page, schema, schema_text
 from patebench.core.errors import PatebenchError
-from patebench.plan import Partition
-from patebench.schema import conform
+from patebench.plan.jobs import Account, Data, Distil, Partition
+from patebench.plan.parameters import PartitionParameters, SplitParameters
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GONE = object()
 
 GOOD: dict[str, Any] = {
@@ -30,7 +31,7 @@ GOOD: dict[str, Any] = {
                 {
                     "method": "supervised",
                     "teachers": 50,
-                    "releases": {"lnmax": {"gamma": 0.05}},
+                    "mechanisms": {"lnmax": {"gamma": 0.05}},
                     "queries": 100,
                     "model": "small-cnn",
                 }
@@ -39,7 +40,7 @@ GOOD: dict[str, Any] = {
         }
     },
 }
-ROUNDS = {"strategy": "random", "releases": {"gnmax": {"sigma": 5}}, "queries": [50, 50], "method": "supervised"}
+ROUNDS = {"strategy": "random", "mechanisms": {"gnmax": {"sigma": 5}}, "queries": [50, 50], "method": "supervised"}
 ENSEMBLE, STUDENT = "experiments/demo/ensembles/0", "experiments/demo/students/0"
 
 
@@ -115,8 +116,8 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     ),
     "rounds with a parameter of another mechanism": (
         "experiments/demo/rounds",
-        [ROUNDS | {"releases": {"gnmax": {"gamma": 1}}}],
-        "experiments.demo.rounds[0].releases.gnmax.gamma",
+        [ROUNDS | {"mechanisms": {"gnmax": {"gamma": 1}}}],
+        "experiments.demo.rounds[0].mechanisms.gnmax.gamma",
         ["'gamma'", "sigma"],
     ),
     "name with a slash": ("name", "a/b", "name", ["'a/b'", "only letters, digits"]),
@@ -184,8 +185,8 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     ),
     "column that is not there": (
         f"{ENSEMBLE}/partition",
-        {"strategy": "owners", "column": "none.npy"},
-        "experiments.demo.ensembles[0].partition.column",
+        {"strategy": "owners", "owners": "none.npy"},
+        "experiments.demo.ensembles[0].partition.owners",
         ["no none.npy"],
     ),
     "mechanism": (
@@ -261,15 +262,15 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     ),
     "student's queries": (f"{STUDENT}/queries", 101, "experiments.demo.students[0].queries", ["101", "100, 400"]),
     "student's γ": (
-        f"{STUDENT}/releases/lnmax/gamma",
+        f"{STUDENT}/mechanisms/lnmax/gamma",
         0.06,
-        "experiments.demo.students[0].releases.lnmax",
+        "experiments.demo.students[0].mechanisms.lnmax",
         ["lnmax/gamma-0.06", "did you mean 'lnmax/gamma-0.0", "lnmax/gamma-0.1", "gnmax/sigma-20"],
     ),
     "student's mechanism": (
-        f"{STUDENT}/releases",
+        f"{STUDENT}/mechanisms",
         {"gnmx": {"sigma": 20}},
-        "experiments.demo.students[0].releases.gnmx",
+        "experiments.demo.students[0].mechanisms.gnmx",
         ["did you mean 'gnmax'"],
     ),
     "baseline's model": (
@@ -343,10 +344,10 @@ def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
     settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
     settings["experiments"]["demo"]["accounting"]["budget"] = 2
     plan = validate(settings).plan()
-    (account,) = plan.accounts.values()
+    (account,) = plan.of(Account)
     assert account.folder.endswith("/gnmax/sigma-20_release_budget-2_delta-1e-05")
     assert plan.modes() == {f"results/{account.folder}/labels.npz": "release"}
-    for options in (account.release.options(), account.options()):
+    for options in (account.labels.options(), account.options()):
         assert (options["release"], options["budget"], options["delta"]) == (True, 2, 1e-5)
         assert not {"seed", "stream"} & set(options)
     assert set(validate(GOOD).plan().modes().values()) == {"seeded"}
@@ -381,7 +382,7 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
         "students": [],
         "distillation": [{"samples": 100, "model": "small-cnn"}],
     }
-    assert validate(settings | {"mode": "seeded"}).plan().distillations
+    assert validate(settings | {"mode": "seeded"}).plan().of(Distil)
     with pytest.raises(PatebenchError, match=r"^experiments\.demo\.distillation\[0\]: is not private"):
         validate(settings)
 
@@ -435,10 +436,10 @@ def test_yaml_reads_some_numbers_as_text() -> None:
 
 def test_defaults() -> None:
     config = validate(changed("experiments/demo/students", GONE))
-    ensemble = config.experiments[0].accounts[0].release.ensemble
+    ensemble = config.experiments[0].accounts[0].labels.ensemble
     assert (config.name, config.results, config.download) == ("", "results", True)
-    assert ensemble.partition == Partition("iid")
-    assert (ensemble.chunk, ensemble.keep_weights, ensemble.learner.epochs) == (25, False, None)
+    assert ensemble.partition == PartitionParameters()
+    assert (ensemble.work.chunk, ensemble.work.keep_weights, ensemble.training.epochs) == (25, False, None)
     assert config.experiments[0].students == ()
 
 
@@ -463,9 +464,9 @@ def test_a_mistake_in_an_experiment_left_out_is_told() -> None:
 
 def test_values_multiply_in_the_order_of_the_mechanism() -> None:
     accounts = validate(GOOD).experiments[0].accounts
-    ensemble = accounts[0].release.ensemble
-    releases = [each.release for each in accounts if each.release.ensemble == ensemble]
-    assert [(each.mechanism, each.parameters) for each in releases] == [
+    ensemble = accounts[0].labels.ensemble
+    settings = [each.labels.setting for each in accounts if each.labels.ensemble == ensemble]
+    assert [(each.mechanism, each.parameters) for each in settings] == [
         ("lnmax", (("gamma", 0.05),)),
         ("lnmax", (("gamma", 0.1),)),
         ("gnmax", (("sigma", 20.0),)),
@@ -479,23 +480,22 @@ def test_no_path_stands_for_two_values() -> None:
 
 
 def test_a_misspelt_key_is_named_before_the_missing_one() -> None:
-    schema = {"required": ["pool"], "properties": {"pool": {"type": "integer"}}, "additionalProperties": False}
     with pytest.raises(PatebenchError, match=r"^pol: unknown key \(did you mean 'pool'"):
-        conform({"pol": 400}, schema)
+        SplitParameters.checked({"pol": 400})
 
 
 def test_own_data_and_owners(tmp_path: Path) -> None:
     private, public, column = (str(tmp_path / name) for name in ("a.npz", "b.npz", "owners.npy"))
     for path in (private, public, column):
         Path(path).touch()
-    settings = changed(f"{ENSEMBLE}/partition", {"strategy": "owners", "column": column})
+    settings = changed(f"{ENSEMBLE}/partition", {"strategy": "owners", "owners": column})
     settings["experiments"]["demo"]["dataset"] = "mine"
     settings["datasets"] = {"mine": {"loader": "npz", "private": private, "public": public}}
     plan = validate(settings).plan()
-    (data,) = plan.datasets.values()
-    assert data.options() == {"option": {"loader": "npz", "private": private, "public": public}}
-    assert data.inputs == [private, public]
-    assert {tuple(each.partition.inputs) for each in plan.ensembles.values()} == {(column,)}
+    (data,) = plan.of(Data)
+    assert data.options() == {"": "mine", "option": {"loader": "npz", "private": private, "public": public}}
+    assert plan.inputs(data) == {"sources": [private, public]}
+    assert {tuple(plan.inputs(each)["owners"]) for each in plan.of(Partition)} == {(column,)}
     with pytest.raises(PatebenchError, match=r"^name: 'mine'"):
         validate(settings | {"name": "mine"})
 
@@ -503,10 +503,10 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
 def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
     for name in ("one.npy", "two.npy"):
         (tmp_path / name).touch()
-    owners = [{"strategy": "owners", "column": str(tmp_path / name)} for name in ("one.npy", "two.npy")]
+    owners = [{"strategy": "owners", "owners": str(tmp_path / name)} for name in ("one.npy", "two.npy")]
     ensembles = [{"teachers": 5, "model": "mlp", "partition": each} for each in owners]
     settings = {**GOOD, "experiments": {"demo": twin(ensembles=ensembles)}}
-    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.ensembles\[1\]\.partition\.column: "):
+    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.ensembles\[1\]\.partition\.owners: "):
         validate(settings)
 
 
@@ -516,7 +516,8 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
 def test_shipped_configurations_are_good(file: str) -> None:
     config = validate(load(ROOT / "config" / file))
     assert config.experiments
-    optional = {"baseline", "audit", "features", "ask", "answer", "charge", "learn", "distil"}
+    optional = {"train_baseline", "audit", "extract_features", "select_queries", "distil", "train_student"}
+    optional |= {"secure_share", "secure_sum", "secure_open"}
     made = config.plan().artefacts()
     assert all(files for stage, files in made.items() if stage not in optional)
 
@@ -525,12 +526,12 @@ def test_the_paper_can_be_run_in_parts() -> None:
     settings = load(ROOT / "config/papers/pate-2017.yaml")
     assert [each.name for each in validate(settings).experiments] == ["mnist", "mnist-paper"]
     (svhn,) = validate(settings | {"only": "svhn"}).experiments
-    assert {each.release.ensemble.teachers for each in svhn.accounts} == {10, 100, 250}
+    assert {each.labels.ensemble.teachers for each in svhn.accounts} == {10, 100, 250}
     assert {each.delta for each in svhn.accounts} == {1e-6}
 
 
 def test_the_default_run_needs_no_network() -> None:
-    assert set(validate(load(ROOT / "config/config.yaml")).plan().datasets) == {"digits"}
+    assert {each.dataset for each in validate(load(ROOT / "config/config.yaml")).plan().of(Data)} == {"digits"}
 
 
 BROKEN = {
@@ -580,11 +581,27 @@ def objects(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def test_every_key_is_described_and_no_other_allowed() -> None:
-    schema = yaml.safe_load(SCHEMA.read_text())
-    found = dict(objects(schema))
+    whole = schema()
+    found = dict(objects(whole))
     assert len(found) >= 6
     for path, each in found.items():
         assert each["additionalProperties"] is False, path
         for key, value in each["properties"].items():
-            target = schema["$defs"][value["$ref"].split("/")[-1]] if "$ref" in value else {}
+            target = whole["$defs"][value["$ref"].split("/")[-1]] if "$ref" in value else {}
             assert "description" in {**target, **value}, f"{path}/{key}"
+
+
+def test_the_schema_and_the_page_are_those_of_the_settings() -> None:
+    """`patebench config schema` and `patebench config page` make them."""
+    assert (ROOT / "config" / "config.schema.json").read_text(encoding="utf-8") == schema_text()
+    assert (ROOT / "docs" / "config.md").read_text(encoding="utf-8") == page()
+
+
+def test_the_schema_agrees_with_the_settings() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    validator = jsonschema.Draft202012Validator(schema())
+    for file in (ROOT / "config").rglob("*.yaml"):
+        # YAML reads 1.0e-5 as a number; what it reads as text only patebench itself takes for one.
+        assert not list(validator.iter_errors(load(file))), file
+    assert list(validator.iter_errors(changed("experiments/demo/pool", 0)))
+    assert list(validator.iter_errors(changed("experiments/demo/poll", 4)))

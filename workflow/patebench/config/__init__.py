@@ -1,0 +1,118 @@
+"""The configuration: read (`loading`), its shape checked (`settings`), and turned into jobs (`experiments`).
+
+Every mistake is one PatebenchError that starts with the path of its key.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from patebench.config.checks import check_among
+from patebench.config.experiments import Expansion, check_single, own_data
+from patebench.config.loading import load
+from patebench.config.settings import ConfigSettings
+from patebench.core.errors import PatebenchError
+from patebench.core.parameters import key_path
+from patebench.core.seeds import Mode
+from patebench.data import DATASETS
+from patebench.mechanisms import MECHANISMS
+from patebench.models import MODELS, RECIPES
+from patebench.plan.jobs import Audit, Collect, Figure, Job, Manifest, Options, Report, Results, Table, TrainBaseline
+from patebench.plan.plan import Experiment, Plan
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.tables import TABLES
+from patebench.students import STUDENTS
+from patebench.students.strategies import STRATEGIES
+
+__all__ = ["RESERVED", "Config", "load", "validate"]
+
+#: What lies directly below the results folder beside the data sets.
+RESERVED = ("benchmarks", "figures", "logs", "reference", "tables")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration; `experiments` are the selected ones, `written` is all of it as it was given."""
+
+    name: str
+    results: str
+    data_root: str
+    download: bool
+    mode: Mode
+    seeds: tuple[int, ...]
+    experiments: tuple[Experiment, ...]
+    written: Mapping[str, Any] = field(compare=False)
+
+    @property
+    def pages(self) -> str:
+        """The folder of the report, its figures and tables."""
+        return f"{self.results}/{self.name}".rstrip("/")
+
+    @property
+    def run(self) -> str:
+        """What logs and benchmark files call this configuration."""
+        return self.name or "default"
+
+    def plan(self, home: Path | str = ".") -> Plan:
+        """Everything that the selected experiments make, and their page.
+
+        `home` is the folder of the repository, with what papers print and the captions.
+        """
+        plan = Plan((job for each in self.experiments for job in each.jobs()), self.results, self.pages)
+        for job in self._pages(plan, Path(home)):
+            plan.add(job)
+        return plan
+
+    def _pages(self, plan: Plan, home: Path) -> Iterator[Job]:
+        published = str(home / "config" / "published.csv")
+        records = (tuple(plan.of(stage)) for stage in (Collect, TrainBaseline, Audit))
+        results = Results(published, *records)
+        figures = tuple(Figure(self.run, name, results) for name in FIGURES)
+        tables = tuple(Table(self.run, name, results) for name in TABLES)
+        manifest = Manifest(self.run, figures, tables, json.dumps(self.written, sort_keys=True))
+        yield Report(self.run, manifest, str(home / "report"))
+
+    def access_options(self) -> Options:
+        """How `patebench data` reaches data sets; no part of what they are, so no reason to make them anew."""
+        return {"root": self.data_root, "download": self.download}
+
+
+def validate(written: Mapping[str, Any]) -> Config:
+    """Check settings as read from YAML, with or without Snakemake's changes, and say what they ask for.
+
+    Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
+    """
+    settings = ConfigSettings.checked(written)
+    for registry in (DATASETS, MECHANISMS, MODELS, RECIPES, STUDENTS, STRATEGIES, FIGURES, TABLES):
+        registry.names()  # refuses packages that claim a name twice
+    own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
+    taken = [*DATASETS, *own, *RESERVED]
+    if settings.name in taken:
+        raise PatebenchError(
+            f"name: '{settings.name}' is a folder of data sets or pages already; choose a name that is none of"
+            f" {', '.join(taken)}"
+        )
+    mode = Mode(settings.mode)
+    expansion = Expansion(own, mode, settings.secure.aggregators if settings.secure else None)
+    seeds = {name: each.seeds or settings.seeds for name, each in settings.experiments.items()}
+    experiments = {name: expansion.experiment(name, each, seeds[name]) for name, each in settings.experiments.items()}
+    listed = not isinstance(written.get("only"), str)
+    for i, name in enumerate(settings.only):
+        check_among(key_path("only", i) if listed else "only", name, experiments, "an experiment")
+    names = settings.only or tuple(experiments)
+    selected = tuple(experiment for name, experiment in experiments.items() if name in names)
+    if mode is Mode.RELEASE:
+        check_single(selected)
+    return Config(
+        name=settings.name,
+        results=str(Path(settings.results)),
+        data_root=os.environ.get("PATEBENCH_DATA") or settings.data_root,
+        download=settings.download,
+        mode=mode,
+        seeds=tuple(dict.fromkeys(seed for name in names for seed in seeds[name])),
+        experiments=selected,
+        written=dict(written),
+    )

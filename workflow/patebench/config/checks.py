@@ -1,0 +1,71 @@
+"""Checks that several parts of a configuration share; every message starts with the path of the key it is about."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from patebench.core.errors import PatebenchError
+from patebench.core.parameters import key_path, show
+from patebench.core.registry import Registry, nearest
+
+
+class Agreement:
+    """What must be the same wherever an artefact is asked for, because its path does not say it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[str, object]] = {}
+
+    def settle(self, folder: str, where: str, value: object) -> None:
+        """Note the value at `where` for `folder`; refuse it if it was noted otherwise elsewhere."""
+        kind = where.rsplit(".", 1)[-1]
+        place, known = self._known.setdefault((folder, kind), (where, value))
+        if known != value:
+            raise PatebenchError(
+                f"{where}: is {show(value)}, but {place} is {show(known)} and both make {folder}; give both one value"
+            )
+
+
+@contextmanager
+def at(where: str) -> Iterator[None]:
+    """Let a message start with the path of the key that it is about."""
+    try:
+        yield
+    except PatebenchError as fault:
+        raise PatebenchError(f"{where}: {fault}") from None
+
+
+def places(where: str, values: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Each value with the path of its key; a single value has that of the list, as it may be written without one."""
+    if len(values) == 1:
+        return [(where, values[0])]
+    return [(key_path(where, i), value) for i, value in enumerate(values)]
+
+
+def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
+    allowed = list(allowed)
+    if value not in allowed:
+        names = [str(each) for each in allowed]
+        raise PatebenchError(
+            f"{where}: {show(value)} is not {what}{nearest(value, names)}; allowed: {', '.join(names)}"
+        )
+
+
+def check_registered(where: str, name: str | None, registry: Registry) -> None:
+    if name is not None:
+        with at(where):
+            registry.check(name)
+
+
+def check_pool(where: str, queries: Sequence[int], pool: int) -> None:
+    """Refuse more queries than the pool holds."""
+    for place, value in places(where, queries):
+        if value > pool:
+            raise PatebenchError(
+                f"{place}: is {value}, but the pool holds {pool} samples; ask for at most {pool} queries"
+            )
+
+
+def check_exists(where: str, path: str) -> None:
+    if not Path(path).exists():
+        raise PatebenchError(f"{where}: there is no {path}; give a path that exists, from {Path.cwd()}")

@@ -1,0 +1,348 @@
+"""The experiments of a configuration, turned into jobs.
+
+Settings are compared with the registries, with the mechanisms' own rules and with each other.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from patebench.config.checks import Agreement, at, check_among, check_exists, check_pool, check_registered, places
+from patebench.config.settings import (
+    AuditSettings,
+    DatasetSettings,
+    EnsembleSettings,
+    ExperimentSettings,
+)
+from patebench.core.errors import PatebenchError
+from patebench.core.parameters import key_path
+from patebench.core.seeds import Mode
+from patebench.core.slugs import number
+from patebench.data import DATASETS, reads_own_files
+from patebench.data.partitions import PARTITIONS
+from patebench.mechanisms import MECHANISMS
+from patebench.models import MODELS, RECIPES
+from patebench.plan.jobs import (
+    Account,
+    Aggregate,
+    Audit,
+    Budget,
+    Data,
+    Distil,
+    Ensemble,
+    SecureOpen,
+    SelectQueries,
+    Setting,
+    Split,
+    TrainBaseline,
+    TrainStudent,
+)
+from patebench.plan.parameters import (
+    DistilParameters,
+    SelectionParameters,
+    SplitParameters,
+    StudentParameters,
+    TeacherParameters,
+    TrainingParameters,
+)
+from patebench.plan.plan import Experiment
+from patebench.students import STUDENTS, refuse_choice
+from patebench.students.strategies import STRATEGIES, initial, needs_features
+
+Grid = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Makes experiments of one configuration: `own` are the user's data sets, the rest holds for all label sets."""
+
+    own: Mapping[str, Data]
+    mode: Mode
+    aggregators: int | None
+    agreement: Agreement = field(default_factory=Agreement)
+
+    def experiment(self, name: str, settings: ExperimentSettings, seeds: Sequence[int]) -> Experiment:
+        """All that one experiment asks for; PatebenchError for the first mistake."""
+        return _Expanded(self, key_path("experiments", name), settings).experiment(name, seeds)
+
+    def label_set(self, ensemble: Ensemble, setting: Setting, budget: Budget | None) -> Aggregate:
+        if parties := self.parties(setting.mechanism):
+            return SecureOpen(ensemble, setting, self.mode, budget, parties=parties)
+        return Aggregate(ensemble, setting, self.mode, budget)
+
+    def parties(self, mechanism: str) -> int | None:
+        """How many aggregators a mechanism's votes are shared among; None: one party sums them."""
+        return self.aggregators if MECHANISMS.load(mechanism).secure else None
+
+
+@dataclass(frozen=True)
+class _Expanded:
+    """One experiment in the making; `where` is the path of its key."""
+
+    all: Expansion
+    where: str
+    settings: ExperimentSettings
+
+    def experiment(self, name: str, seeds: Sequence[int]) -> Experiment:
+        settings, where = self.settings, self.where
+        accounting = settings.accounting
+        check_pool(f"{where}.accounting.queries", accounting.queries, settings.pool)
+        grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
+        budget = Budget(accounting.budget, accounting.delta) if accounting.budget else None
+        self._check_mechanisms(grid, budget)
+        accounts: list[Account] = []
+        students: list[TrainStudent] = []
+        baselines: list[TrainBaseline] = []
+        distillations: list[Distil] = []
+        for seed in seeds:
+            split = Split(self._data(), seed, SplitParameters(pool=settings.pool, test=settings.test))
+            ensembles = [each for i in range(len(settings.ensembles)) for each in self._ensembles(i, split)]
+            queries = tuple(sorted(accounting.queries))
+            pool = [
+                Account(self.all.label_set(ensemble, setting, budget), queries, accounting.delta)
+                for ensemble, setting in itertools.product(ensembles, grid)
+            ]
+            rounds = [each for i in range(len(settings.rounds)) for each in self._rounds(i, ensembles)]
+            students += [each for i in range(len(settings.students)) for each in self._students(i, pool)]
+            students += [each for last in rounds for each in _students_of(last)]
+            accounts += [*pool, *(self._round_account(each) for last in rounds for each in _students_of(last))]
+            distillations += [each for i in range(len(settings.distillation)) for each in self._distil(i, ensembles)]
+            baselines += self._baselines(split)
+        for account in accounts:
+            self.all.agreement.settle(account.folder, f"{where}.accounting.delta", accounting.delta)
+        whole_pool = [account for account in accounts if not account.labels.selection]
+        audits = list(self._audits(settings.audit, whole_pool)) if settings.audit else []
+        return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits), tuple(distillations))
+
+    def _data(self) -> Data:
+        name, own = self.settings.dataset, self.all.own
+        built_in = (each for each in DATASETS if not reads_own_files(each))
+        check_among(f"{self.where}.dataset", name, [*built_in, *own], "a data set")
+        return own.get(name, Data(name))
+
+    def _check_mechanisms(self, grid: Iterable[Setting], budget: Budget | None) -> None:
+        """Whether the mechanisms suit the ensembles, and can be released and keep a budget, where that is asked for."""
+        from patebench.mechanisms.base import check_budget, check_releasable, make_mechanism
+
+        sizes = [size for each in self.settings.ensembles for size in each.teachers]
+        for setting in grid:
+            name = setting.mechanism
+            with at(key_path(f"{self.where}.mechanisms", name)):
+                if self.all.mode is Mode.RELEASE:
+                    check_releasable(name, MECHANISMS.load(name))
+                mechanism = make_mechanism(name, dict(setting.parameters))
+                for teachers in sizes:
+                    mechanism.per_query_cost(teachers)  # refuses what so few teachers can not do
+                if budget is not None:
+                    check_budget(name, mechanism, min(sizes))
+                    if self.all.parties(name):
+                        raise PatebenchError(
+                            "the secure path opens all queries at once, so it can not stop at a budget"
+                        )
+
+    def _ensembles(self, place: int, split: Split) -> Iterator[Ensemble]:
+        where, settings = key_path(f"{self.where}.ensembles", place), self.settings.ensembles[place]
+        check_registered(_strategy_place(where, settings), settings.partition.strategy, PARTITIONS)
+        if settings.partition.owners is not None:
+            check_exists(f"{where}.partition.owners", settings.partition.owners)
+        training = checked_training(where, settings)
+        work = TeacherParameters(
+            chunk=settings.chunk, keep_weights=settings.keep_weights, soft=tuple(map(_as_spelt, settings.soft))
+        )
+        for teachers in settings.teachers:
+            ensemble = Ensemble(split, teachers, settings.partition, training, work)
+            for key in TeacherParameters.model_fields:
+                self.all.agreement.settle(ensemble.folder, f"{where}.{key}", getattr(settings, key))
+            for key in ("owners", "every_class"):
+                self.all.agreement.settle(ensemble.folder, f"{where}.partition.{key}", getattr(settings.partition, key))
+            yield ensemble
+
+    def _students(self, place: int, accounts: Sequence[Account]) -> Iterator[TrainStudent]:
+        """Students of some of these accounts' labels."""
+        where, settings = key_path(f"{self.where}.students", place), self.settings.students[place]
+        parameters = checked_student(where, settings)
+        teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
+        for at_, queries in places(f"{where}.queries", settings.queries):
+            check_among(at_, queries, self.settings.accounting.queries, "among this experiment's accounting.queries")
+        wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
+        declared = dict.fromkeys(account.labels.setting.folder for account in accounts)
+        for setting in wanted:
+            path = f"{where}.mechanisms.{setting.mechanism}"
+            check_among(path, setting.folder, declared, "among this experiment's mechanisms")
+        for account in accounts:
+            labels = account.labels
+            if labels.ensemble.teachers in teachers and labels.setting in wanted:
+                yield from (TrainStudent(labels, parameters, queries) for queries in settings.queries)
+
+    def _rounds(self, place: int, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
+        """The last student of every sequence of rounds, one for each ensemble, mechanism and strategy."""
+        from patebench.mechanisms.base import check_adaptive, make_mechanism
+
+        where, settings = key_path(f"{self.where}.rounds", place), self.settings.rounds[place]
+        if self.all.mode is Mode.RELEASE:
+            raise PatebenchError(f"{where}: is for experiments, with noise that can be drawn again; leave it out")
+        parameters = checked_student(where, settings)
+        for path, strategy in places(f"{where}.strategy", settings.strategy):
+            check_registered(path, strategy, STRATEGIES)
+        teachers = _teachers(where, settings.teachers, ensembles)
+        check_pool(f"{where}.queries", [sum(settings.queries)], ensembles[0].split.parameters.pool)
+        grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
+        for setting in grid:
+            with at(f"{where}.mechanisms.{setting.mechanism}"):
+                check_adaptive(setting.mechanism, make_mechanism(setting.mechanism, dict(setting.parameters)))
+        chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
+        for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
+            yield _last_student(ensemble, setting, strategy, settings.queries, parameters)
+
+    def _round_account(self, student: TrainStudent) -> Account:
+        """ε of all queries so far, after a round."""
+        return Account(student.labels, (student.queries,), self.settings.accounting.delta)
+
+    def _distil(self, place: int, ensembles: Sequence[Ensemble]) -> Iterator[Distil]:
+        """What learns from the probabilities of each of the ensembles."""
+        where, settings = key_path(f"{self.where}.distillation", place), self.settings.distillation[place]
+        if self.all.mode is Mode.RELEASE:
+            raise PatebenchError(f"{where}: is not private, and this configuration makes a release; leave it out")
+        check_pool(f"{where}.samples", settings.samples, ensembles[0].split.parameters.pool)
+        teachers = _teachers(where, settings.teachers, ensembles)
+        training = checked_training(where, settings)
+        parameters = DistilParameters(**training.model_dump(), samples=tuple(sorted(settings.samples)))
+        for ensemble in ensembles:
+            if ensemble.teachers in teachers:
+                if not ensemble.work.soft:
+                    raise PatebenchError(
+                        f"{where}: needs the probabilities of {ensemble.slug}; give that ensemble soft: [1, 5]"
+                    )
+                yield Distil(ensemble, parameters)
+
+    def _baselines(self, split: Split) -> Iterator[TrainBaseline]:
+        if self.settings.baseline:
+            yield TrainBaseline(split, checked_training(f"{self.where}.baseline", self.settings.baseline))
+        if wanted := self.settings.true_label_baseline:
+            where = f"{self.where}.true_label_baseline"
+            check_pool(f"{where}.queries", wanted.queries, split.parameters.pool)
+            training = checked_training(where, wanted)
+            yield from (TrainBaseline(split, training, queries) for queries in wanted.queries)
+
+    def _audits(self, settings: AuditSettings, accounts: Sequence[Account]) -> Iterator[Audit]:
+        """An audit of each mechanism, whatever the seed; by default at the most queries accounted for."""
+        where, counted = f"{self.where}.audit", self.settings.accounting.queries
+        teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
+        queries = settings.queries or (max(counted),)
+        for path, value in places(f"{where}.queries", queries):
+            check_among(path, value, counted, "among this experiment's accounting.queries")
+        delta, audited = self.settings.accounting.delta, tuple(sorted(queries))
+        agreed = {"runs": settings.runs, "confidence": settings.confidence, "delta": delta}
+        for account in accounts:
+            ensemble = account.labels.ensemble
+            if ensemble.teachers in teachers:
+                world = ensemble.split.data, ensemble.teachers, account.labels.setting
+                audit = Audit(*world, audited, delta, settings.runs, settings.confidence)
+                for key, value in agreed.items():
+                    self.all.agreement.settle(audit.folder, f"{where}.{key}", value)
+                yield audit
+
+
+def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
+    """A data set of the user's own; PatebenchError for a name that is taken or files that are not there."""
+    where = key_path("datasets", name)
+    if name in {*DATASETS, *reserved}:
+        raise PatebenchError(f"{where}: the name '{name}' is taken; call your data set otherwise")
+    loaders = [each for each in DATASETS if reads_own_files(each)]
+    check_among(f"{where}.loader", settings.loader, loaders, "a loader")
+    files = (("private", settings.private), ("public", settings.public))
+    for role, path in files:
+        check_exists(f"{where}.{role}", path)
+    return Data(name, settings.loader, files)
+
+
+def check_single(experiments: Iterable[Experiment]) -> None:
+    """Refuse several releases of one data set: every ε is that of one, and together they cost more."""
+    found: dict[str, set[str]] = {}
+    for account in (account for experiment in experiments for account in experiment.accounts):
+        found.setdefault(account.labels.ensemble.split.data.dataset, set()).add(account.folder)
+    for data, folders in found.items():
+        if len(folders) > 1:
+            raise PatebenchError(
+                f"mode: is release, and this configuration makes {len(folders)} label sets of {data}, which cost more "
+                "together than any ε that would be stated; keep one seed, one ensemble and one noise setting"
+            )
+
+
+def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
+    """Every mechanism with every combination of its parameters' values."""
+    from patebench.mechanisms.base import make_mechanism
+
+    found = []
+    for name, values in grid.items():
+        here = key_path(where, name)
+        with at(here):
+            allowed = MECHANISMS.load(name).parameter_names()
+        for parameter in values:
+            check_among(f"{here}.{parameter}", parameter, allowed, f"a parameter of {name}")
+        columns = [
+            [(place, key, _as_spelt(value)) for place, value in places(f"{here}.{key}", values[key])] for key in values
+        ]
+        for row in itertools.product(*columns):
+            with at(row[0][0] if len(row) == 1 else here):
+                mechanism = make_mechanism(name, {key: value for _, key, value in row})
+            found.append(Setting(name, tuple(mechanism.parameters().items())))
+    return found
+
+
+def checked_training(where: str, settings: TrainingParameters) -> TrainingParameters:
+    """The parameters of a training, which is known to the registries."""
+    check_registered(f"{where}.model", settings.model, MODELS)
+    check_registered(f"{where}.recipe", settings.recipe, RECIPES)
+    return settings.training
+
+
+def checked_student(where: str, settings: StudentParameters) -> StudentParameters:
+    """What the configuration chooses for a student's method, which accepts it."""
+    check_registered(f"{where}.method", settings.method, STUDENTS)
+    for key, registry in (("model", MODELS), ("recipe", RECIPES)):
+        if getattr(settings, key) is not None:
+            check_registered(f"{where}.{key}", getattr(settings, key), registry)
+            with at(f"{where}.{key}"):
+                refuse_choice(settings.method, key)
+    return StudentParameters(**{name: getattr(settings, name) for name in StudentParameters.model_fields})
+
+
+def _last_student(
+    ensemble: Ensemble, setting: Setting, strategy: str, sizes: Sequence[int], student: StudentParameters
+) -> TrainStudent:
+    """The student after all rounds; those before it follow from what it needs."""
+    last: TrainStudent | None = None
+    for size in sizes:
+        chosen = strategy if last else initial(strategy)
+        parameters = SelectionParameters(strategy=chosen, queries=size)
+        selection = SelectQueries(ensemble, setting, parameters, student, needs_features(chosen), last)
+        labels = Aggregate(ensemble, setting, selection=selection)
+        last = TrainStudent(labels, student, selection.total)
+    assert last is not None
+    return last
+
+
+def _students_of(last: TrainStudent) -> list[TrainStudent]:
+    """The students after each round, the last one last."""
+    before = last.labels.selection.before if last.labels.selection else None
+    return [*(_students_of(before) if before else []), last]
+
+
+def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
+    """Which of the ensembles are meant, by their number of teachers; all, where nothing is said."""
+    sizes = sorted({ensemble.teachers for ensemble in ensembles})
+    for place, size in places(f"{where}.teachers", wanted or ()):
+        check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
+    return wanted or sizes
+
+
+def _strategy_place(where: str, settings: EnsembleSettings) -> str:
+    """The path of a partition's strategy: with other settings it has a key of its own."""
+    others = settings.partition.model_fields_set - {"strategy"}
+    return f"{where}.partition.strategy" if others else f"{where}.partition"
+
+
+def _as_spelt(value: float) -> float:
+    """The value that the slug spells, so that no path stands for two values."""
+    return float(number(value))

@@ -1,0 +1,189 @@
+"""What a configuration may hold: the parameters of the stages, and how they are put together. The shape alone.
+
+What the values mean is checked in `experiments`, against the registries and the mechanisms' own rules.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from patebench.core.parameters import (
+    List,
+    Map,
+    Names,
+    Number,
+    OneOrMore,
+    Parameters,
+    Series,
+    Text,
+    Truth,
+    Whole,
+    one_of,
+    plain_name,
+)
+from patebench.core.seeds import Mode
+from patebench.plan.parameters import (
+    AccountParameters,
+    AuditParameters,
+    DistilParameters,
+    PartitionParameters,
+    PositiveWhole,
+    SplitParameters,
+    StudentParameters,
+    TeacherParameters,
+    TrainingParameters,
+)
+
+Seed = Annotated[Whole, Field(ge=0)]
+#: Each mechanism with its parameters: a number or a list each.
+Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
+
+
+def _strategy(value: Any) -> Any:
+    """A strategy's name stands for the strategy without settings."""
+    return {"strategy": value} if isinstance(value, str) else value
+
+
+class SecureSettings(Parameters):
+    """Secure aggregation."""
+
+    aggregators: Whole = Field(
+        ge=2, description="How many aggregators share the votes among them; all but one of them learn nothing."
+    )
+
+
+class DatasetSettings(Parameters):
+    """A data set of your own."""
+
+    loader: Text = Field(
+        description="How to read it: npz (arrays x and y) or folder (one folder of images for each class)."
+    )
+    private: Text = Field(min_length=1, description="The file or folder with the private samples.")
+    public: Text = Field(
+        min_length=1, description="The file or folder with the public samples, from which pool and test set are drawn."
+    )
+
+
+class EnsembleSettings(TrainingParameters, TeacherParameters):
+    """Ensembles of teachers."""
+
+    teachers: OneOrMore[PositiveWhole] = Field(
+        description="How many teachers; a list makes one ensemble for each number."
+    )
+    partition: Annotated[PartitionParameters, BeforeValidator(_strategy)] = Field(
+        PartitionParameters(),
+        description="How the private data is dealt to the teachers, a strategy's name or a strategy with its settings.",
+        json_schema_extra={"or_text": True},
+    )
+
+
+class _OfEnsembles(Parameters):
+    """Something that is made for some of the ensembles."""
+
+    teachers: OneOrMore[PositiveWhole] | None = Field(
+        None, description="Which of the ensembles, by their number of teachers; all by default."
+    )
+
+
+class StudentSettings(_OfEnsembles, StudentParameters):
+    """Students of labels of the whole pool."""
+
+    mechanisms: Mechanisms = Field(
+        description="The mechanisms whose labels it learns from, written like `mechanisms` above and among them."
+    )
+    queries: OneOrMore[PositiveWhole] = Field(
+        description="How many labels it sees, one student for each number; among those of `accounting`."
+    )
+
+
+class RoundsSettings(_OfEnsembles, StudentParameters):
+    """Students whose queries are selected in rounds."""
+
+    strategy: OneOrMore[Text] = Field(
+        description="How queries are selected, a name of the registry; the first round is random for those that need a"
+        " student. A list compares."
+    )
+    mechanisms: Mechanisms = Field(
+        description="The mechanisms that answer, written like `mechanisms` above; only what is selected is answered."
+    )
+    queries: Series[PositiveWhole] = Field(description="How many queries each round selects, in turn.")
+
+
+class DistilSettings(_OfEnsembles, DistilParameters):
+    """Networks that learn from plain labels and from probabilities."""
+
+
+class TrueLabelSettings(TrainingParameters):
+    """A model trained on true labels of the pool."""
+
+    queries: OneOrMore[PositiveWhole] = Field(description="How many of the pool's first samples.")
+
+
+class AuditSettings(_OfEnsembles, AuditParameters):
+    """An audit of every mechanism of the experiment."""
+
+    queries: OneOrMore[PositiveWhole] | None = Field(
+        None,
+        description="The numbers of queries audited, beside one; among those of `accounting`, the largest by default.",
+    )
+
+
+class ExperimentSettings(SplitParameters):
+    """One experiment."""
+
+    seeds: OneOrMore[Seed] | None = Field(None, description="Base seeds of this experiment, in place of those above.")
+    dataset: Text = Field(description="A built-in data set, or one of `datasets`.")
+    ensembles: List[EnsembleSettings] = Field(min_length=1, description="The ensembles of teachers.")
+    mechanisms: Mechanisms = Field(
+        description="The mechanisms that aggregate votes, each with its parameters: numbers, or lists that multiply."
+    )
+    accounting: AccountParameters = Field(description="What ε is reported for.")
+    students: List[StudentSettings] = Field([], description="The students, trained on released labels.")
+    audit: AuditSettings | None = Field(
+        None, description="What mechanisms lose at least, searched for and measured, beside what is stated of them."
+    )
+    rounds: List[RoundsSettings] = Field(
+        [], description="Students whose queries are selected round by round, from what they have learnt so far."
+    )
+    distillation: List[DistilSettings] = Field(
+        [],
+        description="Networks that learn from plain labels and from probabilities, without privacy, to compare these.",
+    )
+    baseline: TrainingParameters | None = Field(
+        None, description="A model trained on all private data, without privacy, for comparison."
+    )
+    true_label_baseline: TrueLabelSettings | None = Field(
+        None, description="A model trained on so many true labels of the pool, for comparison with students."
+    )
+
+
+class ConfigSettings(Parameters):
+    """A whole configuration."""
+
+    name: Annotated[Text, AfterValidator(lambda name: plain_name(name) if name else name)] = Field(
+        "", description="The report, figures and tables go to <results>/<name>/; empty for the default run."
+    )
+    results: Text = Field("results", min_length=1, description="The folder for everything that is made.")
+    data_root: Text = Field(
+        "data",
+        min_length=1,
+        description="Where data sets are looked for and downloaded to; the environment variable PATEBENCH_DATA"
+        " overrides it.",
+    )
+    download: Truth = Field(True, description="Whether a missing data set may be downloaded.")
+    mode: Annotated[Text, AfterValidator(one_of(*Mode))] = Field(
+        "seeded",
+        description="seeded: noise that can be drawn again, for experiments. release: discrete noise from the operating"
+        " system's entropy, drawn once, for labels that are handed out; one label set of each data set.",
+    )
+    secure: SecureSettings | None = Field(
+        None, description="Turns on secure aggregation for the mechanisms that have it, such as distributed-gnmax."
+    )
+    seeds: OneOrMore[Seed] = Field(
+        description="Base seeds; every experiment without seeds of its own is run once for each."
+    )
+    only: Annotated[tuple[Text, ...], BeforeValidator(lambda value: value if isinstance(value, list) else [value])] = (
+        Field((), description="The experiments to run; empty for all.")
+    )
+    datasets: Names[DatasetSettings] = Field({}, description="Your own data sets, by name.")
+    experiments: Annotated[Names[ExperimentSettings], Field(min_length=1)] = Field(description="What to run, by name.")

@@ -1,0 +1,254 @@
+"""Parameters, each declared once: a field of a model with its type, default, bounds and sentence of help.
+
+What a configuration may hold, a command's options, the words of a path, the schema for editors and the page for people
+all follow from there. Whatever is wrong with a value is one line that starts with the place of its key.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+from patebench.core.slugs import Part
+
+T = TypeVar("T")
+
+_TRUTH = {"true": True, "false": False}
+_BOUNDS = {
+    "greater_than": ("a value above", "gt"),
+    "greater_than_equal": ("a value of at least", "ge"),
+    "less_than": ("a value below", "lt"),
+    "less_than_equal": ("a value of at most", "le"),
+}
+PLAIN_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]*$"
+
+
+class Parameters(BaseModel):
+    """Parameters that belong together. A key without a value takes its default; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, given: Any) -> Any:
+        if isinstance(given, cls):
+            return given
+        given = _mapping(given)
+        for key in given:
+            if key not in cls.model_fields:
+                allowed = list(cls.model_fields)
+                hint = f"unknown key{nearest(key, allowed)}; allowed here: {', '.join(allowed)}"
+                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+        for key, field in cls.model_fields.items():
+            if field.is_required() and key not in given:
+                hint = f"is missing; add it ({(field.description or '').rstrip('.')})"
+                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+        return {key: value for key, value in given.items() if value is not None or cls.model_fields[key].is_required()}
+
+    @classmethod
+    def checked(cls, given: object, where: str = "") -> Self:
+        """A model of what was given; PatebenchError in one line for the first mistake, below the key `where`."""
+        try:
+            return cls.model_validate(given)
+        except ValidationError as fault:
+            # A misspelt key may be a missing one too: name what was written before what was not.
+            errors = sorted(fault.errors(), key=lambda error: "unknown key" not in error["msg"])
+            raise PatebenchError(_line(errors[0], given, where)) from None
+
+    def options(self) -> dict[str, Any]:
+        """The parameters that are not as by default, by the names of a command's options."""
+        fields = type(self).model_fields
+        return {
+            option_name(name): getattr(self, name)
+            for name, field in fields.items()
+            if field.is_required() or getattr(self, name) != field.default
+        }
+
+    def parts(self, *others: str) -> list[Part]:
+        """The parts of a slug that spell these parameters, but for `others`: nothing for one that is not given.
+
+        Text stands by itself and a number behind its name. What changes no result, or is spelt otherwise, is declared
+        with `NOT_IN_PATH`.
+        """
+        fields = type(self).model_fields
+        return [self._part(name) for name in fields if name not in others and not _has(fields[name], NOT_IN_PATH)]
+
+    def _part(self, name: str) -> Part:
+        value = getattr(self, name)
+        return value if value is None or isinstance(value, str) else (name, value)
+
+
+#: For a field's `json_schema_extra`: the path does not spell the parameter.
+NOT_IN_PATH = {"in_path": False}
+
+
+def _has(field: FieldInfo, mark: Mapping[str, Any]) -> bool:
+    extra = field.json_schema_extra
+    return isinstance(extra, Mapping) and mark.items() <= extra.items()
+
+
+def option_name(name: str) -> str:
+    """A parameter's name as commands spell it: hold-out for hold_out."""
+    return name.replace("_", "-")
+
+
+def key_path(parent: str, *steps: str | int) -> str:
+    """A key's path as users read it: experiments.digits.ensembles[0].model."""
+    for step in steps:
+        parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{step}".lstrip(".")
+    return parent
+
+
+def show(value: object) -> str:
+    """A value as a message quotes it, on one line and not too long."""
+    text = "empty" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# The types of values. Text that spells a number or a truth value is taken for it where one is needed: command lines
+# give text, and YAML reads 1e-5 as text.
+
+
+def _needed(what: str) -> PydanticCustomError:
+    return PydanticCustomError("needed", "{what} is needed", {"what": what})
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise _needed("a number") from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _needed("a number")
+    if not math.isfinite(value):
+        raise _needed("a finite number")
+    return float(value)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        number = _number(value)
+    except PydanticCustomError:
+        raise _needed("a whole number") from None
+    if not number.is_integer():
+        raise _needed("a whole number")
+    return int(number)
+
+
+def _truth(value: Any) -> Any:
+    value = _TRUTH.get(value.lower(), value) if isinstance(value, str) else value
+    if not isinstance(value, bool):
+        raise _needed("true or false")
+    return value
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise _needed("text")
+    return value
+
+
+def _mapping(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise _needed("a mapping")
+    for key in value:
+        if not isinstance(key, str):
+            hint = f"the key {show(key)} is not text; put it in quotes"
+            raise PydanticCustomError("key", "{hint}", {"key": str(key), "hint": hint})
+    return value
+
+
+def _list(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise _needed("a list")
+    return value
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _distinct(values: Sequence[T]) -> Sequence[T]:
+    if len(set(values)) < len(values):
+        raise PydanticCustomError(
+            "distinct", "{hint}", {"hint": f"{show(list(values))} holds a value twice; give each once"}
+        )
+    return values
+
+
+def plain_name(text: str) -> str:
+    """Text that can be a folder's name; else a fault."""
+    import re
+
+    if not re.fullmatch(PLAIN_NAME.strip("^$"), text):
+        rule = "only letters, digits, '_' and '-' are allowed, and the first must be a letter or digit"
+        raise PydanticCustomError("name", "{hint}", {"hint": f"{show(text)} is no plain name; {rule}"})
+    return text
+
+
+def _named(values: Any) -> Any:
+    for name in _mapping(values):
+        plain_name(name)
+    return values
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A validator for text that must be one of these words."""
+
+    def check(value: str) -> str:
+        if value not in words:
+            hint = f"is {show(value)}{nearest(value, words)}; one of {', '.join(words)} is needed"
+            raise PydanticCustomError("choice", "{hint}", {"hint": hint})
+        return value
+
+    return check
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Number = Annotated[float, BeforeValidator(_number)]
+Truth = Annotated[bool, BeforeValidator(_truth)]
+Text = Annotated[str, BeforeValidator(_text)]
+Map = Annotated[dict[str, T], BeforeValidator(_mapping)]
+Names = Annotated[dict[str, T], BeforeValidator(_named)]
+List = Annotated[list[T], BeforeValidator(_list)]
+#: One value or a list of different ones; always a tuple afterwards.
+OneOrMore = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distinct), BeforeValidator(_listed)]
+#: The same, but none is a value too.
+AnyNumber = Annotated[tuple[T, ...], AfterValidator(_distinct), BeforeValidator(_listed)]
+#: One value or a list, in which values may come again.
+Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(_listed)]
+
+
+def _line(error: ErrorDetails, given: object, where: str) -> str:
+    """One line for a fault that pydantic found in what was given."""
+    place, scalar, value = where, False, given
+    for step in error["loc"]:
+        if isinstance(value, Mapping) and step in value:
+            value, place = value[step], key_path(place, step)
+        elif isinstance(value, list | tuple) and isinstance(step, int):
+            value, place = value[step], key_path(place, step)
+        else:  # a value that was put into a list, or spells a mapping
+            scalar = scalar or isinstance(step, int)
+    context = error.get("ctx", {})
+    if error["type"] == "key":
+        return f"{key_path(place, context['key'])}: {context['hint']}"
+    place = place or "the configuration"
+    if "hint" in context:
+        return f"{place}: {context['hint']}"
+    if error["type"] in ("too_short", "string_too_short"):
+        return f"{place}: is empty; at least one entry is needed"
+    if error["type"] in _BOUNDS:
+        words, limit = _BOUNDS[error["type"]]
+        return f"{place}: is {show(error['input'])}; {words} {context[limit]:g} is needed"
+    what = context.get("what", error["msg"])
+    return f"{place}: is {show(value)}; {what}{' or a list' if scalar else ''} is needed"

@@ -1,0 +1,807 @@
+"""The table of stages: one class for each, which says what a job of the stage makes, from what, and with which options.
+
+A class is named as its stage is: `TrainTeachers` is the stage, rule, command and module `train_teachers`. Its `files`
+are what it makes, by the command's options; the words in braces are the rule's wildcards and attributes of the job.
+From these follow the rules' inputs, outputs, constraints, logs and commands, and the lists of artefacts and jobs.
+
+The path is the provenance: it spells how an artefact was made, from left to right,
+
+    <data> / <split> / <ensemble> / <mechanism> / <noise> / <student>
+                                                          / <student> / <round> / <round> …
+                                  / distillation / <training>
+                     / baseline / <training>
+           / audit / teachers-<n> / <mechanism> / <noise>
+
+so jobs that agree on a prefix share its files. Nothing here reads or writes a file, or checks a value.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import Formatter
+from typing import Any, ClassVar, Self
+
+from patebench.core.seeds import Mode
+from patebench.core.slugs import slug
+from patebench.plan.parameters import (
+    DistilParameters,
+    PartitionParameters,
+    SelectionParameters,
+    SplitParameters,
+    StudentParameters,
+    TeacherParameters,
+    TrainingParameters,
+)
+
+#: Option → value: text or a number, a truth value (--x or --no-x), a sequence (the option repeated), a mapping
+#: (repeated as key=value), or None (left out). The option "" is an argument without a name.
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that a job makes: by the option that names it, and its place if the option names several."""
+
+    job: "Job"
+    option: str
+    place: int | None = None
+
+    @property
+    def path(self) -> str:
+        """Below the job's root."""
+        paths = self.job.paths(self.option)
+        return paths[self.place or 0]
+
+
+Inputs = dict[str, File | Sequence[File]]
+
+
+class Below(str):
+    """An option's value that is a path below the results."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of one stage."""
+
+    #: What it makes: the command's option for it → its path below `root`; "*" stands for each of several aggregators.
+    files: ClassVar[Mapping[str, str]]
+    #: What the paths are below: the "results" of all configurations, or the "pages" of one.
+    root: ClassVar[str] = "results"
+    #: Whether it trains networks, so that it may use a GPU and several processors.
+    trains: ClassVar[bool] = False
+
+    def inputs(self) -> Inputs:
+        """The files of other jobs that the command is told of."""
+        return {}
+
+    def dependencies(self) -> dict[str, Sequence[File | str]]:
+        """What must be there besides, of which the command is not told: files of jobs, and paths of the user's."""
+        return {}
+
+    def options(self) -> Options:
+        """All else that the command is told."""
+        return {}
+
+    def joined(self, other: Self) -> Self:
+        """The job that answers for two with the same files."""
+        return self
+
+    @classmethod
+    def stage(cls) -> str:
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def wildcards(cls) -> tuple[str, ...]:
+        """The names of the wildcards in its files, which together tell its jobs apart."""
+        found = (name for path in cls.files.values() for _, name, _, _ in Formatter().parse(path) if name)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The wildcards' values."""
+        return {name: str(getattr(self, name)) for name in self.wildcards()}
+
+    @property
+    def key(self) -> str:
+        """What tells it from the stage's other jobs."""
+        return "/".join(self.values.values())
+
+    @property
+    def name(self) -> str:
+        """What its log and benchmark files are called, below a folder of the stage's name."""
+        return self.key
+
+    @property
+    def aggregators(self) -> int:
+        """How many files "*" stands for."""
+        return 0
+
+    def paths(self, option: str) -> list[str]:
+        """Below `root`, the files that an option names."""
+        path = self.files[option].format(**self.values)
+        return [path.replace("*", str(i + 1)) for i in range(self.aggregators)] if "*" in path else [path]
+
+
+@dataclass(frozen=True)
+class Data(Job):
+    """A data set: one of the registry, or the user's own with a loader and where its files lie."""
+
+    files = {"private": "{dataset}/private.npz", "public": "{dataset}/public.npz"}
+
+    dataset: str
+    loader: str | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def folder(self) -> str:
+        return self.dataset
+
+    def dependencies(self) -> dict[str, Sequence[File | str]]:
+        return {"sources": [path for _, path in self.sources]}
+
+    def options(self) -> Options:
+        own = {"option": {"loader": self.loader, **dict(self.sources)}} if self.loader else {}
+        return {"": self.dataset, **own}
+
+
+@dataclass(frozen=True)
+class Split(Job):
+    """The public data, shuffled by the seed and cut into the pool and the test set."""
+
+    files = {"pool-out": "{split}/pool.npz", "truth-out": "{split}/truth.npz", "test-out": "{split}/test.npz"}
+
+    data: Data
+    seed: int
+    parameters: SplitParameters
+
+    @property
+    def slug(self) -> str:
+        return slug(("seed", self.seed), self.parameters.slug)
+
+    @property
+    def split(self) -> str:
+        return f"{self.data.folder}/{self.slug}"
+
+    folder = split
+
+    @property
+    def pool(self) -> File:
+        return File(self, "pool-out")
+
+    @property
+    def truth(self) -> File:
+        return File(self, "truth-out")
+
+    @property
+    def test(self) -> File:
+        return File(self, "test-out")
+
+    def inputs(self) -> Inputs:
+        return {"private": File(self.data, "private"), "public": File(self.data, "public")}
+
+    def options(self) -> Options:
+        return {**self.parameters.options(), **self.randomness(self.folder)}
+
+    def randomness(self, stream: str) -> Options:
+        """The options that name a stage's random stream."""
+        return {"seed": self.seed, "stream": stream}
+
+
+_USUAL = TeacherParameters()
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Teachers on disjoint shards of the private data: what several stages make together."""
+
+    split: Split
+    teachers: int
+    partition: PartitionParameters
+    training: TrainingParameters
+    work: TeacherParameters = _USUAL
+
+    @property
+    def slug(self) -> str:
+        return slug(("teachers", self.teachers), self.partition.slug, self.training.slug)
+
+    @property
+    def folder(self) -> str:
+        return f"{self.split.folder}/{self.slug}"
+
+    def chunks(self) -> list["TrainTeachers"]:
+        """The jobs that together train every teacher once."""
+        size = self.work.chunk
+        return [
+            TrainTeachers(self, first, min(first + size, self.teachers) - 1) for first in range(0, self.teachers, size)
+        ]
+
+    @property
+    def votes(self) -> File:
+        return File(JoinVotes(self), "out")
+
+    def randomness(self) -> Options:
+        return self.split.randomness(self.folder)
+
+
+@dataclass(frozen=True)
+class _OfEnsemble(Job):
+    """A job of which there is one for each ensemble."""
+
+    of: Ensemble
+
+    @property
+    def ensemble(self) -> str:
+        return self.of.folder
+
+    folder = ensemble
+
+
+@dataclass(frozen=True)
+class Partition(_OfEnsemble):
+    """Who owns which private sample."""
+
+    files = {"out": "{ensemble}/partition.npz"}
+
+    def inputs(self) -> Inputs:
+        return {"private": File(self.of.split.data, "private")}
+
+    def dependencies(self) -> dict[str, Sequence[File | str]]:
+        owners = self.of.partition.owners
+        return {"owners": [owners] if owners else []}
+
+    def options(self) -> Options:
+        return {"teachers": self.of.teachers, **self.of.partition.options(), **self.of.randomness()}
+
+
+@dataclass(frozen=True)
+class TrainTeachers(_OfEnsemble):
+    """Teachers number `first` to `last`, both included. How an ensemble is cut into jobs changes no teacher."""
+
+    files = {"out": "{ensemble}/chunks/{chunk}.npz"}
+    trains = True
+
+    first: int
+    last: int
+
+    @property
+    def chunk(self) -> str:
+        return f"{self.first}-{self.last}"
+
+    def inputs(self) -> Inputs:
+        split = self.of.split
+        owned = {"private": File(split.data, "private"), "partition": File(Partition(self.of), "out")}
+        return {**owned, "pool": split.pool, "test": split.test}
+
+    def options(self) -> Options:
+        kept = {"weights": Below(f"{self.ensemble}/weights")} if self.of.work.keep_weights else {}
+        soft = {"soft": self.of.work.soft}
+        return {"teachers": self.chunk, **self.of.training.options(), **soft, **kept, **self.of.randomness()}
+
+
+@dataclass(frozen=True)
+class JoinVotes(_OfEnsemble):
+    """The vote matrix of an ensemble, and how well its teachers vote."""
+
+    files = {"out": "{ensemble}/votes.npz", "summary": "{ensemble}/ensemble.json"}
+
+    def inputs(self) -> Inputs:
+        split = self.of.split
+        public = {"pool": split.pool, "truth": split.truth, "test": split.test}
+        return {
+            "partition": File(Partition(self.of), "out"),
+            **public,
+            "chunk": [File(chunk, "out") for chunk in self.of.chunks()],
+        }
+
+
+@dataclass(frozen=True)
+class ExtractFeatures(Job):
+    """Features of a pool, learnt without a label."""
+
+    files = {"out": "{split}/features.npz"}
+    trains = True
+
+    of: Split
+
+    @property
+    def split(self) -> str:
+        return self.of.folder
+
+    folder = split
+
+    def inputs(self) -> Inputs:
+        return {"pool": self.of.pool}
+
+    def options(self) -> Options:
+        return self.of.randomness(f"{self.folder}/features")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A mechanism with its parameters, in the mechanism's order."""
+
+    mechanism: str
+    parameters: tuple[tuple[str, float], ...]
+
+    @property
+    def slug(self) -> str:
+        return slug(*self.parameters)
+
+    @property
+    def folder(self) -> str:
+        return f"{self.mechanism}/{self.slug}"
+
+    def options(self) -> Options:
+        return {"mechanism": self.mechanism, "parameter": dict(self.parameters)}
+
+
+@dataclass(frozen=True)
+class SelectQueries(Job):
+    """One round's queries, selected by a strategy that knows what the rounds before taught the student."""
+
+    files = {"out": "{label_set}/queries.npz"}
+    trains = True
+
+    ensemble: Ensemble
+    setting: Setting
+    parameters: SelectionParameters
+    student: StudentParameters
+    uses_features: bool = False
+    before: "TrainStudent | None" = None
+
+    @property
+    def rounds(self) -> list["SelectQueries"]:
+        """All rounds so far, this one last."""
+        earlier = self.before.labels.rounds if self.before else []
+        return [*earlier, self]
+
+    @property
+    def total(self) -> int:
+        """The number of queries so far, this round's included."""
+        return sum(each.parameters.queries for each in self.rounds)
+
+    @property
+    def label_set(self) -> str:
+        first = f"{self.ensemble.folder}/{self.setting.folder}/{self.student.slug()}"
+        above = self.before.folder if self.before else first
+        return f"{above}/round-{len(self.rounds) - 1}_{self.parameters.slug}"
+
+    folder = label_set
+
+    def inputs(self) -> Inputs:
+        found: Inputs = {"pool": self.ensemble.split.pool}
+        if self.uses_features:
+            found["features"] = File(ExtractFeatures(self.ensemble.split), "out")
+        if self.before:
+            found |= {"labels": self.before.labels.file, "predictions": File(self.before, "predictions")}
+        return found
+
+    def options(self) -> Options:
+        chosen = {**self.parameters.options(), **self.student.options()}
+        return {**chosen, **self.ensemble.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The ε at δ at which a release stops answering."""
+
+    epsilon: float
+    delta: float
+
+    @property
+    def slug(self) -> str:
+        return slug(("budget", self.epsilon), ("delta", self.delta))
+
+
+@dataclass(frozen=True)
+class Aggregate(Job):
+    """An ensemble's labels for a set of queries under one mechanism: the whole pool, or what rounds selected."""
+
+    files = {"out": "{label_set}/labels.npz"}
+
+    ensemble: Ensemble
+    setting: Setting
+    mode: Mode = Mode.SEEDED
+    budget: Budget | None = None
+    selection: SelectQueries | None = None
+
+    @property
+    def noise(self) -> str:
+        """The parameters, and whatever else is not as usual."""
+        mode = str(self.mode) if self.mode is Mode.RELEASE else None
+        return slug(self.setting.slug, mode, self.budget.slug if self.budget else None)
+
+    @property
+    def stream(self) -> str:
+        plain = f"{self.ensemble.folder}/{self.setting.mechanism}/{self.noise}"
+        return self.selection.folder if self.selection else plain
+
+    @property
+    def label_set(self) -> str:
+        return self.stream
+
+    @property
+    def folder(self) -> str:
+        return self.label_set
+
+    @property
+    def rounds(self) -> list[SelectQueries]:
+        return self.selection.rounds if self.selection else []
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether it waits for a student, as the labels of a round do."""
+        return self.selection is not None
+
+    @property
+    def file(self) -> File:
+        """The labels."""
+        return File(self, "out")
+
+    def inputs(self) -> Inputs:
+        found: Inputs = {"votes": self.ensemble.votes}
+        if self.selection:
+            found["selected"] = File(self.selection, "out")
+            if self.selection.before:
+                found["earlier"] = self.selection.before.labels.file
+        return found
+
+    def options(self) -> Options:
+        budget = {"budget": self.budget.epsilon, "delta": self.budget.delta} if self.budget else {}
+        return {**self.setting.options(), **budget, **self.randomness()}
+
+    def randomness(self) -> Options:
+        """A stream to draw again, or none."""
+        return {"release": True} if self.mode is Mode.RELEASE else self.ensemble.split.randomness(self.stream)
+
+
+@dataclass(frozen=True)
+class SecureShare(Job):
+    """The votes of a chunk of teachers, cut into shares: one file for each aggregator."""
+
+    files = {"out": "{label_set}/secure/aggregator-*/{chunk}.npz"}
+
+    labels: "SecureOpen"
+    votes: TrainTeachers
+
+    @property
+    def label_set(self) -> str:
+        return self.labels.folder
+
+    @property
+    def chunk(self) -> str:
+        return self.votes.chunk
+
+    @property
+    def aggregators(self) -> int:
+        return self.labels.parties
+
+    def inputs(self) -> Inputs:
+        return {"chunk": File(self.votes, "out")}
+
+    def options(self) -> Options:
+        teachers = {"teachers": self.labels.ensemble.teachers}
+        return {**self.labels.setting.options(), **teachers, **self.labels.randomness()}
+
+
+@dataclass(frozen=True)
+class SecureSum(Job):
+    """The sum of what one aggregator got."""
+
+    files = {"out": "{label_set}/secure/aggregator-{aggregator}/sum.npz"}
+
+    labels: "SecureOpen"
+    aggregator: int
+
+    @property
+    def label_set(self) -> str:
+        return self.labels.folder
+
+    def inputs(self) -> Inputs:
+        chunks = self.labels.ensemble.chunks()
+        return {"shares": [File(SecureShare(self.labels, chunk), "out", self.aggregator - 1) for chunk in chunks]}
+
+
+@dataclass(frozen=True)
+class SecureOpen(Aggregate):
+    """The labels of the whole pool by the secure path: the sums of all aggregators, opened."""
+
+    files = {"labels": "{label_set}/labels.npz", "counts": "{label_set}/noisy_counts.npz"}
+
+    parties: int = 2
+
+    @property
+    def label_set(self) -> str:
+        return f"{self.stream}_secure-{self.parties}"
+
+    @property
+    def file(self) -> File:
+        return File(self, "labels")
+
+    def inputs(self) -> Inputs:
+        return {"sums": [File(SecureSum(self, i + 1), "out") for i in range(self.parties)]}
+
+    def options(self) -> Options:
+        return {}
+
+
+@dataclass(frozen=True)
+class Account(Job):
+    """ε of a label set at `delta`, after each of the numbers of queries."""
+
+    files = {"out": "{label_set}/bounds.json"}
+
+    labels: Aggregate
+    queries: tuple[int, ...]
+    delta: float
+
+    @property
+    def label_set(self) -> str:
+        return self.labels.folder
+
+    folder = label_set
+
+    @property
+    def in_rounds(self) -> bool:
+        return self.labels.in_rounds
+
+    def inputs(self) -> Inputs:
+        selected = [File(each, "out") for each in self.labels.rounds]
+        return {"votes": self.labels.ensemble.votes, "selected": selected}
+
+    def options(self) -> Options:
+        budget = self.labels.budget
+        stated = {"queries": self.queries, "delta": self.delta, "budget": budget.epsilon if budget else None}
+        return {**self.labels.setting.options(), **stated, **self.labels.randomness()}
+
+    def joined(self, other: "Account") -> "Account":
+        return replace(self, queries=tuple(sorted({*self.queries, *other.queries})))
+
+
+@dataclass(frozen=True)
+class TrainStudent(Job):
+    """A student trained on the labels of the first `queries` queries of a label set."""
+
+    files = {"out": "{student}/student.json", "predictions": "{student}/predictions.npz"}
+    trains = True
+
+    labels: Aggregate
+    parameters: StudentParameters
+    queries: int
+
+    @property
+    def student(self) -> str:
+        """In rounds the path names the student before its queries."""
+        own = self.parameters.slug(("queries", self.queries))
+        return self.labels.folder if self.labels.selection else f"{self.labels.folder}/{own}"
+
+    folder = student
+
+    def inputs(self) -> Inputs:
+        split = self.labels.ensemble.split
+        return {"pool": split.pool, "labels": self.labels.file, "test": split.test}
+
+    def options(self) -> Options:
+        randomness = self.labels.ensemble.split.randomness(self.folder)
+        return {"queries": self.queries, **self.parameters.options(), **randomness}
+
+
+@dataclass(frozen=True)
+class Distil(Job):
+    """Networks that learn from an ensemble's plurality and from its probabilities, without privacy."""
+
+    files = {"out": "{distillation}/distillation.json"}
+    trains = True
+
+    ensemble: Ensemble
+    parameters: DistilParameters
+
+    @property
+    def distillation(self) -> str:
+        return f"{self.ensemble.folder}/distillation/{self.parameters.slug}"
+
+    folder = distillation
+
+    def inputs(self) -> Inputs:
+        split = self.ensemble.split
+        return {"votes": self.ensemble.votes, "pool": split.pool, "test": split.test}
+
+    def options(self) -> Options:
+        return {**self.parameters.options(), **self.ensemble.split.randomness(self.folder)}
+
+    def joined(self, other: "Distil") -> "Distil":
+        samples = tuple(sorted({*self.parameters.samples, *other.parameters.samples}))
+        return replace(self, parameters=self.parameters.model_copy(update={"samples": samples}))
+
+
+@dataclass(frozen=True)
+class TrainBaseline(Job):
+    """One model trained without privacy: on all private data, or on so many true labels of the pool."""
+
+    files = {"out": "{baseline}/baseline.json"}
+    trains = True
+
+    split: Split
+    training: TrainingParameters
+    true_labels: int | None = None
+
+    @property
+    def baseline(self) -> str:
+        return f"{self.split.folder}/baseline/{slug(('truth', self.true_labels), self.training.slug)}"
+
+    folder = baseline
+
+    def inputs(self) -> Inputs:
+        private = {"private": File(self.split.data, "private")}
+        labelled = {"pool": self.split.pool, "truth": self.split.truth}
+        return {**(labelled if self.true_labels else private), "test": self.split.test}
+
+    def options(self) -> Options:
+        learnt = {"true-labels": self.true_labels}
+        return {**learnt, **self.training.options(), **self.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
+class Audit(Job):
+    """What a mechanism loses at least, whatever so many teachers vote: it needs no votes, so all seeds share it."""
+
+    files = {"out": "{audit}/audit.json"}
+
+    data: Data
+    teachers: int
+    setting: Setting
+    queries: tuple[int, ...]
+    delta: float
+    runs: int
+    confidence: float
+
+    @property
+    def audit(self) -> str:
+        return f"{self.data.folder}/audit/teachers-{self.teachers}/{self.setting.folder}"
+
+    folder = audit
+
+    def inputs(self) -> Inputs:
+        return {"samples": File(self.data, "private")}
+
+    def options(self) -> Options:
+        world = {"teachers": self.teachers, "queries": self.queries, "delta": self.delta}
+        runs = {"runs": self.runs, "confidence": self.confidence}
+        return {**self.setting.options(), **world, **runs, "seed": 0, "stream": self.folder}
+
+    def joined(self, other: "Audit") -> "Audit":
+        return replace(self, queries=tuple(sorted({*self.queries, *other.queries})))
+
+
+@dataclass(frozen=True)
+class Collect(_OfEnsemble):
+    """Everything known of one ensemble, as flat records."""
+
+    files = {"out": "{ensemble}/collected.json"}
+
+    accounts: tuple[Account, ...] = ()
+    students: tuple[TrainStudent, ...] = ()
+    distillations: tuple[Distil, ...] = ()
+
+    def inputs(self) -> Inputs:
+        joined = JoinVotes(self.of)
+        known = {"ensemble": File(joined, "summary"), "votes": File(joined, "out"), "truth": self.of.split.truth}
+        return {
+            **known,
+            "labels": [account.labels.file for account in self.accounts],
+            "bounds": [File(account, "out") for account in self.accounts],
+            "students": [File(student, "out") for student in self.students],
+            "distilled": [File(each, "out") for each in self.distillations],
+        }
+
+
+@dataclass(frozen=True)
+class _Page(Job):
+    """A job for the page of one configuration, which `run` names."""
+
+    root = "pages"
+
+    run: str
+
+    @property
+    def name(self) -> str:
+        return "/".join([self.run, *self.values.values()])
+
+
+@dataclass(frozen=True)
+class Results:
+    """What figures and tables read: the records of all ensembles, baselines and audits, and what papers print."""
+
+    published: str
+    collected: tuple[Collect, ...]
+    baselines: tuple[TrainBaseline, ...]
+    audits: tuple[Audit, ...]
+
+    def inputs(self) -> Inputs:
+        kinds = {"collected": self.collected, "baselines": self.baselines, "audits": self.audits}
+        return {kind: [File(job, "out") for job in jobs] for kind, jobs in kinds.items()}
+
+
+@dataclass(frozen=True)
+class Figure(_Page):
+    """One figure."""
+
+    files = {"png": "figures/{figure}.png", "pdf": "figures/{figure}.pdf"}
+
+    figure: str
+    results: Results
+
+    def inputs(self) -> Inputs:
+        return self.results.inputs()
+
+    def dependencies(self) -> dict[str, Sequence[File | str]]:
+        return {"published": [self.results.published]}
+
+    def options(self) -> Options:
+        return {"": self.figure, "published": self.results.published}
+
+
+@dataclass(frozen=True)
+class Table(_Page):
+    """One table."""
+
+    files = {"csv": "tables/{table}.csv", "markdown": "tables/{table}.md", "latex": "tables/{table}.tex"}
+
+    table: str
+    results: Results
+
+    def inputs(self) -> Inputs:
+        return self.results.inputs()
+
+    def dependencies(self) -> dict[str, Sequence[File | str]]:
+        return {"published": [self.results.published]}
+
+    def options(self) -> Options:
+        return {"": self.table, "published": self.results.published}
+
+
+@dataclass(frozen=True)
+class Manifest(_Page):
+    """What ran, with which versions, on which machine, how long, from which configuration."""
+
+    files = {"out": "manifest.json"}
+
+    figures: tuple[Figure, ...]
+    tables: tuple[Table, ...]
+    config: str
+
+    def dependencies(self) -> dict[str, Sequence[File | str]]:
+        figures, tables = ([File(each, "png") for each in self.figures], [File(each, "csv") for each in self.tables])
+        return {"figures": figures, "tables": tables}
+
+    def options(self) -> Options:
+        return {"config": self.config, "benchmarks": Below("benchmarks")}
+
+
+@dataclass(frozen=True)
+class Report(_Page):
+    """The page that shows everything."""
+
+    files = {"out": "report.html"}
+
+    manifest: Manifest
+    captions: str
+
+    def inputs(self) -> Inputs:
+        figures = [File(each, "png") for each in self.manifest.figures]
+        tables = [File(each, "csv") for each in self.manifest.tables]
+        return {"figures": figures, "tables": tables, "manifest": File(self.manifest, "out")}
+
+    def options(self) -> Options:
+        return {"captions": self.captions}
+
+
+#: Every stage, in the order of the way of the data.
+STAGES: tuple[type[Job], ...] = (
+    *(Data, Split, Partition, TrainTeachers, JoinVotes, ExtractFeatures, SelectQueries, Aggregate),
+    *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent, Distil, TrainBaseline, Audit),
+    *(Collect, Figure, Table, Manifest, Report),
+)
+#: Those whose jobs may use a GPU; the profile for SLURM and the documentation name the same.
+TRAINING = tuple(each.stage() for each in STAGES if each.trains)

@@ -1,0 +1,169 @@
+"""The parameters of the stages, each declared once: type, default, bounds and sentence of help.
+
+The configuration is put together from these models, the commands' options are made from them, and slugs spell them. To
+add a parameter to a stage, add a field here and use it in the stage.
+"""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from patebench.core.parameters import NOT_IN_PATH, AnyNumber, Number, OneOrMore, Parameters, Text, Truth, Whole, show
+from patebench.core.slugs import Part, slug
+from patebench.data.partitions import PARTITIONS
+
+PositiveWhole = Annotated[Whole, Field(ge=1)]
+PositiveNumber = Annotated[Number, Field(gt=0)]
+
+
+class SplitParameters(Parameters):
+    """How the public data is cut."""
+
+    pool: Whole = Field(ge=1, description="How many public samples are offered to the ensemble as queries.")
+    test: Whole | None = Field(
+        None, ge=1, description="How many of the other public samples measure accuracy; all by default."
+    )
+
+    @property
+    def slug(self) -> str:
+        return slug(*self.parts())
+
+
+class PartitionParameters(Parameters):
+    """How the private data is dealt to the teachers."""
+
+    strategy: Text = Field(
+        "iid", description="iid, skew (a share of each shard from one label) or owners (your own file of owners)."
+    )
+    share: Number | None = Field(None, gt=0, le=1, description="With skew, the share of each shard that has one label.")
+    owners: Text | None = Field(
+        None, min_length=1, description="With owners, a .npy file with the number of the owner of each private sample."
+    )
+    every_class: Truth = Field(
+        False, description="Whether a shard that lacks a class is refused, for models that need them all."
+    )
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if self.strategy not in PARTITIONS:  # said where the strategy is looked for
+            return self
+        for key in ("share", "owners"):
+            value, taken = getattr(self, key), PARTITIONS.fact(self.strategy, "parameter") == key
+            if taken and value is None:
+                hint = f"is missing; write {{strategy: {self.strategy}, {key}: ...}}"
+                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+            if not taken and value is not None:
+                takers = " and ".join(f"'{each}'" for each in PARTITIONS if PARTITIONS.fact(each, "parameter") == key)
+                hint = f"is {show(value)}, but {key} is for {takers} and this is '{self.strategy}'; leave it out"
+                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+        return self
+
+    @property
+    def slug(self) -> str:
+        return self.strategy if self.share is None else slug((self.strategy, self.share))
+
+
+class TrainingParameters(Parameters):
+    """A model and how it is trained."""
+
+    model: Text = Field(description="The model, a name of the registry of models.")
+    recipe: Text = Field(
+        "modern",
+        description="How networks are trained, modern, fast, plain, paper or one of your own; other models ignore it.",
+    )
+    epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the recipe's.")
+
+    @property
+    def slug(self) -> str:
+        return slug(*self.parts())
+
+    @property
+    def training(self) -> "TrainingParameters":
+        """These parameters alone, of a model that has more."""
+        return TrainingParameters(**{name: getattr(self, name) for name in TrainingParameters.model_fields})
+
+
+class TeacherParameters(Parameters):
+    """How teachers are trained by jobs; nothing of it changes a vote."""
+
+    chunk: Whole = Field(
+        25,
+        ge=1,
+        description="How many teachers one job trains; it changes no result. A GPU trains them all at once, so 1000.",
+    )
+    keep_weights: Truth = Field(False, description="Whether the teachers' weights are kept; votes do not need them.")
+    soft: AnyNumber[PositiveNumber] = Field(
+        (),
+        description="For distillation, the temperatures at which the teachers' probabilities are kept.",
+    )
+
+
+class BudgetParameters(Parameters):
+    """When a release stops answering."""
+
+    budget: Number | None = Field(
+        None, gt=0, description="Releases stop answering before this ε, at delta, is exceeded, whatever the votes are."
+    )
+
+
+class AccountParameters(BudgetParameters):
+    """What ε is reported for."""
+
+    delta: Number = Field(gt=0, lt=1, description="The δ of every reported (ε, δ).")
+    queries: OneOrMore[PositiveWhole] = Field(
+        description="ε is reported for the first so many queries, each number in turn."
+    )
+
+
+class StudentParameters(Parameters):
+    """A student's method and what is chosen for it; what is left out is the method's own choice."""
+
+    method: Text = Field(description="How the student learns, a name of the registry of student methods.")
+    model: Text | None = Field(
+        None,
+        description="The model, a name of the registry of models; by default the method chooses by the data's shape.",
+    )
+    recipe: Text | None = Field(
+        None,
+        description="How the model is trained, a name of the registry of recipes; only for methods that follow one.",
+    )
+    epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the method's.")
+    hold_out: Number | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="The share of its labels that it does not see, to compare settings without a true label.",
+    )
+
+    def slug(self, *queries: Part) -> str:
+        """The method, the number of queries where it is told, and what was chosen."""
+        return slug(self.method, *queries, *self.parts("method"))
+
+
+class SelectionParameters(Parameters):
+    """How a round's queries are chosen."""
+
+    strategy: Text = Field(description="How queries are selected, a name of the registry of strategies.")
+    queries: Whole = Field(ge=1, description="How many queries this round selects.")
+
+    @property
+    def slug(self) -> str:
+        return f"{self.strategy}-{self.queries}"
+
+
+class DistilParameters(TrainingParameters):
+    """What learns from the teachers' probabilities."""
+
+    samples: OneOrMore[PositiveWhole] = Field(
+        description="How many samples of the pool are learnt from, in turn.", json_schema_extra=NOT_IN_PATH
+    )
+
+
+class AuditParameters(Parameters):
+    """How a mechanism is audited."""
+
+    runs: Whole = Field(
+        100_000, ge=1000, description="How often each mechanism is run on each of two adjacent data sets."
+    )
+    confidence: Number = Field(0.999, gt=0, lt=1, description="The confidence of what those runs show.")

@@ -1,0 +1,187 @@
+"""The plan of a run: the jobs of all its experiments, each once, found by stage and by Snakemake's wildcards."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+from patebench.plan.jobs import (
+    STAGES,
+    Account,
+    Aggregate,
+    Audit,
+    Below,
+    Collect,
+    Distil,
+    Ensemble,
+    File,
+    Job,
+    TrainBaseline,
+    TrainStudent,
+)
+from patebench.plan.words import shell, words
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All that one experiment of the configuration asks for, over all seeds; what these need follows from them."""
+
+    name: str
+    accounts: tuple[Account, ...]
+    students: tuple[TrainStudent, ...] = ()
+    baselines: tuple[TrainBaseline, ...] = ()
+    audits: tuple[Audit, ...] = ()
+    distillations: tuple[Distil, ...] = ()
+
+    def jobs(self) -> Iterator[Job]:
+        yield from (*self.accounts, *self.students, *self.distillations, *self.baselines, *self.audits)
+
+
+class Plan:
+    """Jobs and all that they need, by stage and name.
+
+    `results` and `pages` are the folders of everything that is made, and of one configuration's figures, tables and
+    report.
+    """
+
+    def __init__(self, jobs: Iterable[Job], results: str = "results", pages: str = "results") -> None:
+        self.roots = {"results": results, "pages": pages}
+        self.jobs: dict[str, dict[str, Job]] = {stage.stage(): {} for stage in STAGES}
+        for job in jobs:
+            self.add(job)
+        for job in self._collections():
+            self.add(job)
+
+    def __iter__(self) -> Iterator[Job]:
+        return (job for jobs in self.jobs.values() for job in jobs.values())
+
+    def of(self, stage: type[Job]) -> list[Any]:
+        """The jobs of a stage."""
+        return list(self.jobs[stage.stage()].values())
+
+    def ensembles(self) -> list[Ensemble]:
+        return [job.of for job in self.of(Collect)]
+
+    def label_sets(self) -> list[Aggregate]:
+        return [account.labels for account in self.of(Account)]
+
+    @property
+    def aggregators(self) -> int:
+        """How many aggregators share the votes among them; 0 where none do."""
+        return max((label_set.parties for label_set in self.jobs["secure_open"].values()), default=0)  # type: ignore[attr-defined]
+
+    # What the rules ask for.
+
+    def find(self, stage: str, wildcards: Any) -> Job:
+        """The job of a stage that these wildcards (attributes of any object) name; PatebenchError if there is none."""
+        (kind,) = (each for each in STAGES if each.stage() == stage)
+        values = {name: str(getattr(wildcards, name)) for name in kind.wildcards()}
+        key, jobs = "/".join(values.values()), self.jobs[stage]
+        if key not in jobs:
+            raise PatebenchError(f"no experiment asks for {stage} {key}{nearest(key, jobs)}")
+        return jobs[key]
+
+    def inputs(self, job: Job) -> dict[str, list[str]]:
+        """All files that a job reads or waits for, by name."""
+        found: dict[str, list[str]] = {}
+        for name, files in [*job.inputs().items(), *job.dependencies().items()]:
+            many = files if isinstance(files, Sequence) and not isinstance(files, str) else [files]
+            found[name] = [self.path(file) if isinstance(file, File) else file for file in many]
+        return found
+
+    def outputs(self, stage: str) -> dict[str, str | list[str]]:
+        """The patterns of what a stage makes, with its wildcards in braces."""
+        (kind,) = (each for each in STAGES if each.stage() == stage)
+        found: dict[str, str | list[str]] = {}
+        for option, pattern in kind.files.items():
+            path = f"{self._escaped(kind.root)}/{pattern}"
+            several = [path.replace("*", str(i + 1)) for i in range(self.aggregators)]
+            found[option.replace("-", "_")] = several if "*" in pattern else path
+        return found
+
+    def made(self, job: Job) -> dict[str, list[str]]:
+        """The files that a job makes, by option."""
+        return {option: [f"{self.roots[job.root]}/{path}" for path in job.paths(option)] for option in job.files}
+
+    def constraints(self, stage: str) -> dict[str, str]:
+        """For each wildcard of a stage, a pattern that matches what its jobs have there and nothing else."""
+        values = [job.values for job in self.jobs[stage].values()]
+        (kind,) = (each for each in STAGES if each.stage() == stage)
+        return {name: _either(each[name] for each in values) for name in kind.wildcards()}
+
+    def place(self, stage: str, folder: str, suffix: str, run: str) -> str:
+        """The pattern of a stage's log or benchmark files."""
+        (kind,) = (each for each in STAGES if each.stage() == stage)
+        names = [*([run] if kind.root == "pages" else []), *(f"{{{name}}}" for name in kind.wildcards())]
+        return f"{self._escaped('results')}/{folder}/{stage}/{'/'.join(names)}.{suffix}"
+
+    def command(self, job: Job) -> list[str]:
+        """The words of a job's command after `patebench`, but for its log and its number of threads."""
+        told = {name: [self.path(file) for file in _several(files)] for name, files in job.inputs().items()}
+        options = {name: self._located(value) for name, value in job.options().items()}
+        first = {"": options.pop("")} if "" in options else {}
+        return [job.stage(), *words({**first, **told, **options, **self.made(job)})]
+
+    def shell(self, job: Job) -> str:
+        """The same as text for a shell."""
+        return shell(self.command(job), Path(self.roots["results"]) / "logs" / job.stage() / f"{job.name}.json")
+
+    def artefacts(self) -> dict[str, list[str]]:
+        """Every file that the plan makes, by stage."""
+        return {
+            stage: [path for job in jobs.values() for paths in self.made(job).values() for path in paths]
+            for stage, jobs in self.jobs.items()
+        }
+
+    def modes(self) -> dict[str, str]:
+        """Where the noise of each label set of the whole pool comes from, by its file."""
+        pool = (labels for labels in self.label_sets() if not labels.selection)
+        return {self.path(labels.file): str(labels.mode) for labels in pool}
+
+    def names(self) -> list[str]:
+        """A name for each job, which its log and benchmark file bear: its stage, then what tells it from others."""
+        return [f"{job.stage()}/{job.name}" for job in self]
+
+    def path(self, file: File) -> str:
+        return f"{self.roots[file.job.root]}/{file.path}"
+
+    def add(self, job: Job) -> None:
+        """Add a job and all that it needs; one that makes the same files as a known job is joined with it."""
+        jobs = self.jobs[job.stage()]
+        if known := jobs.get(job.key):
+            job = known.joined(job)
+        jobs[job.key] = job
+        for files in (*job.inputs().values(), *job.dependencies().values()):
+            for file in _several(files):
+                if isinstance(file, File) and file.job.key not in self.jobs[file.job.stage()]:
+                    self.add(file.job)
+
+    def _collections(self) -> Iterator[Collect]:
+        """For each ensemble, the job that collects all that is known of it."""
+        found: dict[Ensemble, tuple[list[Account], list[TrainStudent], list[Distil]]] = {}
+        for account in self.of(Account):
+            found.setdefault(account.labels.ensemble, ([], [], []))[0].append(account)
+        for student in self.of(TrainStudent):
+            found.setdefault(student.labels.ensemble, ([], [], []))[1].append(student)
+        for each in self.of(Distil):
+            found.setdefault(each.ensemble, ([], [], []))[2].append(each)
+        return (Collect(ensemble, *map(tuple, jobs)) for ensemble, jobs in found.items())  # type: ignore[arg-type]
+
+    def _located(self, value: Any) -> Any:
+        return f"{self.roots['results']}/{value}" if isinstance(value, Below) else value
+
+    def _escaped(self, root: str) -> str:
+        """A root in a pattern, where braces would be wildcards."""
+        return self.roots[root].replace("{", "{{").replace("}", "}}")
+
+
+def _several(files: File | Sequence[Any] | Mapping[str, Any]) -> Sequence[Any]:
+    return files if isinstance(files, list | tuple) else [files]
+
+
+def _either(values: Iterable[str]) -> str:
+    # (?!) matches nothing; an empty alternative would match the empty name.
+    return "|".join(re.escape(value) for value in dict.fromkeys(values)) or "(?!)"
