@@ -22,19 +22,16 @@ report: "report/workflow.rst"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/teachers.smk"
-include: "workflow/rules/aggregation.smk"
+include: "workflow/rules/labels.smk"
 include: "workflow/rules/secure.smk"
-include: "workflow/rules/accounting.smk"
-include: "workflow/rules/audit.smk"
 include: "workflow/rules/students.smk"
-include: "workflow/rules/rounds.smk"
 include: "workflow/rules/baselines.smk"
-include: "workflow/rules/distillation.smk"
+include: "workflow/rules/audit.smk"
 include: "workflow/rules/report.smk"
 
 
 rule all:
     default_target: True
     input:
-        "<page>/report.html",
-        "<page>/manifest.json",
+        outputs("report")["out"],
+        outputs("manifest")["out"],

@@ -10,7 +10,8 @@ from hypothesis import settings
 
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
-from patebench.data import stage
+from patebench.plan.parameters import PartitionParameters, SplitParameters
+from patebench.stages import partition, split
 
 CLASSES = 3
 
@@ -54,7 +55,10 @@ def tiny(tmp_path: Path, write_samples: Callable[..., Path]) -> Path:
         x[np.arange(samples), 0, y] += 120
         write_samples(role, x, y)
     private, public = tmp_path / "private.npz", tmp_path / "public.npz"
-    outs = [tmp_path / f"{name}.npz" for name in ("pool", "truth", "test")]
-    stage.split(private, public, 20, None, 0, "tiny", *outs)
-    stage.partition(private, 6, "iid", None, None, 0, "tiny", tmp_path / "partition.npz")
+    outs = {f"{name}_out": tmp_path / f"{name}.npz" for name in ("pool", "truth", "test")}
+    named = {"seed": 0, "stream": "tiny"}
+    split.run(private=private, public=public, parameters=SplitParameters(pool=20), **named, **outs)
+    partition.run(
+        private=private, teachers=6, parameters=PartitionParameters(), out=tmp_path / "partition.npz", **named
+    )
     return tmp_path

@@ -37,6 +37,7 @@ def stage(votes: Path, name: str, *more: str | Path, largest: int | None = None)
     return subprocess.run([PATEBENCH, *words, *more], capture_output=True, text=True, preexec_fn=limit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["aggregate", "account"])
 def test_a_full_disk_is_one_line_and_leaves_everything_as_it_was(votes: Path, tmp_path: Path, name: str) -> None:
     out = tmp_path / "out" / ("labels.npz" if name == "aggregate" else "bounds.json")

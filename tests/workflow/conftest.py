@@ -14,6 +14,7 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[2]
 TINY = Path(__file__).with_name("tiny.yaml")
+WHOLE = Path(__file__).with_name("whole.yaml")
 
 #: Seconds that a run may take which needs one minute on an idle machine.
 PATIENCE = 1200

@@ -120,8 +120,8 @@ def test_a_job_and_a_node_die_and_the_tables_are_those_of_a_workstation(
     cluster: Cluster, finished: Workflow, lose: Callable[[str], None]
 ) -> None:
     cluster.start(*TABLES)
-    cluster.wait(lambda: len(cluster.jobs("teach")) >= 3, "three jobs train teachers")
-    (number, _), *_, (_, lost) = cluster.jobs("teach")
+    cluster.wait(lambda: len(cluster.jobs("train_teachers")) >= 3, "three jobs train teachers")
+    (number, _), *_, (_, lost) = cluster.jobs("train_teachers")
     subprocess.run(["scancel", "--signal=KILL", number], check=True)
     lose(lost)
     cluster.wait(lambda: not any(node == lost for _, node in cluster.jobs("")), f"{lost} has lost its jobs")
@@ -140,7 +140,7 @@ def test_short_jobs_share_submissions(cluster: Cluster, finished: Workflow) -> N
 def test_snakemake_is_killed_and_the_next_one_goes_on(cluster: Cluster, finished: Workflow) -> None:
     """What the manual says to do: cancel what still runs, and start again."""
     cluster.start(*TABLES)
-    cluster.wait(lambda: bool(cluster.jobs("teach", "COMPLETED")), "a chunk of teachers is done")
+    cluster.wait(lambda: bool(cluster.jobs("train_teachers", "COMPLETED")), "a chunk of teachers is done")
     cluster.stop()
     results = cluster.folder / "results"
     before = {chunk: chunk.stat().st_mtime_ns for chunk in results.glob("**/chunks/[0-9]*.npz")}

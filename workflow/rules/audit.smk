@@ -3,13 +3,15 @@
 
 rule audit:
     input:
-        samples="<results>/{dataset}/private.npz",
+        unpack(inputs("audit")),
     output:
-        "<results>/{dataset}/audit/teachers-{teachers}/{mechanism}/{noise}/audit.json",
+        **outputs("audit"),
     log:
-        "<logs>/audit/{dataset}/teachers-{teachers}/{mechanism}/{noise}.log",
+        logs("audit"),
     benchmark:
-        "<benchmarks>/audit/{dataset}/teachers-{teachers}/{mechanism}/{noise}.tsv"
+        times("audit")
+    wildcard_constraints:
+        **PLAN.constraints("audit"),
     group:
         "audits"
     conda:
@@ -18,6 +20,6 @@ rule audit:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        options=lambda wildcards: words(PLAN.audit(wildcards).options()),
+        command=command("audit"),
     shell:
-        "patebench audit --samples {input.samples} {params.options} --out {output} --log {log}"
+        "patebench {params.command} --log {log:q}"

@@ -1,16 +1,17 @@
-# What all private data give without privacy, and what true labels of the pool would give.
+# What is not private: true labels, all private data, and the teachers' probabilities.
 
 
-rule baseline:
+rule distil:
     input:
-        unpack(PLAN.baseline_inputs),
-        test="<results>/{dataset}/{split}/test.npz",
+        unpack(inputs("distil")),
     output:
-        "<results>/{dataset}/{split}/baseline/{learner}/baseline.json",
+        **outputs("distil"),
     log:
-        "<logs>/baseline/{dataset}/{split}/{learner}.log",
+        logs("distil"),
     benchmark:
-        "<benchmarks>/baseline/{dataset}/{split}/{learner}.tsv"
+        times("distil")
+    wildcard_constraints:
+        **PLAN.constraints("distil"),
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -19,8 +20,30 @@ rule baseline:
         mem_mb=memory(4000),
         runtime=120,
     params:
-        samples=lambda wildcards: words(PLAN.baseline_inputs(wildcards)),
-        options=lambda wildcards: words(PLAN.baseline(wildcards).options()),
+        command=command("distil"),
     shell:
-        "patebench baseline {params.samples} --test {input.test} {params.options}"
-        " --threads {threads} --out {output} --log {log}"
+        "patebench {params.command} --threads {threads} --log {log:q}"
+
+
+rule train_baseline:
+    input:
+        unpack(inputs("train_baseline")),
+    output:
+        **outputs("train_baseline"),
+    log:
+        logs("train_baseline"),
+    benchmark:
+        times("train_baseline")
+    wildcard_constraints:
+        **PLAN.constraints("train_baseline"),
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        gpu=1,
+        mem_mb=memory(4000),
+        runtime=120,
+    params:
+        command=command("train_baseline"),
+    shell:
+        "patebench {params.command} --threads {threads} --log {log:q}"

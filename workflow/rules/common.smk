@@ -1,4 +1,6 @@
 # The checked configuration, the plan that it makes, and the words that all rules use.
+#
+# What a stage reads and makes is declared once, in workflow/patebench/plan/jobs.py: a rule asks for it by the stage's name.
 
 import os
 import sys
@@ -9,7 +11,9 @@ from snakemake.exceptions import WorkflowError
 from patebench.config import load, validate
 from patebench.core.errors import PatebenchError
 from patebench.core.locks import clear_stale_locks
-from patebench.plan import shell as words
+from patebench.plan.words import shell as quoted
+from patebench.plan.words import words
+from patebench.reporting.captions import caption_text
 
 
 envvars:
@@ -25,14 +29,39 @@ os.environ.update(PATEBENCH_HOME=str(workflow.basedir))
 # After a SIGKILL or a power cut the next run just continues.
 clear_stale_locks(Path(".snakemake"))
 
+# What papers print and captions lie beside the Snakefile, wherever the run's own folder is.
+HOME = os.path.relpath(str(workflow.basedir))
+
 try:
     for file in workflow.configfiles:
         load(file)  # Snakemake's own reader lets a key that is given twice pass
     CONFIG = validate(config)
+    PLAN = CONFIG.plan(HOME)
 except PatebenchError as fault:
     raise WorkflowError(str(fault)) from None
 
-PLAN = CONFIG.plan()
+
+def inputs(stage):
+    """All that a job reads or waits for."""
+    return lambda wildcards: PLAN.inputs(PLAN.find(stage, wildcards))
+
+
+def outputs(stage):
+    """The patterns of what a stage makes."""
+    return PLAN.outputs(stage)
+
+
+def logs(stage):
+    return PLAN.place(stage, "logs", "log", CONFIG.run)
+
+
+def times(stage):
+    return PLAN.place(stage, "benchmarks", "tsv", CONFIG.run)
+
+
+def command(stage):
+    """The command of a job, but for its log and its threads."""
+    return lambda wildcards: PLAN.shell(PLAN.find(stage, wildcards))
 
 
 def memory(mb):
@@ -40,18 +69,18 @@ def memory(mb):
     return lambda wildcards, attempt: mb * attempt
 
 
-def once(path):
+def once(files):
     """A release is made once, as drawing it anew spends as much privacy again: it is protected, and never removed."""
-    return protected(update(path)) if CONFIG.mode == "release" else path
+    if CONFIG.mode != "release":
+        return files
+    return {name: protected(update(path)) for name, path in files.items()}
 
 
-pathvars:
-    results=CONFIG.results,
-    page=CONFIG.pages,
-    run=CONFIG.run,
-    logs=f"{CONFIG.results}/logs",
-    benchmarks=f"{CONFIG.results}/benchmarks",
+def numbers(stage):
+    """The group of jobs that only count; those of a round wait for students, so they stand alone."""
+    return lambda wildcards: None if PLAN.find(stage, wildcards).in_rounds else "numbers"
 
 
-wildcard_constraints:
-    **PLAN.wildcard_constraints(),
+def caption(folder, name):
+    """The words of a caption, for Snakemake's own report."""
+    return lambda wildcards: caption_text(Path(HOME) / "report" / folder, getattr(wildcards, name))

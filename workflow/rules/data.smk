@@ -1,16 +1,17 @@
-# From a data set's name to private samples, the public pool and the test set.
+# From a data set's name to private samples, the public pool and the test set, and who owns which private sample.
 
 
 rule data:
     input:
-        lambda wildcards: PLAN.data(wildcards).inputs,
+        unpack(inputs("data")),
     output:
-        private="<results>/{dataset}/private.npz",
-        public="<results>/{dataset}/public.npz",
+        **outputs("data"),
     log:
-        "<logs>/data/{dataset}.log",
+        logs("data"),
     benchmark:
-        "<benchmarks>/data/{dataset}.tsv"
+        times("data")
+    wildcard_constraints:
+        **PLAN.constraints("data"),
     group:
         "data"
     conda:
@@ -19,26 +20,24 @@ rule data:
         mem_mb=memory(8000),
         runtime=30,
         # Not a parameter: data that moved to another folder are the same data, and no reason to train again.
-        access=words(CONFIG.access_options()),
+        access=quoted(words(CONFIG.access_options()), Path()),
     params:
-        options=lambda wildcards: words(PLAN.data(wildcards).options()),
+        command=command("data"),
     shell:
-        "patebench data {wildcards.dataset} {resources.access} {params.options}"
-        " --private {output.private} --public {output.public} --log {log}"
+        "patebench {params.command} {resources.access} --log {log:q}"
 
 
 rule split:
     input:
-        private="<results>/{dataset}/private.npz",
-        public="<results>/{dataset}/public.npz",
+        unpack(inputs("split")),
     output:
-        pool="<results>/{dataset}/{split}/pool.npz",
-        truth="<results>/{dataset}/{split}/truth.npz",
-        test="<results>/{dataset}/{split}/test.npz",
+        **outputs("split"),
     log:
-        "<logs>/split/{dataset}/{split}.log",
+        logs("split"),
     benchmark:
-        "<benchmarks>/split/{dataset}/{split}.tsv"
+        times("split")
+    wildcard_constraints:
+        **PLAN.constraints("split"),
     group:
         "data"
     conda:
@@ -47,7 +46,30 @@ rule split:
         mem_mb=memory(8000),
         runtime=10,
     params:
-        options=lambda wildcards: words(PLAN.split(wildcards).options()),
+        command=command("split"),
     shell:
-        "patebench split --private {input.private} --public {input.public} {params.options}"
-        " --pool-out {output.pool} --truth-out {output.truth} --test-out {output.test} --log {log}"
+        "patebench {params.command} --log {log:q}"
+
+
+rule partition:
+    input:
+        unpack(inputs("partition")),
+    output:
+        **outputs("partition"),
+    log:
+        logs("partition"),
+    benchmark:
+        times("partition")
+    wildcard_constraints:
+        **PLAN.constraints("partition"),
+    group:
+        "data"
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(4000),
+        runtime=10,
+    params:
+        command=command("partition"),
+    shell:
+        "patebench {params.command} --log {log:q}"

@@ -1,25 +1,17 @@
 # Records of every ensemble, and from them figures, tables, the manifest and the page.
 
-import json
-
-from patebench.reporting.figures import FIGURES
-from patebench.reporting.tables import TABLES
-
-PUBLISHED = "config/published.csv"
-
 
 rule collect:
     input:
-        unpack(PLAN.collect_inputs),
-        ensemble="<results>/{dataset}/{split}/{ensemble}/ensemble.json",
-        votes="<results>/{dataset}/{split}/{ensemble}/votes.npz",
-        truth="<results>/{dataset}/{split}/truth.npz",
+        unpack(inputs("collect")),
     output:
-        "<results>/{dataset}/{split}/{ensemble}/collected.json",
+        **outputs("collect"),
     log:
-        "<logs>/collect/{dataset}/{split}/{ensemble}.log",
+        logs("collect"),
     benchmark:
-        "<benchmarks>/collect/{dataset}/{split}/{ensemble}.tsv"
+        times("collect")
+    wildcard_constraints:
+        **PLAN.constraints("collect"),
     group:
         "records"
     conda:
@@ -28,102 +20,86 @@ rule collect:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        releases=lambda wildcards, input: words({name: input.get(name, []) for name in PLAN.COLLECTED}),
-        stream="{dataset}/{split}/{ensemble}",
+        command=command("collect"),
     shell:
-        "patebench collect --ensemble {input.ensemble} --votes {input.votes} --truth {input.truth}"
-        " {params.releases} --stream {params.stream} --out {output} --log {log}"
+        "patebench {params.command} --log {log:q}"
 
 
-for name in FIGURES:
-
-    rule:
-        name:
-            f"figure_{name.replace('-', '_')}"
-        input:
-            collected=PLAN.collected(),
-            baselines=PLAN.baseline_files(),
-            audits=PLAN.audit_files(),
-            published=PUBLISHED,
-        output:
-            png=report(
-                f"<page>/figures/{name}.png",
-                caption=f"../../report/figures/{name}.rst",
+rule figure:
+    input:
+        unpack(inputs("figure")),
+    output:
+        **{
+            **outputs("figure"),
+            "png": report(
+                outputs("figure")["png"],
+                caption="../../report/result.rst",
                 category="Figures",
-                labels={"figure": name},
+                labels={"figure": "{figure}"},
             ),
-            pdf=f"<page>/figures/{name}.pdf",
-        log:
-            f"<logs>/figure/<run>/{name}.log",
-        benchmark:
-            f"<benchmarks>/figure/<run>/{name}.tsv"
-        group:
-            "pages"
-        conda:
-            "../../envs/patebench.yaml"
-        resources:
-            mem_mb=memory(2000),
-            runtime=10,
-        params:
-            figure=name,
-            records=lambda wildcards, input: words(
-                {name: input.get(name, []) for name in ("collected", "baselines", "audits")}
-            ),
-        shell:
-            "patebench figure {params.figure} {params.records} --published {input.published}"
-            " --png {output.png} --pdf {output.pdf} --log {log}"
+        },
+    log:
+        logs("figure"),
+    benchmark:
+        times("figure")
+    wildcard_constraints:
+        **PLAN.constraints("figure"),
+    group:
+        "pages"
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(2000),
+        runtime=10,
+    params:
+        command=command("figure"),
+        caption=caption("figures", "figure"),
+    shell:
+        "patebench {params.command} --log {log:q}"
 
 
-for name in TABLES:
-
-    rule:
-        name:
-            f"table_{name.replace('-', '_')}"
-        input:
-            collected=PLAN.collected(),
-            baselines=PLAN.baseline_files(),
-            audits=PLAN.audit_files(),
-            published=PUBLISHED,
-        output:
-            csv=report(
-                f"<page>/tables/{name}.csv",
-                caption=f"../../report/tables/{name}.rst",
+rule table:
+    input:
+        unpack(inputs("table")),
+    output:
+        **{
+            **outputs("table"),
+            "csv": report(
+                outputs("table")["csv"],
+                caption="../../report/result.rst",
                 category="Tables",
-                labels={"table": name},
+                labels={"table": "{table}"},
             ),
-            markdown=f"<page>/tables/{name}.md",
-            latex=f"<page>/tables/{name}.tex",
-        log:
-            f"<logs>/table/<run>/{name}.log",
-        benchmark:
-            f"<benchmarks>/table/<run>/{name}.tsv"
-        group:
-            "pages"
-        conda:
-            "../../envs/patebench.yaml"
-        resources:
-            mem_mb=memory(2000),
-            runtime=10,
-        params:
-            table=name,
-            records=lambda wildcards, input: words(
-                {name: input.get(name, []) for name in ("collected", "baselines", "audits")}
-            ),
-        shell:
-            "patebench table {params.table} {params.records} --published {input.published}"
-            " --csv {output.csv} --markdown {output.markdown} --latex {output.latex} --log {log}"
+        },
+    log:
+        logs("table"),
+    benchmark:
+        times("table")
+    wildcard_constraints:
+        **PLAN.constraints("table"),
+    group:
+        "pages"
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(2000),
+        runtime=10,
+    params:
+        command=command("table"),
+        caption=caption("tables", "table"),
+    shell:
+        "patebench {params.command} --log {log:q}"
 
 
 rule manifest:
     input:
-        figures=expand("<page>/figures/{figure}.png", figure=FIGURES),
-        tables=expand("<page>/tables/{table}.csv", table=TABLES),
+        unpack(inputs("manifest")),
     output:
-        "<page>/manifest.json",
+        **outputs("manifest"),
     log:
-        "<logs>/manifest/<run>.log",
+        logs("manifest"),
     benchmark:
-        "<benchmarks>/manifest/<run>.tsv"
+        times("manifest")
     group:
         "pages"
     conda:
@@ -132,27 +108,20 @@ rule manifest:
         mem_mb=memory(1000),
         runtime=10,
     params:
-        config=json.dumps(config, sort_keys=True),
-        benchmarks=f"{CONFIG.results}/benchmarks",
+        command=command("manifest"),
     shell:
-        "patebench manifest --config {params.config:q} --benchmarks {params.benchmarks} --out {output} --log {log}"
+        "patebench {params.command} --log {log:q}"
 
 
 rule report:
     input:
-        figures=expand("<page>/figures/{figure}.png", figure=FIGURES),
-        tables=expand("<page>/tables/{table}.csv", table=TABLES),
-        manifest="<page>/manifest.json",
-        captions=[
-            *expand("report/figures/{figure}.rst", figure=FIGURES),
-            *expand("report/tables/{table}.rst", table=TABLES),
-        ],
+        unpack(inputs("report")),
     output:
-        "<page>/report.html",
+        **outputs("report"),
     log:
-        "<logs>/report/<run>.log",
+        logs("report"),
     benchmark:
-        "<benchmarks>/report/<run>.tsv"
+        times("report")
     group:
         "pages"
     conda:
@@ -161,6 +130,6 @@ rule report:
         mem_mb=memory(1000),
         runtime=10,
     params:
-        pages=lambda wildcards, input: words({"figures": input.figures, "tables": input.tables}),
+        command=command("report"),
     shell:
-        "patebench report {params.pages} --manifest {input.manifest} --captions report" " --out {output} --log {log}"
+        "patebench {params.command} --log {log:q}"

@@ -1,28 +1,19 @@
 # Secure aggregation: each party is a job that sees only its own files.
 
-AGGREGATORS = range(1, (CONFIG.aggregators or 0) + 1)
-
-
-if CONFIG.aggregators:
+if PLAN.aggregators:
 
     # A chunk of teachers cuts its noisy votes into shares and puts one file into the folder of each aggregator.
     rule secure_share:
         input:
-            "<results>/{dataset}/{split}/{ensemble}/chunks/{first}-{last}.npz",
+            unpack(inputs("secure_share")),
         output:
-            temp(
-                expand(
-                    "<results>/{{dataset}}/{{split}}/{{ensemble}}/{{mechanism}}/{{noise}}/"
-                    "secure/aggregator-{aggregator}/{{first}}-{{last}}.npz",
-                    aggregator=AGGREGATORS,
-                )
-            ),
+            out=temp(outputs("secure_share")["out"]),
         log:
-            "<logs>/secure_share/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{first}-{last}.log",
+            logs("secure_share"),
         benchmark:
-            "<benchmarks>/secure_share/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{first}-{last}.tsv"
+            times("secure_share")
         wildcard_constraints:
-            noise=PLAN.noises(secure=True),
+            **PLAN.constraints("secure_share"),
         group:
             "numbers"
         conda:
@@ -31,24 +22,22 @@ if CONFIG.aggregators:
             mem_mb=memory(2000),
             runtime=30,
         params:
-            options=lambda wildcards: words(PLAN.release(wildcards).share_options()),
-            out=lambda wildcards, output: words({"out": list(output)}),
+            command=command("secure_share"),
         shell:
-            "patebench secure-share --chunk {input} {params.options} {params.out} --log {log}"
+            "patebench {params.command} --log {log:q}"
 
     # An aggregator sums what it got. The sum may be published, so in a release it is made once.
     rule secure_sum:
         input:
-            PLAN.share_files,
+            unpack(inputs("secure_sum")),
         output:
-            once("<results>/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/secure/aggregator-{aggregator}/sum.npz"),
+            **once(outputs("secure_sum")),
         log:
-            "<logs>/secure_sum/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{aggregator}.log",
+            logs("secure_sum"),
         benchmark:
-            "<benchmarks>/secure_sum/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{aggregator}.tsv"
+            times("secure_sum")
         wildcard_constraints:
-            noise=PLAN.noises(secure=True),
-            aggregator=r"\d+",
+            **PLAN.constraints("secure_sum"),
         group:
             "numbers"
         conda:
@@ -56,26 +45,23 @@ if CONFIG.aggregators:
         resources:
             mem_mb=memory(2000),
             runtime=10,
+        params:
+            command=command("secure_sum"),
         shell:
-            "patebench secure-sum {input} --out {output} --log {log}"
+            "patebench {params.command} --log {log:q}"
 
     # Anybody adds the published sums up: noisy counts and labels.
     rule secure_open:
         input:
-            expand(
-                "<results>/{{dataset}}/{{split}}/{{ensemble}}/{{mechanism}}/{{noise}}/"
-                "secure/aggregator-{aggregator}/sum.npz",
-                aggregator=AGGREGATORS,
-            ),
+            unpack(inputs("secure_open")),
         output:
-            labels=once("<results>/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/labels.npz"),
-            counts=once("<results>/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/noisy_counts.npz"),
+            **once(outputs("secure_open")),
         log:
-            "<logs>/secure_open/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.log",
+            logs("secure_open"),
         benchmark:
-            "<benchmarks>/secure_open/{dataset}/{split}/{ensemble}/{mechanism}/{noise}.tsv"
+            times("secure_open")
         wildcard_constraints:
-            noise=PLAN.noises(secure=True),
+            **PLAN.constraints("secure_open"),
         group:
             "numbers"
         conda:
@@ -83,5 +69,7 @@ if CONFIG.aggregators:
         resources:
             mem_mb=memory(2000),
             runtime=10,
+        params:
+            command=command("secure_open"),
         shell:
-            "patebench secure-open {input} --labels {output.labels} --counts {output.counts} --log {log}"
+            "patebench {params.command} --log {log:q}"

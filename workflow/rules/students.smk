@@ -1,17 +1,17 @@
 # Students see the public pool and the released labels, and nothing else of what came before.
 
 
-rule student:
+rule train_student:
     input:
-        pool="<results>/{dataset}/{split}/pool.npz",
-        labels="<results>/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/labels.npz",
-        test="<results>/{dataset}/{split}/test.npz",
+        unpack(inputs("train_student")),
     output:
-        "<results>/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/student.json",
+        **outputs("train_student"),
     log:
-        "<logs>/student/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}.log",
+        logs("train_student"),
     benchmark:
-        "<benchmarks>/student/{dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}.tsv"
+        times("train_student")
+    wildcard_constraints:
+        **PLAN.constraints("train_student"),
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -20,7 +20,6 @@ rule student:
         mem_mb=memory(4000),
         runtime=60,
     params:
-        options=lambda wildcards: words(PLAN.student(wildcards).options()),
+        command=command("train_student"),
     shell:
-        "patebench student --pool {input.pool} --labels {input.labels} --test {input.test}"
-        " {params.options} --threads {threads} --out {output} --log {log}"
+        "patebench {params.command} --threads {threads} --log {log:q}"

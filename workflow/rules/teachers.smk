@@ -1,41 +1,17 @@
-# Disjoint shards, one job per chunk of teachers, and the vote matrix that joins them.
+# One job per chunk of teachers, and the vote matrix that joins them.
 
 
-rule partition:
+rule train_teachers:
     input:
-        private="<results>/{dataset}/private.npz",
-        owners=lambda wildcards: PLAN.ensemble(wildcards).partition.inputs,
+        unpack(inputs("train_teachers")),
     output:
-        "<results>/{dataset}/{split}/{ensemble}/partition.npz",
+        **outputs("train_teachers"),
     log:
-        "<logs>/partition/{dataset}/{split}/{ensemble}.log",
+        logs("train_teachers"),
     benchmark:
-        "<benchmarks>/partition/{dataset}/{split}/{ensemble}.tsv"
-    group:
-        "data"
-    conda:
-        "../../envs/patebench.yaml"
-    resources:
-        mem_mb=memory(4000),
-        runtime=10,
-    params:
-        options=lambda wildcards: words(PLAN.ensemble(wildcards).partition_options()),
-    shell:
-        "patebench partition --private {input.private} {params.options} --out {output} --log {log}"
-
-
-rule teach:
-    input:
-        private="<results>/{dataset}/private.npz",
-        partition="<results>/{dataset}/{split}/{ensemble}/partition.npz",
-        pool="<results>/{dataset}/{split}/pool.npz",
-        test="<results>/{dataset}/{split}/test.npz",
-    output:
-        "<results>/{dataset}/{split}/{ensemble}/chunks/{first}-{last}.npz",
-    log:
-        "<logs>/teach/{dataset}/{split}/{ensemble}/{first}-{last}.log",
-    benchmark:
-        "<benchmarks>/teach/{dataset}/{split}/{ensemble}/{first}-{last}.tsv"
+        times("train_teachers")
+    wildcard_constraints:
+        **PLAN.constraints("train_teachers"),
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -44,28 +20,22 @@ rule teach:
         mem_mb=memory(4000),
         runtime=240,
     params:
-        options=lambda wildcards: words(PLAN.chunk(wildcards).options()),
-        weights=lambda wildcards: words(PLAN.weights_options(wildcards)),
+        command=command("train_teachers"),
     shell:
-        "patebench teach --private {input.private} --partition {input.partition}"
-        " --pool {input.pool} --test {input.test} {params.options} {params.weights}"
-        " --threads {threads} --out {output} --log {log}"
+        "patebench {params.command} --threads {threads} --log {log:q}"
 
 
-rule votes:
+rule join_votes:
     input:
-        partition="<results>/{dataset}/{split}/{ensemble}/partition.npz",
-        pool="<results>/{dataset}/{split}/pool.npz",
-        truth="<results>/{dataset}/{split}/truth.npz",
-        test="<results>/{dataset}/{split}/test.npz",
-        chunks=PLAN.chunk_files,
+        unpack(inputs("join_votes")),
     output:
-        votes="<results>/{dataset}/{split}/{ensemble}/votes.npz",
-        summary="<results>/{dataset}/{split}/{ensemble}/ensemble.json",
+        **outputs("join_votes"),
     log:
-        "<logs>/votes/{dataset}/{split}/{ensemble}.log",
+        logs("join_votes"),
     benchmark:
-        "<benchmarks>/votes/{dataset}/{split}/{ensemble}.tsv"
+        times("join_votes")
+    wildcard_constraints:
+        **PLAN.constraints("join_votes"),
     group:
         "numbers"
     conda:
@@ -73,6 +43,7 @@ rule votes:
     resources:
         mem_mb=memory(4000),
         runtime=10,
+    params:
+        command=command("join_votes"),
     shell:
-        "patebench votes --partition {input.partition} --pool {input.pool} --truth {input.truth} --test {input.test}"
-        " --out {output.votes} --summary {output.summary} --log {log} {input.chunks}"
+        "patebench {params.command} --log {log:q}"

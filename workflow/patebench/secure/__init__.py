@@ -6,8 +6,5 @@ the k aggregators hold words that were drawn before the votes were looked at, so
 published. All parties are taken to follow the protocol: a teacher that lies can spoil counts, and k aggregators who
 put their shares together see every teacher's noisy vote.
 
-`shares.py` is the arithmetic, `stage.py` what each party runs on its own files.
+`shares.py` is the arithmetic, `party.py` what every party knows.
 """
-
-#: The mechanism that has a secure path.
-MECHANISM = "distributed-gnmax"

@@ -1,4 +1,4 @@
-"""Secure aggregation: the plain path's counts and labels, from files that tell nothing."""
+"""The stages of secure aggregation: the plain path's counts and labels, from files that tell nothing."""
 
 from itertools import pairwise
 
@@ -11,9 +11,8 @@ from patebench.accounting.votes import Votes
 from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.mechanisms.base import make
-from patebench.secure import shares
-from patebench.secure.stage import add, open_sums, share
+from patebench.mechanisms.base import make_mechanism
+from patebench.stages import secure_open, secure_share, secure_sum
 
 TEACHERS, QUERIES, CLASSES, AGGREGATORS = 12, 30, 4, 3
 SETTING = {"sigma": 6.0, "tolerance": 2.0}
@@ -27,7 +26,7 @@ def votes():
 
 def chunk(path, numbers, votes):
     arrays = {"teachers": np.array(numbers), "votes": votes[numbers], "test_votes": votes[numbers][:, :2]}
-    meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r"}
+    meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r", "training": {}}
     files.write_arrays(path, formats.CHUNK, arrays, meta)
     return path
 
@@ -38,7 +37,7 @@ def cut(folder, votes, first, last, *, release=False, **changes):
     out = [folder / f"aggregator-{a}" / f"{first}-{last}.npz" for a in range(1, AGGREGATORS + 1)]
     given = {"mechanism": "distributed-gnmax", "parameters": SETTING, "teachers": TEACHERS, "out": out}
     drawn = {"release": release, "seed": None if release else 0, "stream": None if release else STREAM}
-    share(chunk=chunk(folder / "chunk.npz", numbers, votes), **{**given, **drawn, **changes})
+    secure_share.run(chunk=chunk(folder / "chunk.npz", numbers, votes), **{**given, **drawn, **changes})
     return out
 
 
@@ -46,19 +45,19 @@ def summed(folder, held):
     """Each aggregator's published sum; `held` lists, by chunk, the file of each aggregator."""
     out = [folder / f"aggregator-{a}" / "sum.npz" for a in range(1, AGGREGATORS + 1)]
     for path, got in zip(out, zip(*held, strict=True), strict=True):
-        add(share_files=list(got), out=path)
+        secure_sum.run(shares=list(got), out=path)
     return out
 
 
 def opened(folder, sums):
-    open_sums(sum_files=sums, labels=folder / "labels.npz", counts=folder / "noisy_counts.npz")
+    secure_open.run(sums=sums, labels=folder / "labels.npz", counts=folder / "noisy_counts.npz")
     labels, counts = files.read_arrays(folder / "labels.npz", formats.LABELS), folder / "noisy_counts.npz"
     return labels, files.read_arrays(counts, formats.NOISY_COUNTS)
 
 
 def plain(votes):
     """The plain path on the same named stream."""
-    mechanism, said = make("distributed-gnmax", SETTING), Votes.of(votes, CLASSES)
+    mechanism, said = make_mechanism("distributed-gnmax", SETTING), Votes.of(votes, CLASSES)
     draw = lambda: seeds.generator(0, STREAM)  # noqa: E731
     return mechanism.noisy_counts(said, draw()), mechanism.release(said, draw())
 
@@ -71,6 +70,7 @@ def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, tmp_path, 
     np.testing.assert_array_equal(counts["counts"], noisy)
     np.testing.assert_array_equal(labels["labels"], expected)
     assert (labels.meta["mode"], labels.meta["votes"], labels.meta["pool"]) == ("seeded", None, "q")
+    assert labels.meta["rounds"] == []
 
 
 def test_a_changed_vote_changes_one_aggregators_file_alone(votes, tmp_path):
@@ -80,14 +80,6 @@ def test_a_changed_vote_changes_one_aggregators_file_alone(votes, tmp_path):
     files_ = [cut(tmp_path / name, each, 0, 11) for name, each in (("a", votes), ("b", other))]
     same = [a.read_bytes() == b.read_bytes() for a, b in zip(*files_, strict=True)]
     assert same == [True] * (AGGREGATORS - 1) + [False]
-
-
-def test_masks_are_drawn_without_values_and_close_to_any():
-    source, shape = seeds.generator(0, "masks"), (50, 3)
-    masks = shares.masks(source, 4, shape)
-    assert len(masks) == 3
-    for values in (np.zeros(shape, dtype=np.int64), np.full(shape, -(2**40)), np.arange(150).reshape(shape)):
-        np.testing.assert_array_equal(shares.opened([*masks, shares.closing(masks, values)], shape), values)
 
 
 @pytest.mark.parametrize("release", [False, True], ids=["seeded", "release"])
@@ -108,7 +100,7 @@ def test_teachers_that_never_send(votes, tmp_path):
     held = [cut(tmp_path, votes, 2, 5), cut(tmp_path, votes, 6, 11)]
     _, counts = opened(tmp_path, summed(tmp_path, held))
     np.testing.assert_array_equal(counts["teachers"], np.arange(2, 12))
-    mechanism, noise = make("distributed-gnmax", SETTING), np.zeros((QUERIES, CLASSES), dtype=np.int64)
+    mechanism, noise = make_mechanism("distributed-gnmax", SETTING), np.zeros((QUERIES, CLASSES), dtype=np.int64)
     for source in seeds.generator(0, STREAM).spawn(TEACHERS)[2:]:
         noise += mechanism.share(TEACHERS, noise.shape, source)
     np.testing.assert_array_equal(counts["counts"] - noise, Votes.of(votes[2:], CLASSES).counts)
@@ -119,7 +111,7 @@ def test_too_few_teachers_get_no_sum(votes, tmp_path):
     """Not even a published sum: all sums together would be counts with less noise than promised."""
     paths = cut(tmp_path, votes, 3, 11)
     with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares, and the noise of 10 was promised"):
-        add(share_files=paths[:1], out=tmp_path / "sum.npz")
+        secure_sum.run(shares=paths[:1], out=tmp_path / "sum.npz")
     assert not (tmp_path / "sum.npz").exists()
 
 
@@ -133,11 +125,11 @@ def test_files_that_do_not_belong_together(votes, tmp_path):
         ([a[0], a[0], b[0]], "given twice"),
     ):
         with pytest.raises(PatebenchError, match=fault):
-            add(share_files=given, out=out)
+            secure_sum.run(shares=given, out=out)
     sums = summed(tmp_path / "a", [a, b])
     with pytest.raises(PatebenchError, match=r"sums of the aggregators \[1, 2\] were given"):
         opened(tmp_path, sums[:2])
-    add(share_files=[cut(tmp_path / "c", votes, 0, 10)[2]], out=out)
+    secure_sum.run(shares=[cut(tmp_path / "c", votes, 0, 10)[2]], out=out)
     with pytest.raises(ArtefactError, match="made with another sessions"):
         opened(tmp_path, [*sums[:2], out])
 
@@ -173,9 +165,9 @@ def test_the_commands(votes, tmp_path):
     for command in (
         ["secure-share", "--chunk", str(path), "--mechanism", "distributed-gnmax", *words, "--parameter", "tolerance=2",
          "--teachers", "12", "--release", "--out", outs[0], "--out", outs[1]],
-        ["secure-sum", outs[0], "--out", str(tmp_path / "sum-a.npz")],
-        ["secure-sum", outs[1], "--out", str(tmp_path / "sum-b.npz")],
-        ["secure-open", str(tmp_path / "sum-b.npz"), str(tmp_path / "sum-a.npz"), "--labels",
+        ["secure-sum", "--shares", outs[0], "--out", str(tmp_path / "sum-a.npz")],
+        ["secure-sum", "--shares", outs[1], "--out", str(tmp_path / "sum-b.npz")],
+        ["secure-open", "--sums", str(tmp_path / "sum-b.npz"), "--sums", str(tmp_path / "sum-a.npz"), "--labels",
          str(tmp_path / "labels.npz"), "--counts", str(tmp_path / "counts.npz")],
     ):  # fmt: skip
         done = CliRunner().invoke(cli, command)

@@ -1,17 +1,19 @@
 """The command line: one line for a fault, status 2, nothing left behind."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from patebench.cli import cli
-from patebench.core.files import write_arrays
-from patebench.core.formats import VOTES
+from patebench.cli import COMMANDS, cli
+from patebench.core.files import read_arrays, write_arrays
+from patebench.core.formats import LABELS, VOTES
 
 PATEBENCH = Path(sys.executable).with_name("patebench")
 
@@ -29,14 +31,66 @@ def votes(tmp_path: Path) -> Path:
     return tmp_path / "votes.npz"
 
 
-def test_every_command_explains_itself() -> None:
-    for name, command in cli.commands.items():
-        said = CliRunner().invoke(cli, [name, "--help"])
-        assert said.exit_code == 0
-        assert command.help
-        assert f"Usage: cli {name}" in said.output
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert command.help
+    assert command.name == name
+    said = CliRunner().invoke(cli, [name, "--help"])
+    assert said.exit_code == 0
+    assert f"Usage: cli {name}" in said.output
+    for option in command.params:
+        assert isinstance(option, click.Argument) or option.help, f"{name} {option.opts}"  # type: ignore[attr-defined]
 
 
+def test_the_group_names_every_command_and_imports_none() -> None:
+    script = "from patebench.cli import cli; import sys; cli(['--help'], standalone_mode=False);"
+    script += "print(sorted(name for name in sys.modules if name.startswith('patebench.stages')))"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    *page, imported = said.splitlines()
+    assert imported == "[]"
+    listed = page[page.index("Commands:") + 1 :]
+    assert [line.split()[0] for line in listed if line.startswith("  ") and line[2] != " "] == list(COMMANDS)
+
+
+def test_dashes_and_underscores_are_one() -> None:
+    context = click.Context(cli)
+    assert cli.get_command(context, "train-teachers") is cli.get_command(context, "train_teachers") is not None
+    assert CliRunner().invoke(cli, ["train-teachers", "--help"]).exit_code == 0
+
+
+def test_a_command_that_there_is_not_is_named() -> None:
+    assert cli.get_command(click.Context(cli), "train") is None
+    said = CliRunner().invoke(cli, ["train"])
+    assert said.exit_code == 2
+    assert "No such command 'train'" in said.output
+
+
+def test_a_file_gives_the_words_of_a_command(votes: Path) -> None:
+    """Also those that a shell would split; what comes after the file is added, and the log shows all of them."""
+    out, log, words = (votes.with_name(name) for name in ("labels of a shell.npz", "log", "words.json"))
+    given = ["aggregate", "--votes", str(votes), "--mechanism", "lnmax", "--parameter", "gamma=1", "--seed", "0"]
+    given += ["--stream", "s t", "--out", str(out)]
+    words.write_text(json.dumps(given))
+    done = run(f"@{words}", "--log", log)
+    assert (done.returncode, done.stderr) == (0, "")
+    read_arrays(out, LABELS)
+    assert shlex.join([*given, "--log", str(log)]) in log.read_text()
+
+
+@pytest.mark.parametrize("content", [None, "aggregate --votes", "{}", '"aggregate"'])
+def test_a_file_without_words_is_one_line(tmp_path: Path, content: str | None) -> None:
+    words = tmp_path / "words.json"
+    if content is not None:
+        words.write_text(content)
+    done = run(f"@{words}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"patebench: {words}: holds no words of a command")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -86,9 +140,10 @@ def test_bounds_from_the_command_line(votes: Path) -> None:
     assert {bound["queries"] for bound in bounds} == {10, 30}
 
 
+@pytest.mark.slow
 def test_config_check_says_what_a_configuration_makes(tmp_path: Path) -> None:
-    config = Path(__file__).parent / "workflow" / "tiny.yaml"
-    assert "teach 2" in run("config", "check", config).stdout
+    config = Path(__file__).parents[1] / "workflow" / "tiny.yaml"
+    assert "train_teachers 2" in run("config", "check", config).stdout
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(config.read_text().replace("logistic", "logistik", 1))
     done = run("config", "check", wrong)

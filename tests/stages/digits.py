@@ -1,0 +1,51 @@
+"""The digits' pool with labels that a test chooses, and students of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import LABELS, POOL, SAMPLES
+from patebench.plan.parameters import SplitParameters, StudentParameters
+from patebench.stages import data, split, train_student
+
+STREAM = "digits/seed-0_pool-300/teachers-10_iid_logistic_modern/lnmax/gamma-0.1/supervised_queries-200_logistic_modern"
+LOGISTIC = StudentParameters(method="supervised", model="logistic")
+
+
+class Digits:
+    """A folder with the data, and whatever labels and students a test makes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.private, self.public = folder / "private.npz", folder / "public.npz"
+        self.pool, self.truth, self.test = folder / "pool.npz", folder / "truth.npz", folder / "test.npz"
+        data.run(name="digits", root=folder, download=False, option={}, private=self.private, public=self.public)
+        split.run(
+            private=self.private, public=self.public, parameters=SplitParameters(pool=300), seed=0, stream=STREAM,
+            pool_out=self.pool, truth_out=self.truth, test_out=self.test,
+        )  # fmt: skip
+
+    def release(self, labels: np.ndarray, pool: str | None = None) -> Path:
+        pool = pool or read_arrays(self.pool, POOL).digest
+        facts = {"votes": "", "pool": pool, "classes": 10, "mechanism": "lnmax", "parameters": {}, "mode": "seeded"}
+        path = self.folder / "labels.npz"
+        write_arrays(path, LABELS, {"labels": labels.astype(np.int32)}, {**facts, "rounds": []})
+        return path
+
+    def turned(self) -> Path:
+        """The test set with other labels: whoever is right about a sample is now wrong."""
+        test, path = read_arrays(self.test, SAMPLES), self.folder / "turned.npz"
+        write_arrays(path, SAMPLES, {**test.arrays, "y": (test["y"] + 1) % 10}, test.meta)
+        return path
+
+    def train(
+        self, labels: Path, queries: int = 200, parameters: StudentParameters = LOGISTIC, test: Path | None = None
+    ) -> dict[str, Any]:
+        out = self.folder / "student.json"
+        train_student.run(
+            pool=self.pool, labels=labels, test=test or self.test, parameters=parameters, queries=queries, seed=0,
+            stream=STREAM, out=out, predictions=self.folder / "predictions.npz",
+        )  # fmt: skip
+        return read_json(out, "train_student")

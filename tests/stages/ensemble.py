@@ -1,0 +1,46 @@
+"""Six logistic teachers on the embedded digits, for the stages that train them and join their votes."""
+
+from pathlib import Path
+
+from patebench.plan.parameters import PartitionParameters, SplitParameters, TrainingParameters
+from patebench.stages import data, join_votes, partition, split, train_teachers
+
+STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_logistic_modern"
+
+
+class Ensemble:
+    """A folder with the data, the partition, and whatever chunks a test trains."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.private, self.public = folder / "private.npz", folder / "public.npz"
+        self.pool, self.truth, self.test = folder / "pool.npz", folder / "truth.npz", folder / "test.npz"
+        self.partition = folder / "partition.npz"
+        data.run(name="digits", root=folder, download=False, option={}, private=self.private, public=self.public)
+        split.run(
+            private=self.private, public=self.public, parameters=SplitParameters(pool=100, test=100), seed=0,
+            stream=STREAM, pool_out=self.pool, truth_out=self.truth, test_out=self.test,
+        )  # fmt: skip
+        partition.run(
+            private=self.private, teachers=6, parameters=PartitionParameters(), seed=0, stream=STREAM,
+            out=self.partition,
+        )  # fmt: skip
+
+    def train(
+        self, first: int, last: int, model: str = "logistic", epochs: int | None = None, **changes: object
+    ) -> Path:
+        spelt = "-".join(map(str, (first, last, model, epochs, *changes.values())))
+        out = self.folder / f"{spelt.replace('/', '-')}.npz"
+        arguments = {
+            "private": self.private, "partition": self.partition, "pool": self.pool, "test": self.test,
+            "teachers": (first, last), "training": TrainingParameters(model=model, epochs=epochs),
+            "seed": 0, "stream": STREAM, "out": out,
+        }  # fmt: skip
+        train_teachers.run(**{**arguments, **changes})  # type: ignore[arg-type]
+        return out
+
+    def join(self, *chunks: Path, **changes: Path) -> tuple[Path, Path]:
+        out, summary = self.folder / "votes.npz", self.folder / "ensemble.json"
+        inputs = {"partition": self.partition, "pool": self.pool, "truth": self.truth, "test": self.test, **changes}
+        join_votes.run(**inputs, chunk=chunks, out=out, summary=summary)
+        return out, summary

@@ -1,0 +1,46 @@
+"""Votes of a small ensemble, and the stages that release labels of them and account for these."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.core.files import write_arrays
+from patebench.core.formats import VOTES
+from patebench.plan.parameters import AccountParameters
+from patebench.stages import account, aggregate
+
+
+def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4) -> Path:
+    """VOTES of teachers × queries."""
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": []}
+    arrays = {"votes": votes.astype(np.uint8), "test_votes": test_votes.astype(np.uint8)}
+    write_arrays(path, VOTES, arrays, facts)
+    return path
+
+
+def random_votes(path: Path) -> Path:
+    """VOTES of 30 teachers on 60 queries, among 4 classes."""
+    rng = np.random.default_rng(0)
+    return write_votes(path, rng.integers(0, 4, size=(30, 60)), rng.integers(0, 4, size=(30, 10)))
+
+
+def release_labels(votes: Path, mechanism: str, parameters: Mapping[str, float], out: Path, **more: Any) -> Path:
+    aggregate.run(votes=votes, mechanism=mechanism, parameters=parameters, out=out, **more)
+    return out
+
+
+def state_bounds(
+    votes: Path,
+    mechanism: str,
+    parameters: Mapping[str, float],
+    queries: Sequence[int],
+    out: Path,
+    delta: float = 1e-5,
+    budget: float | None = None,
+    **more: Any,
+) -> Path:
+    accounting = AccountParameters(delta=delta, queries=tuple(queries), budget=budget)
+    account.run(votes=votes, mechanism=mechanism, parameters=parameters, accounting=accounting, out=out, **more)
+    return out

@@ -1,0 +1,184 @@
+"""The stage `aggregate`: labels as the mechanism releases them, seeded or once and for all, and within a budget."""
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tests.stages.labels import random_votes, release_labels, state_bounds, write_votes
+
+from patebench.accounting import conversion
+from patebench.accounting.filter import RenyiFilter, queries_within
+from patebench.cli import cli
+from patebench.core import files, formats, seeds
+from patebench.core.bound import Bound
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.mechanisms.base import NO_ANSWER, make_mechanism
+from patebench.mechanisms.gnmax import GNMax
+from patebench.stages.reading import read_votes
+
+STREAM = "toy/seed-0/teachers-30/gnmax/sigma-5"
+GNMAX = ("gnmax", {"sigma": 5.0})
+
+
+@pytest.fixture
+def votes_path(tmp_path):
+    return random_votes(tmp_path / "votes.npz")
+
+
+@pytest.fixture
+def even_votes(tmp_path):
+    """Votes of 30 teachers on 60 queries that no generator drew."""
+    teacher, query = np.ogrid[:30, :60]
+    votes = (7 * teacher + 3 * query + teacher * query // 11) % 4
+    return write_votes(tmp_path / "votes.npz", votes, votes[:, :5])
+
+
+def test_it_writes_the_labels_that_the_mechanism_releases(votes_path, tmp_path):
+    out = release_labels(votes_path, "gnmax", {"sigma": 5.0}, tmp_path / "labels.npz", seed=3, stream=STREAM)
+    labels = files.read_arrays(out, formats.LABELS)
+    source, votes = read_votes(votes_path)
+    expected = make_mechanism("gnmax", {"sigma": 5.0}).release(votes, seeds.generator(3, STREAM))
+    np.testing.assert_array_equal(labels["labels"], expected)
+    assert labels.meta["votes"] == source.digest
+    assert labels.meta["pool"] == "q"
+    assert (labels.meta["mechanism"], labels.meta["parameters"]) == ("gnmax", {"sigma": 5.0})
+    assert labels.meta["mode"] == "seeded"
+    assert labels.meta["rounds"] == []
+
+
+def test_equal_inputs_give_equal_bytes_and_other_streams_other_labels(votes_path, tmp_path):
+    paths = [tmp_path / name for name in ("a.npz", "b.npz", "c.npz")]
+    for path, stream in zip(paths, (STREAM, STREAM, "another"), strict=True):
+        release_labels(votes_path, "lnmax", {"gamma": 0.1}, path, seed=0, stream=stream)
+    first, again, other = (path.read_bytes() for path in paths)
+    assert first == again
+    assert first != other
+
+
+def test_faults_leave_no_file(votes_path, tmp_path):
+    out = tmp_path / "out"
+    for path, mechanism, parameters, fault in (
+        (votes_path, "gnmx", {"sigma": 1.0}, PatebenchError),
+        (votes_path, "gnmax", {"sigma": -1.0}, PatebenchError),
+        (tmp_path / "absent.npz", "gnmax", {"sigma": 1.0}, ArtefactError),
+    ):
+        with pytest.raises(fault):
+            release_labels(path, mechanism, parameters, out, seed=0, stream=STREAM)
+    assert not out.exists()
+
+
+def test_it_stays_light_and_so_does_the_stage_that_accounts(votes_path, tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from patebench.stages import account, aggregate;"
+        "from patebench.plan.parameters import AccountParameters;"
+        f"given = {{'votes': Path({str(votes_path)!r}), 'mechanism': 'gnmax', 'parameters': {{'sigma': 5.0}},"
+        " 'seed': 0, 'stream': 's'};"
+        f"aggregate.run(**given, out=Path({str(tmp_path / 'l.npz')!r}));"
+        "accounting = AccountParameters(queries=60, delta=1e-5);"
+        f"account.run(**given, accounting=accounting, out=Path({str(tmp_path / 'b.json')!r}));"
+        "heavy = {'torch', 'pandas', 'matplotlib', 'sklearn', 'scipy.stats', 'dp_accounting'} & set(sys.modules);"
+        "sys.exit(', '.join(heavy) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "digest"),
+    [
+        ("lnmax", {"gamma": 0.2}, "c758443b8e062bbc"),
+        ("gnmax", {"sigma": 5.0}, "3fb7f2c7d723220d"),
+        ("confident-gnmax", {"threshold": 9.0, "sigma1": 3.0, "sigma2": 4.0}, "29dd57b8abb6f404"),
+    ],
+)
+def test_seeded_labels_are_what_they_were_before_there_were_releases(even_votes, tmp_path, name, parameters, digest):
+    """Label for label."""
+    release_labels(even_votes, name, parameters, tmp_path / "labels.npz", seed=3, stream=f"toy/{name}")
+    labels = files.read_arrays(tmp_path / "labels.npz", formats.LABELS)["labels"]
+    assert hashlib.sha256(labels.astype(np.int64).tobytes()).hexdigest()[:16] == digest
+
+
+def test_a_release_says_so_and_no_two_agree(even_votes, tmp_path):
+    first, other = tmp_path / "a" / "labels.npz", tmp_path / "b" / "labels.npz"
+    for out in (first, other):
+        release_labels(even_votes, *GNMAX, out, release=True)
+    labels = [files.read_arrays(out, formats.LABELS) for out in (first, other)]
+    assert np.any(labels[0]["labels"] != labels[1]["labels"])
+    assert [each.meta["mode"] for each in labels] == ["release", "release"]
+
+
+def test_a_release_does_not_tell_the_digest_of_the_votes(even_votes, tmp_path):
+    """With all other votes known, it would give a teacher's away."""
+    digest = files.read_arrays(even_votes, formats.VOTES).digest
+    release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True)
+    state_bounds(even_votes, *GNMAX, [60], tmp_path / "bounds.json", release=True)
+    for out in ("labels.npz", "bounds.json"):
+        assert digest.encode() not in (tmp_path / out).read_bytes()
+    assert digest.encode() in even_votes.read_bytes()
+
+
+def test_a_release_is_made_once(even_votes, tmp_path):
+    out = tmp_path / "labels.npz"
+    release_labels(even_votes, *GNMAX, out, release=True)
+    before = out.read_bytes()
+    with pytest.raises(ArtefactError, match="it is a release already"):
+        release_labels(even_votes, *GNMAX, out, release=True)
+    assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("release", [True, False], ids=["release", "seeded"])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("gnmax", {"sigma": 20.0}), ("confident-gnmax", {"threshold": 9, "sigma1": 15, "sigma2": 20})],
+)
+def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, release):
+    epsilon, delta = 1.0, 1e-5
+    drawn = {"release": True} if release else {"seed": 0, "stream": "s"}
+    out, whole = tmp_path / "labels.npz", tmp_path / "whole.npz"
+    release_labels(even_votes, name, parameters, out, **drawn, budget=epsilon, delta=delta)
+    labels = files.read_arrays(out, formats.LABELS)
+    asked = labels.meta["budget"]["asked"]
+    assert 0 < asked < 60, "the budget must end the release somewhere in the middle"
+    assert np.all(labels["labels"][asked:] == NO_ANSWER)
+    if not release:  # what is answered is as without a budget
+        release_labels(even_votes, name, parameters, whole, **drawn)
+        np.testing.assert_array_equal(
+            labels["labels"][:asked], files.read_arrays(whole, formats.LABELS)["labels"][:asked]
+        )
+    if name == "gnmax":  # the next query would be too much, for any order and hence for the filter's
+        cost = GNMax(20.0).per_query_cost(30)
+        keeper = RenyiFilter.for_steps(cost.answer, epsilon=epsilon, delta=delta)
+        assert asked == queries_within(keeper, [True] * 60, cost)
+        orders = 1 + np.geomspace(0.1, 1000, 5001)
+        tight = conversion.tight(orders, asked * cost.answer(orders), delta).min()
+        assert 0.97 * epsilon < tight <= epsilon
+    state_bounds(even_votes, name, parameters, [10, 60], tmp_path / "b.json", delta, budget=epsilon, **drawn)
+    bounds = [Bound.from_json(record) for record in files.read_json(tmp_path / "b.json", "account")["bounds"]]
+    promised = [bound for bound in bounds if bound.accountant == "rdp-filter"]
+    assert [(bound.epsilon, bound.queries, bound.publishable) for bound in promised] == [
+        (1.0, 10, True),
+        (1.0, 60, True),
+    ]
+
+
+def test_budgets_that_can_not_be_kept(even_votes, tmp_path):
+    for budget, delta, fault in ((0.01, 1e-5, "does not admit one query"), (1.0, None, "give --delta with --budget")):
+        with pytest.raises(PatebenchError, match=fault):
+            release_labels(even_votes, *GNMAX, tmp_path / "out", release=True, budget=budget, delta=delta)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_line(even_votes, tmp_path):
+    def run(*words):
+        place = ["--votes", str(even_votes), "--out", str(tmp_path / "labels.npz")]
+        return CliRunner().invoke(
+            cli, ["aggregate", *place, "--mechanism", "lnmax", "--parameter", "gamma=0.2", *words]
+        )
+
+    assert "leave out --seed" in str(run("--release", "--seed", "1", "--stream", "s").exception)
+    assert "give --seed and --stream" in str(run().exception)
+    assert run("--release", "--budget", "3", "--delta", "1e-5").exit_code == 0
+    assert files.read_arrays(tmp_path / "labels.npz", formats.LABELS).meta["mode"] == "release"

@@ -1,0 +1,51 @@
+"""The stage `audit`: a checked file or a table, and one line for a mistake."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from patebench.audit.verdict import EXACT, SAMPLED
+from patebench.cli import cli
+from patebench.core.files import read_json
+
+
+def test_the_command_writes_a_checked_file(tmp_path, write_samples):
+    samples = write_samples("private", np.zeros((6, 4)), np.arange(6) % 3)
+    words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=2", "--teachers", "9", "--delta", "1e-5"]
+    words += ["--queries", "10", "--runs", "2000", "--samples", str(samples), "--seed", "3", "--stream", "x"]
+    out = [tmp_path / f"{name}.json" for name in "ab"]
+    for path in out:
+        done = CliRunner().invoke(cli, [*words, "--out", str(path)])
+        assert done.exit_code == 0, done.output
+    assert out[0].read_bytes() == out[1].read_bytes()
+    content = read_json(out[0], "audit")
+    assert (content["dataset"], content["classes"], content["noise"]) == ("tiny", 3, "sigma-2")
+    assert [finding["queries"] for finding in content["findings"]] == [1, 10]
+    for finding in content["findings"]:
+        assert {bound["accountant"] for bound in finding["bounds"]} >= {EXACT, SAMPLED, "gdp", "rdp"}
+        assert all((bound["verdict"] is None) == (bound["kind"] == "audited_lower") for bound in finding["bounds"])
+
+
+def test_the_command_shows_a_table():
+    words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=0", "--teachers", "9", "--classes", "3"]
+    done = CliRunner().invoke(cli, [*words, "--delta", "1e-5", "--runs", "1000"])
+    assert done.exit_code == 0, done.output
+    assert "vacuous" in done.output
+    assert "No bound with a proof says anything." in done.output
+    assert "Exact: ε = ∞" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["--delta", "1.5", "--classes", "3"], "δ = 1.5 is not in (0, 1)"),
+        (["--delta", "1e-5", "--classes", "3", "--confidence", "1"], "--confidence: is 1.0; a value below 1 is needed"),
+        (["--delta", "1e-5"], "either with --classes or with --samples"),
+        (["--delta", "1e-5", "--samples", "nowhere.npz"], "nowhere.npz: there is no such file"),
+    ],
+)
+def test_mistakes_are_one_line(words, fault):
+    start = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=2", "--teachers", "9"]
+    done = CliRunner().invoke(cli, [*start, *words])
+    assert done.exit_code != 0
+    assert fault in str(done.exception)

@@ -1,0 +1,163 @@
+"""`patebench check` finds every damaged file and every file that does not belong to its partners, and nothing else."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.steps import STUDENT, account, aggregate
+
+from patebench.core.files import read_arrays, read_json, write_arrays, write_json
+from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, POOL, PREDICTIONS, SAMPLES
+from patebench.plan.parameters import PartitionParameters
+from patebench.stages import join_votes, partition
+from patebench.stages.check import check
+
+
+@pytest.fixture
+def results(tiny: Path) -> Path:
+    """Private data to a student's result, all stages but training for real: 6 teachers in 2 chunks, 3 classes."""
+    rng = np.random.default_rng(0)
+    digests = {name: read_arrays(tiny / f"{name}.npz", layout).digest for name, layout in PARTS.items()}
+    meta = {**digests, "classes": 3, "model": "logistic", "recipe": "modern", "epochs": 1, "seed": 0}
+    meta |= {"training": {"model": "logistic", "recipe": "modern", "epochs": None}}
+    chunks = [tiny / "chunks" / "0-2.npz", tiny / "chunks" / "3-5.npz"]
+    for i, path in enumerate(chunks):
+        said = {"votes": rng.integers(0, 3, (3, 20)), "test_votes": rng.integers(0, 3, (3, 20))}
+        write_arrays(path, CHUNK, {"teachers": np.arange(3 * i, 3 * i + 3), **said}, meta)
+    where = {name: tiny / f"{name}.npz" for name in ("partition", "pool", "truth", "test")}
+    join_votes.run(**where, chunk=chunks, out=tiny / "votes.npz", summary=tiny / "ensemble.json")
+    noise = tiny / "gnmax" / "sigma-2"
+    aggregate(tiny / "votes.npz", "gnmax", {"sigma": 2}, 0, "s", noise / "labels.npz")
+    account(tiny / "votes.npz", "gnmax", {"sigma": 2}, [20], 1e-5, 0, "s", noise / "bounds.json")
+    labels = read_arrays(noise / "labels.npz", LAYOUTS["labels"]).digest
+    facts = {"labels": labels, "pool": digests["pool"], "test": digests["test"]}
+    write_json(noise / "supervised" / "student.json", "train_student", facts)
+    return tiny
+
+
+PARTS = {"partition": PARTITION, "pool": POOL, "test": SAMPLES}
+
+
+def named(results: Path) -> list[str]:
+    """The files that faults name, below the results."""
+    return [line.split(": ")[0].removeprefix(f"{results}/") for line in check(results).faults]
+
+
+def test_sound_results_have_no_fault(results: Path) -> None:
+    found = check(results)
+    assert found.faults == []
+    assert found.artefacts == len([*results.rglob("*.npz"), *results.rglob("*.json")]) == 13
+
+
+@pytest.mark.parametrize("name", ["private.npz", "votes.npz", "gnmax/sigma-2/labels.npz", "gnmax/sigma-2/bounds.json"])
+@pytest.mark.parametrize("harm", ["cut", "changed", "emptied"])
+def test_a_damaged_file_is_named_and_it_alone(results: Path, name: str, harm: str) -> None:
+    content = bytearray((results / name).read_bytes())
+    if harm == "changed":  # within an array, as the bytes between the members of an archive say nothing
+        content[content.index(b"NUMPY") + 128 if name.endswith(".npz") else len(content) // 2] ^= 1
+    kept = {"cut": len(content) - 20, "changed": len(content), "emptied": 0}[harm]
+    (results / name).write_bytes(content[:kept])
+    assert named(results) == [name]
+    (line,) = check(results).faults
+    assert "delete the file and run snakemake again" in line
+
+
+def test_files_that_do_not_belong_together_are_named(results: Path) -> None:
+    partition.run(
+        private=results / "private.npz", teachers=6, parameters=PartitionParameters(), seed=1, stream="tiny",
+        out=results / "partition.npz",
+    )  # fmt: skip
+    assert named(results) == ["chunks/0-2.npz", "chunks/3-5.npz", "votes.npz"]
+    assert "it was made with other partition than" in check(results).faults[0]
+
+
+def test_labels_and_bounds_of_other_votes_are_named(results: Path) -> None:
+    votes = read_arrays(results / "votes.npz", LAYOUTS["votes"])
+    arrays = {**votes.arrays, "votes": (votes["votes"] + 1) % 3}
+    write_arrays(results / "votes.npz", LAYOUTS["votes"], arrays, votes.meta)
+    assert named(results) == ["ensemble.json", "gnmax/sigma-2/bounds.json", "gnmax/sigma-2/labels.npz"]
+
+
+def test_a_student_of_other_labels_is_named(results: Path) -> None:
+    path = results / "gnmax" / "sigma-2" / "supervised" / "student.json"
+    write_json(path, "train_student", {**read_json(path, "train_student"), "labels": "0" * 64})
+    assert named(results) == ["gnmax/sigma-2/supervised/student.json"]
+
+
+def test_what_is_gone_is_missed(results: Path) -> None:
+    (results / "chunks" / "0-2.npz").unlink()
+    assert named(results) == ["votes.npz"]
+
+
+def test_a_stranger_is_named(results: Path) -> None:
+    np.savez(results / "mine.npz", x=np.arange(3))
+    (results / "mine.json").write_text("{}")
+    assert named(results) == ["mine.json", "mine.npz"]
+
+
+def test_every_layout_can_be_checked() -> None:
+    from patebench.core import formats
+
+    every = [each for each in vars(formats).values() if isinstance(each, formats.Layout)]
+    assert sorted(LAYOUTS) == sorted(layout.kind for layout in every)
+
+
+def test_the_command_says_it_with_its_status(results: Path) -> None:
+    command = [Path(sys.executable).with_name("patebench"), "check", results]
+    sound = subprocess.run(command, capture_output=True, text=True)
+    assert (sound.returncode, sound.stdout) == (0, f"{results}: 13 artefacts, no faults\n")
+    os.truncate(results / "votes.npz", 100)
+    harmed = subprocess.run(command, capture_output=True, text=True)
+    assert harmed.returncode == 1
+    assert harmed.stderr == ""
+    assert harmed.stdout.splitlines()[-1] == f"{results}: 13 artefacts, 1 faults"
+    missing = subprocess.run([*command[:2], results / "nowhere"], capture_output=True, text=True)
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+
+
+@pytest.fixture
+def rounds(results: Path) -> Path:
+    """Labels of two rounds: the second selected its queries by what a student of the first predicted."""
+    pool, votes = (read_arrays(results / f"{name}.npz", LAYOUTS[name]) for name in ("pool", "votes"))
+    first = results / "gnmax" / "sigma-2" / "random-5"
+    second = first / "siamese-5"
+    facts = {"pool": pool.digest, "classes": 3}
+    made = {"votes": votes.digest, "mechanism": "gnmax", "parameters": {"sigma": 2.0}, "mode": "seeded", "rounds": []}
+    earlier = predictions = None
+    for folder, queries in ((first, np.arange(5)), (second, np.arange(5, 10))):
+        named = {"strategy": "random", "student": STUDENT, "labels": earlier, "predictions": predictions}
+        asked = write_arrays(folder / "queries.npz", LAYOUTS["queries"], {"queries": queries}, {**facts, **named})
+        arrays = {"labels": np.zeros(5, np.int32), "queries": queries}
+        of = {**facts, **made, "earlier": earlier, "queries_file": asked}
+        earlier = write_arrays(folder / "labels.npz", LAYOUTS["labels"], arrays, of)
+        probabilities = {"probabilities": np.full((20, 3), 1 / 3, np.float32)}
+        of = {**facts, "labels": earlier}
+        predictions = write_arrays(folder / "mlp" / "predictions.npz", PREDICTIONS, probabilities, of)
+    return second
+
+
+def test_rounds_belong_to_the_rounds_before_them(results: Path, rounds: Path) -> None:
+    assert check(results).faults == []
+    below = str(rounds.relative_to(results))
+    queries, labels = (read_arrays(rounds / f"{name}.npz", LAYOUTS[name]) for name in ("queries", "labels"))
+    for fact in ("labels", "predictions"):
+        write_arrays(queries.path, LAYOUTS["queries"], queries.arrays, {**queries.meta, fact: "0" * 64})
+        assert f"{below}/queries.npz: it was made with other {fact} than" in "".join(check(results).faults)
+        write_arrays(queries.path, LAYOUTS["queries"], queries.arrays, queries.meta)
+    for fact in ("earlier", "queries_file"):
+        write_arrays(labels.path, LAYOUTS["labels"], labels.arrays, {**labels.meta, fact: "0" * 64})
+        assert f"{below}/labels.npz: it was made with other {fact} than" in "".join(check(results).faults)
+        write_arrays(labels.path, LAYOUTS["labels"], labels.arrays, labels.meta)
+    assert check(results).faults == []
+
+
+def test_a_baseline_of_true_labels_was_made_from_these(results: Path) -> None:
+    truth = read_arrays(results / "truth.npz", LAYOUTS["truth"]).digest
+    path = results / "baseline" / "mlp" / "baseline.json"
+    write_json(path, "train_baseline", {"labels": truth})
+    assert check(results).faults == []
+    write_json(path, "train_baseline", {"labels": "0" * 64})
+    assert named(results) == ["baseline/mlp/baseline.json"]

@@ -1,0 +1,293 @@
+"""Collecting records: numbers by hand and by closed form, and a check of where every file comes from."""
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+from tests.steps import STUDENT, account, aggregate
+
+from patebench.core.errors import ArtefactError
+from patebench.core.files import read_arrays, read_json, write_arrays, write_json
+from patebench.core.formats import LABELS, TRUTH, VOTES
+from patebench.stages.collect import run as collect
+from patebench.stages.records import read_records
+
+#: Teachers × queries, two classes; the counts of class 1 are 4, 0, 3, 1.
+VOTED = np.array([[1, 0, 1, 1], [1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0, 0]], dtype=np.int16)
+ANSWERS = np.array([1, 0, 0, 0], dtype=np.int16)
+GAMMA = 0.4
+
+
+def _write_votes(folder, name, voted, pool="pool"):
+    meta = {"partition": "p", "pool": pool, "test": "t", "classes": 2, "chunks": ["c"]}
+    return write_arrays(folder / f"{name}.npz", VOTES, {"votes": voted, "test_votes": voted}, meta)
+
+
+def _write_ensemble(folder, name, votes, **changes):
+    summary = {
+        "votes": votes,
+        "dataset": "digits",
+        "split": {"pool": 4, "test": None},
+        "training": {"model": "small-cnn", "recipe": "modern", "epochs": None},
+        "classes": 2,
+        "teachers": 4,
+        "model": "small-cnn",
+        "recipe": "modern",
+        "epochs": 30,
+        "partition": "iid",
+        "seed": 3,
+        "teacher_accuracies": [0.25, 1.0, 1.0, 0.75],
+        "plurality_accuracy_pool": 0.75,
+        "plurality_accuracy_test": 0.5,
+        "gap_histogram": [0, 0, 2, 0, 2],
+        "gap_mean": 0.75,
+    }
+    write_json(folder / f"{name}.json", "join_votes", {**summary, **changes})
+
+
+def _write_student(folder, labels, queries, **config):
+    learnt = {"labels": labels, "pool": "pool", "test": "t", "method": "supervised", "queries": queries}
+    learner = {"model": "mlp", "recipe": "modern", "epochs": 5, "seed": 3, "accuracy": 0.625, "answered": queries}
+    given = {"method": "supervised", "model": "mlp", "recipe": "modern", "epochs": None, "hold_out": None, **config}
+    out = folder / "student" / "student.json"
+    write_json(out, "train_student", {**learnt, **learner, "config": given})
+    return out
+
+
+def _write_selected(made, queries, labels=(1, 0), kept=(False, True)):
+    """Labels of the queries that two rounds selected, of which the student kept one."""
+    meta = dict(read_arrays(made["labels"][0], LABELS).meta)
+    rounds = [{"strategy": strategy, "queries": 1, "student": STUDENT} for strategy in ("random", "siamese")]
+    out = made["out"].parent / "rounds" / "labels.npz"
+    arrays = {"labels": np.array(labels, np.int32), "queries": np.array(queries), "kept": np.array(kept)}
+    write_arrays(out, LABELS, arrays, {**meta, "rounds": rounds})
+    return out
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A folder with a sound set of files and the arguments that collect them."""
+    digest = _write_votes(tmp_path, "votes", VOTED)
+    _write_ensemble(tmp_path, "ensemble", digest)
+    write_arrays(tmp_path / "truth.npz", TRUTH, {"y": ANSWERS}, {"pool": "pool", "classes": 2})
+    folder = tmp_path / "gamma-0.4"
+    aggregate(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
+    account(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, [2, 4], 1e-5, 0, "s", folder / "bounds.json")
+    labels = read_arrays(folder / "labels.npz", LABELS)
+    student = _write_student(folder, labels.digest, 2)
+    return {
+        "ensemble": tmp_path / "ensemble.json",
+        "votes": tmp_path / "votes.npz",
+        "truth": tmp_path / "truth.npz",
+        "labels": [folder / "labels.npz"],
+        "bounds": [folder / "bounds.json"],
+        "students": [student],
+        "out": tmp_path / "collected.json",
+    }
+
+
+def _records(made):
+    collect(**made)
+    return read_json(made["out"], "collect")["records"]
+
+
+def test_every_record_says_which_ensemble_it_is_of(made):
+    records = _records(made)
+    kinds = [record["record"] for record in records]
+    assert (kinds[:2], kinds[-1]) == (["ensemble", "label_set"], "student")
+    written = read_json(made["bounds"][0], "account")
+    assert kinds[2:-1] == ["bound"] * len(written["bounds"]) + ["curve"] * len(written["curves"])
+    assert kinds.count("curve") > 3
+    common = {
+        "dataset": "digits",
+        "seed": 3,
+        "split": "seed-3_pool-4",
+        "setting": "pool-4",
+        "teachers": 4,
+        "partition": "iid",
+    }
+    common |= {"ensemble": "teachers-4_iid_small-cnn_modern", "model": "small-cnn", "recipe": "modern", "epochs": 30}
+    assert all(common.items() <= record.items() for record in records)
+    read_records([made["out"]], [], [])
+
+
+def test_ensemble_by_hand(made):
+    record = _records(made)[0]
+    assert record["teacher_accuracy_mean"] == 0.75
+    assert (record["teacher_accuracy_min"], record["teacher_accuracy_max"]) == (0.25, 1.0)
+    assert record["teacher_accuracy_std"] == pytest.approx(math.sqrt((0.25 + 0.0625 + 0.0625 + 0) / 4))
+    assert record["gap_histogram"] == [0, 0, 2, 0, 2]
+
+
+def test_expected_label_accuracy_by_the_closed_form_for_two_classes(made):
+    """For two classes Lemma 4 of PATE 2017 is exact: the minority wins with (2 + γΔ)/(4 exp(γΔ))."""
+
+    def wins(gap):
+        loses = (2 + GAMMA * abs(gap)) / (4 * math.exp(GAMMA * abs(gap)))
+        return 1 - loses if gap >= 0 else loses
+
+    record = _records(made)[1]
+    right = [wins(4), wins(4), wins(-2), wins(2)]  # votes for the true class less those for the other
+    assert record["expected_label_accuracy"] == pytest.approx(sum(right) / 4, rel=1e-9)
+
+
+def test_label_accuracy_counts_answers_alone(made):
+    source = read_arrays(made["labels"][0], LABELS)
+    labels = np.array([1, -1, 1, 0], dtype=np.int32)  # right, silent, wrong, right
+    write_arrays(made["labels"][0], LABELS, {"labels": labels}, source.meta)
+    record = _records({**made, "students": []})[1]
+    assert (record["queries"], record["answered"]) == (4, 3)
+    assert record["label_accuracy"] == pytest.approx(2 / 3)
+    write_arrays(made["labels"][0], LABELS, {"labels": np.full(4, -1, np.int32)}, source.meta)
+    record = _records({**made, "students": []})[1]
+    assert (record["answered"], record["label_accuracy"]) == (0, None)
+
+
+def test_student_has_the_accuracy_of_the_labels_it_learnt_from(made):
+    record = _records(made)[-1]
+    labels = read_arrays(made["labels"][0], LABELS)["labels"]
+    assert record["label_accuracy"] == float(np.mean(labels[:2] == ANSWERS[:2]))
+    assert (record["student"], record["student_model"]) == ("supervised_queries-2_mlp_modern", "mlp")
+    assert (record["accuracy"], record["mechanism"], record["noise"]) == (0.625, "lnmax", "gamma-0.4")
+
+
+def test_labels_of_selected_queries_are_of_those_samples(made):
+    """Of queries 2 and 0 the student has labels 1, wrong and given, and 1, right and its own."""
+    path = _write_selected(made, [2, 0], labels=(1, 1))
+    written = read_json(made["bounds"][0], "account")
+    rounds = read_arrays(path, LABELS).meta["rounds"]
+    charged = {**written, "rounds": rounds, "queries": [2], "bounds": written["bounds"][:1], "curves": []}
+    write_json(path.with_name("bounds.json"), "account", charged)
+    student = _write_student(path.parent, read_arrays(path, LABELS).digest, 2, epochs=5, hold_out=0.25)
+    changes = {"bounds": [path.with_name("bounds.json")], "students": [student]}
+    _, label_set, bound, learnt = _records({**made, "labels": [path], **changes})
+    for record in (label_set, bound, learnt):
+        assert (record["rounds"], record["strategy"], record["round"]) == (
+            "supervised_random-1_siamese-1",
+            "siamese",
+            1,
+        )
+        assert record["selection"] == rounds
+    for record in (label_set, learnt):
+        assert [record[name] for name in ("queries", "answered", "kept", "label_accuracy")] == [2, 1, 1, 0.5]
+    assert label_set["expected_label_accuracy"] is None
+    assert learnt["student"] == "supervised_mlp_modern_epochs-5_hold-out-0.25"
+    records = read_records([made["out"]], [], [])
+    assert records.students["rounds_in_words"].tolist() == ["random 1 + siamese 1"]
+    assert all(frame.empty for frame in (records.of_whole_pool().students, records.of_whole_pool().label_sets))
+
+
+def test_both_kinds_of_label_sets_stand_side_by_side(made):
+    path = _write_selected(made, [2, 0])
+    records = _records({**made, "labels": [*made["labels"], path]})
+    assert [record["rounds"] for record in records if record["record"] == "label_set"] == [
+        "",
+        "supervised_random-1_siamese-1",
+    ]
+    read_records([made["out"]], [], [])
+
+
+def test_same_files_same_bytes(made):
+    collect(**made)
+    first = made["out"].read_bytes()
+    collect(**made)
+    assert made["out"].read_bytes() == first
+
+
+def _other_votes(made):
+    folder = made["out"].parent / "other"
+    folder.mkdir()
+    _write_votes(folder, "votes", VOTED[::-1, ::-1])
+    return folder
+
+
+def _bounds_of_other_votes(made):
+    folder = _other_votes(made)
+    account(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, [2], 1e-5, 0, "s", folder / "bounds.json")
+    return {"bounds": [folder / "bounds.json"]}
+
+
+def _labels_of_other_votes(made):
+    folder = _other_votes(made)
+    aggregate(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
+    return {"labels": [folder / "labels.npz"]}
+
+
+def _truth_of_another_pool(made):
+    write_arrays(made["truth"], TRUTH, {"y": ANSWERS}, {"pool": "another", "classes": 2})
+    return {}
+
+
+def _ensemble_of_other_votes(made):
+    _write_ensemble(made["out"].parent, "ensemble", "0" * 64)
+    return {}
+
+
+def _ensemble_of_an_unknown_split(made):
+    _write_ensemble(made["out"].parent, "ensemble", read_arrays(made["votes"], VOTES).digest, split="seed-3_pool-4")
+    return {}
+
+
+def _rounds_that_are_none(made):
+    source = read_arrays(made["labels"][0], LABELS)
+    write_arrays(made["labels"][0], LABELS, source.arrays, {**source.meta, "rounds": "random-2"})
+    return {}
+
+
+def _queries_beyond_the_pool(made):
+    return {"labels": [_write_selected(made, [0, 4])]}
+
+
+def _queries_that_come_twice(made):
+    return {"labels": [_write_selected(made, [1, 1])]}
+
+
+def _bounds_without_their_labels(made):
+    return {"labels": [], "students": []}
+
+
+def _student_of_more_labels(made):
+    labels = read_arrays(made["labels"][0], LABELS)
+    return {"students": [_write_student(made["out"].parent, labels.digest, 5)]}
+
+
+def _shorter_labels(made):
+    source = read_arrays(made["labels"][0], LABELS)
+    write_arrays(made["labels"][0], LABELS, {"labels": np.zeros(3, np.int32)}, source.meta)
+    return {}
+
+
+def _student_of_other_labels(made):
+    return {"labels": [], "bounds": []}
+
+
+def _votes_as_bounds(made):
+    shutil.copy(made["ensemble"], made["bounds"][0])
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (_bounds_of_other_votes, "other votes than"),
+        (_labels_of_other_votes, "other votes than"),
+        (_truth_of_another_pool, "another pool than"),
+        (_ensemble_of_other_votes, "other votes than"),
+        (_ensemble_of_an_unknown_split, "lacks 'pool'"),
+        (_rounds_that_are_none, "its 'rounds' is not a list"),
+        (_queries_beyond_the_pool, "not different samples of"),
+        (_queries_that_come_twice, "not different samples of"),
+        (_bounds_without_their_labels, "bounds labels that are not among"),
+        (_student_of_more_labels, "learnt from more labels than"),
+        (_shorter_labels, "one label for each query"),
+        (_student_of_other_labels, "learnt from labels that are not among"),
+        (_votes_as_bounds, "kind 'join_votes'"),
+    ],
+)
+def test_refuses_files_of_another_origin_in_one_line(made, change, fault):
+    with pytest.raises(ArtefactError) as caught:
+        collect(**{**made, **change(made)})
+    assert fault in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not made["out"].exists()

@@ -1,0 +1,67 @@
+"""The stage `data`: a name and options become the private and the public artefact."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from patebench.core.errors import PatebenchError
+from patebench.stages import data
+from patebench.stages.reading import read_samples
+
+
+def make(folder: Path, name: str, **options: Any) -> tuple[Path, Path]:
+    private, public = folder / "out" / "private.npz", folder / "out" / "public.npz"
+    data.run(name=name, root=folder / "no-such-root", download=False, option=options, private=private, public=public)
+    return private, public
+
+
+def test_both_parts_are_written_with_their_facts(tmp_path: Path) -> None:
+    private, public = make(tmp_path, "breast_cancer")
+    for role, path, samples in (("private", private, 369), ("public", public, 200)):
+        part = read_samples(path, role)
+        assert part["x"].shape == (samples, 30)
+        assert part["row"].tolist() == list(range(samples))
+        assert part.meta["dataset"] == "breast_cancer"
+        assert part.meta["class_names"] == ["malignant", "benign"]
+        assert part.meta["classes"] == 2
+
+
+def test_the_same_data_give_the_same_bytes(tmp_path: Path) -> None:
+    first = [path.read_bytes() for path in make(tmp_path, "digits")]
+    assert [path.read_bytes() for path in make(tmp_path, "digits")] == first
+
+
+def test_own_data_keep_their_own_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 8, 8), np.uint8), y=np.arange(4) % 2)
+    options = {"loader": "npz", "private": str(tmp_path / "a.npz"), "public": str(tmp_path / "a.npz")}
+    private, _ = make(tmp_path, "my-data", **options)
+    assert read_samples(private, "private").meta["dataset"] == "my-data"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("digit", {}, r"unknown data set 'digit' .did you mean 'digits'"),
+        ("digits", {"private": "a.npz"}, "the data set 'digits' has no option 'private'; known: none"),
+        ("npz", {"private": "a.npz"}, "the data set 'npz' needs the option 'public'"),
+        ("mine", {"loader": "npz", "privat": "a", "public": "b"}, r"has no option 'privat' .did you mean 'private'"),
+        ("mine", {"loader": "nqz"}, r"unknown data set 'nqz' .did you mean 'npz'"),
+    ],
+)
+def test_wrong_names_and_options_are_refused(tmp_path: Path, name: str, options: dict[str, str], words: str) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        make(tmp_path, name, **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_stages_of_data_import_neither_torch_nor_scikit_learn() -> None:
+    code = (
+        "import sys, patebench.stages.data, patebench.stages.split, patebench.stages.partition;"
+        "print([m for m in ('torch', 'sklearn', 'scipy', 'PIL') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,81 @@
+"""The stage `distil`: every kind of label at every number of samples, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_json, write_arrays
+from patebench.core.formats import POOL, SAMPLES, VOTES
+from patebench.plan.parameters import DistilParameters
+from patebench.stages import distil
+
+
+def make_votes(path: Path, pool: str, votes: list[list[int]], soft: list[Any] | None, classes: int = 3) -> Path:
+    """VOTES (teachers × queries) with the sums of probabilities at T = 1 and 5, or without."""
+    facts = {"partition": "", "pool": pool, "test": "", "classes": classes, "chunks": [], "temperatures": [1, 5]}
+    sums = {"soft": np.array(soft, np.float32)} if soft is not None else {}
+    said = np.array(votes, np.uint8)
+    write_arrays(path, VOTES, {"votes": said, "test_votes": said[:, :1], **sums}, facts)
+    return path
+
+
+class World:
+    """Two clusters of points that five teachers know; they are sure of one half of the pool only."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        rng = np.random.default_rng(0)
+        y = np.arange(80) % 2
+        x = (rng.normal(size=(80, 4)) + 3 * y[:, None]).astype(np.float32)
+        self.pool, self.test = folder / "pool.npz", folder / "test.npz"
+        facts: dict[str, Any] = {"dataset": "made", "classes": 2, "class_names": ["a", "b"]}
+        rows = np.arange(80)
+        facts |= {"seed": 0, "split": {"pool": 80, "test": None}}
+        self.digest = write_arrays(self.pool, POOL, {"x": x, "row": rows}, facts)
+        write_arrays(self.test, SAMPLES, {"x": x, "y": y, "row": rows}, {**facts, "role": "test"})
+        sure = np.stack([5.0 * (y == label) for label in (0, 1)], axis=1)
+        self.votes = make_votes(folder / "votes.npz", self.digest, [y.tolist()] * 5, [sure, sure], classes=2)
+
+    def distil(self, votes: Path | None = None, **changes: Any) -> Path:
+        out = self.folder / "distillation.json"
+        settings = {"samples": [80, 20], "model": "mlp", "recipe": "plain", "epochs": 20, **changes}
+        distil.run(
+            votes=votes or self.votes, pool=self.pool, test=self.test, parameters=DistilParameters.checked(settings),
+            seed=0, stream="made", out=out,
+        )  # fmt: skip
+        return out
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"))
+
+
+def test_every_kind_of_label_at_every_number_of_samples(world: World) -> None:
+    learnt = read_json(world.distil(), "distil")["learnt"]
+    kinds = [("plurality", 1.0), ("soft", 1.0), ("soft", 5.0)]
+    found = [(each["samples"], each["labels"], each["temperature"]) for each in learnt]
+    assert found == [(samples, *kind) for samples in (20, 80) for kind in kinds]
+    assert min(each["accuracy"] for each in learnt) > 0.9
+    sharp, soft = (each["accuracy"] for each in learnt[-3:-1])
+    assert sharp == soft, "these teachers are certain, so the same labels come twice, and the same network with them"
+
+
+def test_the_same_again(world: World) -> None:
+    assert world.distil().read_bytes() == world.distil().read_bytes()
+
+
+def test_refusals(world: World, tmp_path: Path) -> None:
+    plain = make_votes(tmp_path / "plain.npz", world.digest, [[0] * 80], None)
+    with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities; give the ensemble soft: \[1, 5\]"):
+        world.distil(votes=plain)
+    other = make_votes(tmp_path / "other.npz", "another", [[0] * 80], None)
+    with pytest.raises(ArtefactError, match="another pool than"):
+        world.distil(votes=other)
+    with pytest.raises(PatebenchError, match="81 samples are asked for"):
+        world.distil(samples=[81])
+    with pytest.raises(PatebenchError, match="'logistic' is no network"):
+        world.distil(model="logistic")

@@ -1,0 +1,90 @@
+"""The vote matrix that joins chunks of teachers, and the summary of how well they vote."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.stages.ensemble import Ensemble
+
+from patebench.core.errors import ArtefactError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import CHUNK, POOL, VOTES
+from patebench.stages.join_votes import describe
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Ensemble:
+    return Ensemble(tmp_path_factory.mktemp("ensemble"))
+
+
+@pytest.fixture(scope="module")
+def halves(ensemble: Ensemble) -> tuple[Path, Path]:
+    return ensemble.train(0, 2), ensemble.train(3, 5)
+
+
+def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemble, halves: tuple[Path, Path]) -> None:
+    forth, _ = ensemble.join(*halves)
+    votes = read_arrays(forth, VOTES)["votes"]
+    back, summary = ensemble.join(*reversed(halves))
+    assert np.array_equal(read_arrays(back, VOTES)["votes"], votes)
+    assert np.array_equal(votes[3:], read_arrays(halves[1], CHUNK)["votes"])
+    facts = read_json(summary, "join_votes")
+    assert facts["teachers"] == len(facts["teacher_accuracies"]) == 6
+    assert np.mean(facts["teacher_accuracies"]) > 0.7
+    assert sum(facts["gap_histogram"]) == 100
+    assert facts["split"] == read_arrays(ensemble.pool, POOL).meta["split"] == {"pool": 100, "test": 100}
+    assert facts["training"] == {"model": "logistic", "recipe": "modern", "epochs": None}
+
+
+def test_description_by_hand() -> None:
+    votes = np.array([[0, 1, 2], [0, 1, 1], [0, 2, 0], [1, 1, 2]])
+    found = describe(votes, votes, np.array([0, 1, 0]), np.array([0, 1, 2]), classes=3)
+    # Counts: (3,1,0), (0,3,1), (1,1,2): gaps 2, 2, 1; the plurality 0, 1, 2 is right on two queries of three.
+    assert found["gap_histogram"] == [0, 1, 2, 0, 0]
+    assert found["gap_mean"] == pytest.approx(5 / 12)
+    assert found["plurality_accuracy_pool"] == pytest.approx(2 / 3)
+    assert found["plurality_accuracy_test"] == 1.0
+    assert found["teacher_accuracies"] == pytest.approx([1.0, 2 / 3, 1 / 3, 2 / 3])
+
+
+def rewritten(path: Path, change: Callable[[dict, dict], None]) -> Path:
+    """A copy of a chunk with changed arrays or facts and a right checksum: a fault of origin, not of storage."""
+    chunk = read_arrays(path, CHUNK)
+    arrays, meta = {name: array.copy() for name, array in chunk.arrays.items()}, dict(chunk.meta)
+    change(arrays, meta)
+    out = path.with_name("changed.npz")
+    write_arrays(out, CHUNK, arrays, meta)
+    return out
+
+
+@pytest.mark.parametrize("fact", ["partition", "pool", "test", "model", "recipe", "epochs", "training", "seed"])
+def test_a_chunk_of_another_origin_is_refused(ensemble: Ensemble, halves: tuple[Path, Path], fact: str) -> None:
+    foreign = rewritten(halves[1], lambda arrays, meta: meta.update({fact: "another"}))
+    with pytest.raises(ArtefactError, match=f"changed.npz: it was made with another {fact} than"):
+        ensemble.join(halves[0], foreign)
+
+
+def test_missing_doubled_and_foreign_teachers_are_refused(ensemble: Ensemble, halves: tuple[Path, Path]) -> None:
+    with pytest.raises(ArtefactError, match=r"no chunk holds its teacher 3 \(3 of 6 are missing\)"):
+        ensemble.join(halves[0])
+    with pytest.raises(ArtefactError, match=r"its teacher 0 is also in"):
+        ensemble.join(halves[0], *halves)
+    strange = rewritten(halves[1], lambda arrays, meta: arrays["teachers"].__setitem__(2, 77))
+    with pytest.raises(ArtefactError, match=r"teacher 5"):
+        ensemble.join(halves[0], strange)
+
+
+def test_chunks_are_summed_whatever_their_order(ensemble: Ensemble) -> None:
+    parts = ensemble.train(0, 1, soft=(2.0,)), ensemble.train(2, 5, soft=(2.0,))
+    whole = read_arrays(ensemble.train(0, 5, soft=(2.0,)), CHUNK)
+    for order in (parts, parts[::-1]):
+        votes = read_arrays(ensemble.join(*order)[0], VOTES)
+        assert votes["soft"] == pytest.approx(whole["soft"], rel=1e-5)
+        assert votes.meta["temperatures"] == [2.0]
+
+
+@pytest.mark.parametrize("other", [(), (1.0, 5.0), (5.0,)])
+def test_chunks_of_other_temperatures_are_refused(ensemble: Ensemble, other: tuple[float, ...]) -> None:
+    with pytest.raises(ArtefactError, match="another temperatures than"):
+        ensemble.join(ensemble.train(0, 2, soft=(1.0,)), ensemble.train(3, 5, soft=other))

@@ -1,0 +1,231 @@
+"""Rounds, on files: queries are selected, labelled, accounted for and learnt from, one round after the other."""
+
+import numpy as np
+import pytest
+
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Bound
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES, TRUTH, VOTES
+from patebench.mechanisms.base import check_adaptive, make_mechanism
+from patebench.plan.parameters import AccountParameters, SelectionParameters, StudentParameters
+from patebench.stages import account, aggregate, extract_features, select_queries, train_student
+from patebench.stages.reading import read_votes
+from patebench.students import contrast
+
+LOGISTIC = StudentParameters(method="supervised", model="logistic")
+PARAMETERS = {"threshold": 3.0, "sigma1": 1.0, "sigma2": 0.5, "confidence": 0.4}
+
+
+class Rounds:
+    """The tiny pool of 20 queries, 6 teachers of which 5 are right, and as many rounds as a test asks for."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.pool, self.votes = folder / "pool.npz", folder / "votes.npz"
+        truth = read_arrays(folder / "truth.npz", TRUTH)["y"]
+        said = np.stack([truth] * 5 + [(truth + 1) % 3]).astype(np.uint8)
+        meta = {"partition": "p", "pool": read_arrays(self.pool, POOL).digest, "test": "t", "classes": 3, "chunks": []}
+        write_arrays(self.votes, VOTES, {"votes": said, "test_votes": said[:, :2]}, meta)
+
+    def file(self, number, name):
+        return self.folder / f"round-{number}" / name
+
+    def select(self, number, queries=5, **changes):
+        known = {name: self.file(number - 1, f"{name}.npz") for name in ("labels", "predictions")}
+        first = {"labels": None, "predictions": None, "strategy": "random"}
+        later = {"strategy": "least-confident", **known}
+        settings = {"features": None, **(first if number == 0 else later)} | changes
+        selection = SelectionParameters(strategy=settings.pop("strategy"), queries=queries)
+        out = self.file(number, "queries.npz")
+        select_queries.run(
+            pool=self.pool, selection=selection, student=LOGISTIC, seed=0, stream=f"r{number}", out=out, **settings
+        )
+        return read_arrays(out, QUERIES)
+
+    def aggregate(self, number, mechanism="interactive-gnmax", parameters=PARAMETERS, out="labels.npz", **others):
+        earlier = self.file(number - 1, "labels.npz") if number else None
+        files = {"selected": self.file(number, "queries.npz"), "earlier": earlier, "out": self.file(number, out)}
+        files |= others
+        aggregate.run(
+            votes=self.votes, mechanism=mechanism, parameters=parameters, seed=0, stream=f"r{number}", **files
+        )
+        return read_arrays(files["out"], LABELS)
+
+    def train(self, number, queries):
+        labels, out, predictions = (
+            self.file(number, name) for name in ("labels.npz", "student.json", "predictions.npz")
+        )
+        train_student.run(
+            pool=self.pool, labels=labels, test=self.folder / "test.npz", parameters=LOGISTIC, queries=queries, seed=0,
+            stream=f"r{number}", out=out, predictions=predictions,
+        )  # fmt: skip
+        return read_arrays(predictions, PREDICTIONS)
+
+    def run(self, rounds):
+        for number in range(rounds):
+            self.select(number)
+            self.aggregate(number)
+            self.train(number, 5 * (number + 1))
+
+    def account(self, *numbers, **stated):
+        selected, out = [self.file(number, "queries.npz") for number in numbers], self.folder / "bounds.json"
+        account.run(
+            votes=self.votes, selected=selected, mechanism="interactive-gnmax", parameters=PARAMETERS,
+            accounting=AccountParameters(delta=1e-5, **stated), seed=0, stream="bounds", out=out,
+        )  # fmt: skip
+        return read_json(out, "account")
+
+
+@pytest.fixture
+def rounds(tiny):
+    return Rounds(tiny)
+
+
+def test_the_first_round_selects_the_pool_as_it_comes_without_a_student(rounds):
+    asked = rounds.select(0)
+    np.testing.assert_array_equal(asked["queries"], range(5))
+    assert "predictions" not in asked.arrays
+    assert (asked.meta["labels"], asked.meta["predictions"]) == (None, None)
+    labels = rounds.aggregate(0)
+    np.testing.assert_array_equal(labels["queries"], range(5))
+    assert not labels["kept"].any()
+
+
+def test_prototypes_are_selected_by_features_of_the_same_pool(rounds, monkeypatch):
+    monkeypatch.setattr(contrast, "STEPS", 5)
+    files = [rounds.folder / f"{name}.npz" for name in ("features", "same", "other")]
+    for file, seed in zip(files, (0, 0, 1), strict=True):
+        extract_features.run(pool=rounds.pool, seed=seed, stream="features", out=file)
+    found, same, other = (read_arrays(file, FEATURES)["vectors"] for file in files)
+    np.testing.assert_array_equal(found, same)
+    assert not np.array_equal(found, other)
+    asked = rounds.select(0, strategy="prototypes", features=files[0])
+    assert len(set(asked["queries"])) == 5
+    write_arrays(files[1], FEATURES, {"vectors": found}, {"pool": "another"})
+    with pytest.raises(ArtefactError, match="made with another pool than"):
+        rounds.select(0, strategy="prototypes", features=files[1])
+
+
+def test_later_rounds_select_what_is_least_sure_and_keep_all_labels(rounds):
+    rounds.run(2)
+    predicted = read_arrays(rounds.file(0, "predictions.npz"), PREDICTIONS)["probabilities"]
+    np.testing.assert_allclose(predicted.sum(axis=1), 1, rtol=1e-5)
+    asked = read_arrays(rounds.file(1, "queries.npz"), QUERIES)
+    least = 5 + np.argsort(predicted[5:].max(axis=1), kind="stable")[:5]
+    np.testing.assert_array_equal(asked["queries"], least)
+    np.testing.assert_array_equal(asked["predictions"], predicted[least])
+    first, both = (read_arrays(rounds.file(number, "labels.npz"), LABELS) for number in range(2))
+    np.testing.assert_array_equal(both["labels"][:5], first["labels"])
+    np.testing.assert_array_equal(both["queries"], [*range(5), *least])
+    assert both.meta["rounds"] == [
+        {"strategy": "random", "queries": 5, "student": asked.meta["student"]},
+        {"strategy": "least-confident", "queries": 5, "student": asked.meta["student"]},
+    ]
+    assert both.meta["earlier"] == first.digest
+    assert (asked.meta["labels"], asked.meta["predictions"]) == tuple(
+        read_arrays(rounds.file(0, f"{layout.kind}.npz"), layout).digest for layout in (LABELS, PREDICTIONS)
+    )
+
+
+def test_the_student_of_a_round_learns_from_the_samples_that_were_selected(rounds):
+    """Garbage in the labels of other positions than the first ones would ruin it."""
+    rounds.run(3)
+    assert read_json(rounds.file(2, "student.json"), "train_student")["accuracy"] > 0.8
+
+
+def test_a_sure_student_keeps_its_label_where_the_teachers_are_silent(rounds):
+    rounds.run(1)
+    asked = rounds.select(1, queries=10)
+    silent = {**PARAMETERS, "threshold": 1e6}
+    rounds.aggregate(0, parameters=silent, out="silent.npz")
+    with pytest.raises(ArtefactError, match="it was not selected after"):
+        rounds.aggregate(1, parameters=silent, earlier=rounds.file(0, "silent.npz"))
+    with pytest.raises(ArtefactError, match="it was not selected after no labels at all"):
+        rounds.aggregate(1, earlier=None)
+    with pytest.raises(PatebenchError, match="earlier labels go with queries that a round selected"):
+        rounds.aggregate(1, selected=None)
+    labels = rounds.aggregate(1)
+    sure = asked["predictions"].max(axis=1) > 0.4
+    kept, own = labels["kept"][5:], asked["predictions"].argmax(axis=1)
+    assert kept.any()
+    assert not (kept & ~sure).any()
+    np.testing.assert_array_equal(labels["labels"][5:][kept], own[kept])
+
+
+def test_the_account_is_of_all_that_was_selected_and_nothing_else(rounds):
+    rounds.run(2)
+    written = rounds.account(0, 1, queries=10)
+    source, votes = read_votes(rounds.votes)
+    asked = [read_arrays(rounds.file(number, "queries.npz"), QUERIES) for number in range(2)]
+    predictions = np.concatenate([np.zeros((5, 3)), asked[1]["predictions"]])
+    ours = votes.at(np.concatenate([each["queries"] for each in asked])).with_predictions(predictions)
+    expected = make_mechanism("interactive-gnmax", PARAMETERS).bounds(ours, [10], 1e-5, adaptive=True)
+    assert [Bound.from_json(bound) for bound in written["bounds"]] == expected
+    assert {bound.queries for bound in expected} == {10}
+    assert written["queries_files"] == [each.digest for each in asked]
+    assert written["rounds"] == [
+        {"strategy": each.meta["strategy"], "student": each.meta["student"], "queries": 5} for each in asked
+    ]
+    assert written["votes"] == source.digest
+
+
+def test_what_needs_fixed_queries_is_not_stated_of_queries_that_answers_chose():
+    votes = Votes.from_counts(np.tile([30, 15, 5], (10, 1)))
+    stated = make_mechanism("exponential", {"epsilon": 0.1}).bounds(votes, [10], 1e-5, adaptive=True)
+    assert {bound.accountant for bound in stated} == {"rdp", "exact"}
+    sources = {bound.source for bound in stated if bound.kind == "data_dependent"}
+    assert all(source.endswith("as if they had been fixed beforehand") for source in sources)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "fault"),
+    [
+        ("stable-svt", {"epsilon": 10, "failure": 1e-9, "cutoff": 5}, "keeps state from query to query"),
+        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.5, "spread": 1}, "sit out"),
+        ("randomised-response", {"epsilon": 1, "unbiased": 1, "participation": 0.9, "spread": 1}, "sit out"),
+    ],
+)
+def test_mechanisms_that_rounds_would_charge_too_little_are_refused(name, parameters, fault):
+    with pytest.raises(PatebenchError, match=fault):
+        check_adaptive(name, make_mechanism(name, parameters))
+
+
+def test_files_that_do_not_go_together_are_refused(rounds):
+    rounds.run(2)
+    with pytest.raises(ArtefactError, match="it selects again what was selected before"):
+        rounds.account(1, 1, queries=10)
+    with pytest.raises(ArtefactError, match="selects 5 queries, not 10"):
+        rounds.account(1, queries=10)
+    with pytest.raises(ArtefactError, match="selects 10 queries, not 5, 10"):
+        rounds.account(0, 1, queries=(5, 10))
+    with pytest.raises(ArtefactError, match="made with another parameters than"):
+        rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0})
+    with pytest.raises(PatebenchError, match="go together"):
+        rounds.select(1, predictions=None)
+    with pytest.raises(PatebenchError, match=r"siamese needs a student, .* be random or prototypes"):
+        rounds.select(0, strategy="siamese")
+    with pytest.raises(PatebenchError, match=r"16 queries are asked for, and 15 of .* were not selected yet"):
+        rounds.select(1, queries=16)
+    with pytest.raises(PatebenchError, match="give them, as `patebench extract_features` makes them"):
+        rounds.select(0, strategy="prototypes")
+    with pytest.raises(PatebenchError, match="and for no other strategy; give none"):
+        rounds.select(0, features=rounds.pool)
+    with pytest.raises(PatebenchError, match="did you mean 'siamese'"):
+        rounds.select(1, strategy="siames")
+
+
+def test_queries_that_rounds_selected_have_neither_a_budget_nor_a_release(rounds):
+    rounds.run(1)
+    parameters = {"threshold": 3.0, "sigma1": 1.0, "sigma2": 0.5}
+    given = {"votes": rounds.votes, "mechanism": "confident-gnmax", "parameters": parameters}
+    queries, out = rounds.file(0, "queries.npz"), rounds.folder / "out"
+    for more in ({"release": True}, {"seed": 0, "stream": "s", "budget": 1.0, "delta": 1e-5}):
+        with pytest.raises(PatebenchError, match="neither a budget nor a release"):
+            aggregate.run(**given, **more, selected=queries, out=out)
+    for budget, more in ((None, {"release": True}), (1.0, {"seed": 0, "stream": "s"})):
+        accounting = AccountParameters(delta=1e-5, queries=5, budget=budget)
+        with pytest.raises(PatebenchError, match="neither a budget nor a release"):
+            account.run(**given, **more, accounting=accounting, selected=[queries], out=out)
+    assert not out.exists()

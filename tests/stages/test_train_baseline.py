@@ -1,0 +1,53 @@
+"""The stage `train_baseline`: from all private data, or from true labels of the pool."""
+
+from functools import partial
+
+import pytest
+from tests.stages.digits import Digits
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_arrays, read_json
+from patebench.core.formats import POOL
+from patebench.plan.parameters import TrainingParameters
+from patebench.stages import train_baseline
+
+LOGISTIC = TrainingParameters(model="logistic")
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    return Digits(tmp_path_factory.mktemp("baselines"))
+
+
+def test_the_baseline_sees_all_private_data(digits: Digits) -> None:
+    out = digits.folder / "baseline.json"
+    stream = "digits/seed-0_pool-300/baseline/logistic_modern"
+    train_baseline.run(
+        private=digits.private, pool=None, truth=None, true_labels=None, test=digits.test, training=LOGISTIC, seed=0,
+        stream=stream, out=out,
+    )  # fmt: skip
+    told = read_json(out, "train_baseline")
+    assert told["accuracy"] > 0.93
+    assert (told["dataset"], told["split"]) == ("digits", read_arrays(digits.pool, POOL).meta["split"])
+    assert told["split"] == {"pool": 300, "test": None}
+    assert (told["seed"], told["training"]) == (0, LOGISTIC.model_dump())
+    assert TrainingParameters(**told["training"]).slug == "logistic_modern"
+
+
+def test_true_labels_show_what_students_could_learn(digits: Digits) -> None:
+    """From so many of the pool's samples, and from nothing else."""
+    out = digits.folder / "baseline.json"
+    learn = partial(
+        train_baseline.run, test=digits.test, training=LOGISTIC, seed=0,
+        stream="digits/seed-0_pool-300/baseline/truth-200_logistic_modern", out=out,
+    )  # fmt: skip
+    learn(private=None, pool=digits.pool, truth=digits.truth, true_labels=200)
+    told = read_json(out, "train_baseline")
+    assert told["true_labels"] == 200
+    assert 0.8 < told["accuracy"] < 0.97
+    assert "private" not in told
+    for wrong in ({"private": digits.private, "true_labels": 200}, {"private": None, "true_labels": None}):
+        with pytest.raises(PatebenchError, match="either the private samples, or the pool"):
+            learn(pool=digits.pool, truth=digits.truth, **wrong)
+    with pytest.raises(PatebenchError, match=r"301 true labels are asked for, and .*pool\.npz holds 300"):
+        learn(private=None, pool=digits.pool, truth=digits.truth, true_labels=301)

@@ -1,0 +1,143 @@
+"""Students learn from released labels alone, and say so."""
+
+import base64
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.stages.digits import STREAM, Digits
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, read_json
+from patebench.core.formats import PREDICTIONS, TRUTH
+from patebench.plan.parameters import StudentParameters
+from patebench.stages import train_student
+from patebench.students import STUDENTS, training
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    return Digits(tmp_path_factory.mktemp("students"))
+
+
+@pytest.fixture
+def truth(digits: Digits) -> np.ndarray:
+    return read_arrays(digits.truth, TRUTH)["y"].astype(np.int32)
+
+
+def test_right_labels_make_a_good_student_and_wrong_ones_a_bad_one(digits: Digits, truth: np.ndarray) -> None:
+    good = digits.train(digits.release(truth))
+    bad = digits.train(digits.release((truth + 3) % 10))
+    assert good["accuracy"] > 0.85
+    assert bad["accuracy"] < 0.15
+    assert good["queries"] == good["answered"] == 200
+
+
+def test_only_the_first_queries_and_only_answered_ones_count(digits: Digits, truth: np.ndarray) -> None:
+    """Labels after the first T, and samples without an answer, change nothing."""
+    half = truth.copy()
+    half[1:200:2] = -1
+    garbage_after = half.copy()
+    garbage_after[200:] = 0
+    first, second = digits.train(digits.release(half)), digits.train(digits.release(garbage_after))
+    assert first["answered"] == second["answered"] == 100
+    assert first["accuracy"] == second["accuracy"]
+
+
+def test_a_release_without_answers_is_refused(digits: Digits) -> None:
+    with pytest.raises(ArtefactError, match="none of its first 200 queries was answered; use less noise"):
+        digits.train(digits.release(np.full(300, -1)))
+
+
+def test_more_queries_than_released_are_refused(digits: Digits, truth: np.ndarray) -> None:
+    with pytest.raises(PatebenchError, match=r"400 queries are asked for, and .*labels\.npz holds 300"):
+        digits.train(digits.release(truth), queries=400)
+
+
+def test_labels_of_another_pool_are_refused(digits: Digits, truth: np.ndarray) -> None:
+    with pytest.raises(ArtefactError, match="it was made with another pool than"):
+        digits.train(digits.release(truth, pool="0" * 64))
+
+
+def steered(told: dict) -> list[dict]:
+    """The learning curve but for what was seen of the test set."""
+    return [{name: value for name, value in row.items() if name != "accuracy"} for row in told["curve"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_the_test_set_steers_nothing(method: str, digits: Digits, truth: np.ndarray) -> None:
+    """With the test set's labels turned round, every loss and every held-out label is as before."""
+    parameters = StudentParameters(method=method, epochs=2, hold_out=0.2)
+    labels = digits.release(truth)
+    told = digits.train(labels, parameters=parameters)
+    turned = digits.train(labels, parameters=parameters, test=digits.turned())
+    assert steered(told) == steered(turned)
+    assert told["held_out_accuracy"] == turned["held_out_accuracy"]
+    assert told["accuracy"] + turned["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("method", STUDENTS.names())
+def test_pool_labels_and_test_set_are_all_that_is_there(
+    method: str, digits: Digits, truth: np.ndarray, tmp_path: Path
+) -> None:
+    """A student is trained where no votes, no counts and no true labels exist."""
+    labels = digits.release(truth)
+    for path in (digits.pool, labels, digits.test):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    train_student.run(
+        pool=tmp_path / "pool.npz", labels=tmp_path / "labels.npz", test=tmp_path / "test.npz",
+        parameters=StudentParameters(method=method, epochs=1), queries=50, seed=0, stream=STREAM,
+        out=tmp_path / "student.json", predictions=tmp_path / "predictions.npz",
+    )  # fmt: skip
+    assert read_json(tmp_path / "student.json", "train_student")["queries"] == 50
+    predicted = read_arrays(tmp_path / "predictions.npz", PREDICTIONS)["probabilities"]
+    np.testing.assert_allclose(predicted.sum(axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_killed_job_ends_with_the_same_bytes(
+    digits: Digits, truth: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels, parameters = digits.release(truth), StudentParameters(method="consistency", epochs=4)
+    digits.train(labels, parameters=parameters)
+    whole = (digits.folder / "student.json").read_bytes()
+    (digits.folder / "student.json").unlink()
+
+    @contextmanager
+    def killed(what: str, total: int | None, unit: str) -> Iterator[Callable[[int, int], None]]:
+        def done(epoch: int, of: int) -> None:
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+        yield done
+
+    monkeypatch.setattr(training, "Checkpoint", partial(training.Checkpoint, seconds=0))
+    with monkeypatch.context() as context:
+        context.setattr(train_student, "progress", killed)
+        with pytest.raises(KeyboardInterrupt):
+            digits.train(labels, parameters=parameters)
+    assert (digits.folder / "student.checkpoint").is_file()
+    assert not (digits.folder / "student.json").exists()
+    digits.train(labels, parameters=parameters)
+    assert (digits.folder / "student.json").read_bytes() == whole
+    assert not (digits.folder / "student.checkpoint").exists()
+
+
+def test_held_out_labels_are_not_learnt(digits: Digits, truth: np.ndarray) -> None:
+    parameters = StudentParameters(method="supervised", model="logistic", hold_out=0.25)
+    told = digits.train(digits.release(truth), parameters=parameters)
+    assert (told["answered"], told["held_out"]) == (200, 50)
+    assert told["held_out_accuracy"] > 0.8
+    with pytest.raises(PatebenchError, match=r"hold_out: is 1\.5; a value below 1 is needed"):
+        StudentParameters.checked({"method": "supervised", "hold_out": 1.5})
+
+
+def test_a_gan_leaves_a_picture_of_what_it_draws(digits: Digits, truth: np.ndarray) -> None:
+    told = digits.train(digits.release(truth), parameters=StudentParameters(method="gan", epochs=1))
+    picture = (digits.folder / "student.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert base64.b64decode(told["picture"]) == picture

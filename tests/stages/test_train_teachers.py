@@ -1,0 +1,74 @@
+"""Chunks of teachers: their votes do not depend on the chunks, and what they think of the pool is summed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from tests.stages.ensemble import STREAM, Ensemble
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays
+from patebench.core.formats import CHUNK
+from patebench.core.seeds import derive
+from patebench.models.learner import make_learner
+from patebench.stages import data
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Ensemble:
+    return Ensemble(tmp_path_factory.mktemp("ensemble"))
+
+
+@pytest.mark.slow
+def test_votes_do_not_depend_on_how_teachers_are_chunked(ensemble: Ensemble) -> None:
+    whole = read_arrays(ensemble.train(0, 5, model="random-forest"), CHUNK)
+    parts = [read_arrays(ensemble.train(a, b, model="random-forest"), CHUNK) for a, b in ((0, 0), (1, 3), (4, 5))]
+    assert np.array_equal(whole["votes"], np.concatenate([part["votes"] for part in parts]))
+    assert np.array_equal(whole["test_votes"], np.concatenate([part["test_votes"] for part in parts]))
+
+
+def test_networks_too_do_not_depend_on_chunks(ensemble: Ensemble) -> None:
+    pair = read_arrays(ensemble.train(0, 1, model="mlp", epochs=2), CHUNK)
+    second = read_arrays(ensemble.train(1, 1, model="mlp", epochs=2), CHUNK)
+    assert np.array_equal(pair["votes"][1:], second["votes"])
+
+
+@pytest.mark.parametrize(("model", "epochs"), [("logistic", None), ("mlp", 2)])
+def test_probabilities_are_those_of_each_teacher_summed_and_change_no_vote(
+    ensemble: Ensemble, model: str, epochs: int | None
+) -> None:
+    chunk = read_arrays(ensemble.train(0, 1, model=model, epochs=epochs, soft=(1.0, 5.0)), CHUNK)
+    plain = read_arrays(ensemble.train(0, 1, model=model, epochs=epochs), CHUNK)
+    assert np.array_equal(chunk["votes"], plain["votes"])
+    assert "soft" not in plain.arrays
+    private, shards, pool = (np.load(path) for path in (ensemble.private, ensemble.partition, ensemble.pool))
+    expected = np.zeros((2, 100, 10))
+    for teacher in (0, 1):
+        start, stop = shards["offsets"][teacher : teacher + 2]
+        rows = shards["indices"][start:stop]
+        learner = make_learner(model, "modern", classes=10, epochs=epochs)
+        learner.fit(private["x"][rows], private["y"][rows], seed=derive(0, STREAM, "teacher", teacher))
+        one = np.exp(learner.log_probabilities(pool["x"]))
+        expected += [softmax(np.log(one) / temperature, axis=1) for temperature in (1, 5)]
+    assert chunk["soft"] == pytest.approx(expected, abs=1e-5)
+    assert chunk["soft"].sum(axis=2) == pytest.approx(2.0, abs=1e-5)
+
+
+def test_teachers_outside_the_partition_are_refused(ensemble: Ensemble) -> None:
+    with pytest.raises(PatebenchError, match="teachers 4:6 are not among the 6"):
+        ensemble.train(4, 6)
+
+
+def test_another_private_set_than_the_partitions_is_refused(ensemble: Ensemble, tmp_path: Path) -> None:
+    files = {role: tmp_path / f"{role}.npz" for role in ("private", "public")}
+    data.run(name="breast_cancer", root=tmp_path, download=False, option={}, **files)
+    with pytest.raises(ArtefactError, match="it was made with another private than"):
+        ensemble.train(0, 1, private=files["private"])
+
+
+def test_weights_are_kept_on_demand(ensemble: Ensemble) -> None:
+    ensemble.train(0, 1, model="mlp", epochs=1, weights=ensemble.folder / "weights")
+    assert sorted(path.name for path in (ensemble.folder / "weights").iterdir()) == ["0.pt", "1.pt"]
+    with pytest.raises(PatebenchError, match="keep_weights: false"):
+        ensemble.train(0, 0, weights=ensemble.folder / "weights")

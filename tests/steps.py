@@ -1,0 +1,36 @@
+"""Stages in a few words, for tests whose subject comes after them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patebench.plan.parameters import AccountParameters
+from patebench.stages import account as account_stage
+from patebench.stages import aggregate as aggregate_stage
+
+#: What a round's queries say of the student that they were selected for.
+STUDENT = {"method": "supervised", "model": None, "recipe": None, "epochs": None, "hold_out": None}
+
+
+def aggregate(votes: Path, mechanism: str, parameters: Mapping[str, float], seed: int, stream: str, out: Path) -> None:
+    """Seeded labels of the whole pool."""
+    aggregate_stage.run(votes=votes, mechanism=mechanism, parameters=parameters, seed=seed, stream=stream, out=out)
+
+
+def account(
+    votes: Path,
+    mechanism: str,
+    parameters: Mapping[str, float],
+    queries: Sequence[int],
+    delta: float,
+    seed: int,
+    stream: str,
+    out: Path,
+    **more: Any,
+) -> None:
+    """Bounds on seeded labels of the whole pool."""
+    accounting = AccountParameters(queries=tuple(queries), delta=delta)
+    account_stage.run(
+        votes=votes, mechanism=mechanism, parameters=parameters, accounting=accounting, seed=seed, stream=stream,
+        out=out, **more,
+    )  # fmt: skip

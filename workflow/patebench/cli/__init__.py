@@ -1,0 +1,100 @@
+"""The command line: a group that imports the file of a command only when it is called for.
+
+So asking for help or counting votes never waits for torch.
+"""
+
+import importlib
+import json
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from patebench import __version__
+from patebench.core.errors import PatebenchError
+
+#: The commands, each a file in `stages`, and what they do in a few words.
+COMMANDS = {
+    "data": "Load a data set and write its private and public samples.",
+    "split": "Shuffle the public samples into the student's pool and the test set.",
+    "partition": "Deal the private samples to the teachers.",
+    "train_teachers": "Train a chunk of teachers and write their votes.",
+    "join_votes": "Join chunks into one vote matrix and describe the ensemble.",
+    "extract_features": "Learn features of the pool without a label.",
+    "select_queries": "Select the queries of one round.",
+    "aggregate": "Label queries by a mechanism at one noise setting.",
+    "secure_share": "Cut noisy votes into shares, one for each aggregator.",
+    "secure_sum": "Sum the shares that one aggregator got.",
+    "secure_open": "Add the sums of all aggregators up to noisy counts and labels.",
+    "account": "State every bound on ε of a label set.",
+    "train_student": "Train a student on released labels.",
+    "distil": "Train networks on plain labels and on probabilities, without privacy.",
+    "train_baseline": "Train a model without privacy.",
+    "audit": "Look for two data sets that a mechanism tells apart better than it states.",
+    "collect": "Gather everything known of one ensemble.",
+    "figure": "Draw a figure.",
+    "table": "Write a table.",
+    "manifest": "Write down versions, commit, hardware, configuration, seeds and times.",
+    "report": "Write the page that shows everything.",
+    "epsilon": "State every bound on ε for votes in a file.",
+    "calibrate": "Find the least noise, or the most queries, for a target (ε, δ).",
+    "check": "Check every artefact below a folder.",
+    "config": "Check a configuration; print its schema or its page.",
+}
+
+
+class LazyGroup(click.Group):
+    """Commands by name; `train-teachers` is `train_teachers`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = name.replace("-", "_")
+        if name not in COMMANDS:
+            return None
+        found = importlib.import_module(f"patebench.stages.{name}").command
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="patebench")
+def cli() -> None:
+    """Private learning with teacher ensembles, measured: one command per stage of the workflow.
+
+    `snakemake --cores all` runs them all in order; each can also be run alone, as its log shows.
+    """
+
+
+def main() -> None:
+    """Run the command line; a fault that the user can mend is one line and exit status 2."""
+    logging.getLogger("patebench").addHandler(logging.NullHandler())
+    try:
+        words = _arguments(sys.argv[1:])
+        cli(words, obj=words)
+    except (PatebenchError, OSError, MemoryError) as fault:
+        line = " ".join(str(fault).split())
+        if isinstance(fault, MemoryError):
+            line = f"not enough memory; give the job more ({line or 'none was left'})"
+        logging.getLogger("patebench").error(line)
+        click.echo(f"patebench: {line}", err=True)
+        sys.exit(2)
+
+
+def _arguments(words: list[str]) -> list[str]:
+    """The words of the command, or those in the file that `@FILE` names: a shell's line may be too short for them."""
+    if not (len(words) and words[0].startswith("@")):
+        return words
+    try:
+        found = json.loads(Path(words[0][1:]).read_text(encoding="utf-8"))
+        if not (isinstance(found, list) and all(isinstance(word, str) for word in found)):
+            raise ValueError("a list of text is needed")
+    except (OSError, ValueError) as fault:
+        raise PatebenchError(f"{words[0][1:]}: holds no words of a command ({fault}); run snakemake again") from None
+    return [*found, *words[1:]]

@@ -1,0 +1,75 @@
+"""The stage `audit`: one mechanism at one setting, audited for all votes of so many teachers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from patebench.audit import show
+from patebench.audit.verdict import run_audit
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_facts, write_json
+from patebench.core.formats import SAMPLES
+from patebench.core.seeds import generator
+from patebench.mechanisms.base import make_mechanism
+from patebench.plan.parameters import AuditParameters
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, mechanism, out_file
+from patebench.stages.command import parameters as parameter_options
+from patebench.stages.terminal import show_on_terminal
+
+
+def run(
+    *,
+    mechanism: str,
+    parameters: Mapping[str, float],
+    teachers: int,
+    classes: int | None,
+    samples: Path | None,
+    queries: Sequence[int],
+    delta: float,
+    settings: AuditParameters,
+    seed: int,
+    stream: str,
+    out: Path | None,
+) -> None:
+    """Look for two adjacent data sets that a mechanism tells apart better than its bounds on ε say.
+
+    One query is always audited. What is drawn is derived from the seed and the stream.
+    """
+    if (classes is None) == (samples is None):
+        raise PatebenchError("give the number of classes, either with --classes or with --samples")
+    made = make_mechanism(mechanism, parameters)
+    if not 0 < delta < 1:
+        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+    facts: dict[str, Any] = read_facts(samples, SAMPLES) if samples else {"dataset": "", "classes": classes}
+
+    def streams(name: str) -> np.random.Generator:
+        return generator(seed, stream, name)
+
+    audited = run_audit(
+        mechanism, made, teachers, int(facts["classes"]), queries, delta, settings.runs, settings.confidence, streams
+    )
+    if out is None:
+        show_on_terminal(show.render(audited))
+    else:
+        write_json(out, "audit", {"dataset": str(facts["dataset"]), **audited.to_json()})
+
+
+_MANY = click.IntRange(min=1)
+
+command = stage_command(
+    run,
+    mechanism,
+    click.option("--teachers", type=_MANY, required=True, help="Audit for votes of so many teachers."),
+    click.option("--classes", type=click.IntRange(min=2), default=None, help="Among so many classes."),
+    in_file("samples", "Or among as many classes as these samples have.", needed=False),
+    click.option("--queries", type=_MANY, multiple=True, help="Also audit the first T queries together."),
+    click.option("--delta", type=float, required=True, help="δ of every ε."),
+    parameter_options(AuditParameters, "settings"),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),
+    click.option("--stream", default="audit", show_default=True, help="Name of the random stream."),
+    out_file("out", "Write the audit here [default: a table on the terminal].", needed=False),
+)

@@ -1,0 +1,46 @@
+"""The command `calibrate`: the least noise, or the most queries, for a target (ε, δ)."""
+
+from collections.abc import Mapping
+
+import click
+
+from patebench.calculator import show
+from patebench.calculator.calibrate import solve
+from patebench.stages.command import command as stage_command
+from patebench.stages.mechanism_options import MechanismCommand, answering
+from patebench.stages.terminal import show_on_terminal
+
+
+def run(
+    *,
+    mechanism: str,
+    parameters: Mapping[str, float],
+    epsilon: float,
+    delta: float,
+    queries: int | None,
+    classes: int | None,
+    teachers: int | None,
+    as_json: bool,
+) -> None:
+    """Find the least noise for a number of queries, or the most queries at a given noise, for a target (ε, δ).
+
+    With --queries, leave out the parameter to find; without, give them all.
+    """
+    result = solve(
+        mechanism=mechanism, parameters=parameters, epsilon=epsilon, delta=delta, queries=queries, classes=classes,
+        teachers=teachers,
+    )  # fmt: skip
+    show_on_terminal(show.as_json(result) if as_json else show.calibration(result))
+
+
+_MANY = click.IntRange(min=1)
+
+command = stage_command(
+    run,
+    click.option("--epsilon", type=float, required=True, help="The target, kept whatever the votes are."),
+    click.option("--queries", type=_MANY, default=None, help="Find the noise for this many queries."),
+    click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, where needed."),
+    click.option("--teachers", type=_MANY, default=None, help="Number of teachers, where needed."),
+    answering,
+    cls=MechanismCommand,
+)

@@ -1,0 +1,163 @@
+"""The command `check`: every artefact below a folder, by its checksum and by what it was made from.
+
+Snakemake decides by times and parameters what to make anew and looks into no file. A stage that reads a damaged file,
+or one that does not belong to its partners, refuses it; this finds such files before any stage does. Figures, tables
+and pages carry no checksum: they are made anew from `collected.json` in seconds.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_any_arrays, read_any_json
+from patebench.core.formats import LAYOUTS
+from patebench.core.progress import progress
+from patebench.stages.command import FILE
+from patebench.stages.command import command as stage_command
+
+#: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
+PARENTS = ("private", "public", "pool", "truth", "test", "partition", "votes", "labels")
+
+#: Where a fact means another file than its own name says: by kind of artefact and fact, the file's name.
+RENAMED = {
+    ("labels", "earlier"): "labels",
+    ("labels", "queries_file"): "queries",
+    ("queries", "predictions"): "predictions",
+    ("train_baseline", "labels"): "truth",
+}
+
+#: Facts about the round before, whose folder is further up: kinds of artefact and fact.
+BEFORE = {("labels", "earlier"), ("queries", "labels"), ("queries", "predictions")}
+
+_FACTS = dict.fromkeys((*PARENTS, *(fact for _, fact in RENAMED), "chunks"))
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_AGAIN = "delete the older of the two and what was made from it, then run snakemake again"
+
+
+@dataclass
+class Checked:
+    """How many artefacts were looked at, a line for each fault, and what killed jobs left behind."""
+
+    artefacts: int = 0
+    faults: list[str] = field(default_factory=list)
+    leftovers: list[Path] = field(default_factory=list)
+
+
+def run(*, place: Path) -> None:
+    """Check every artefact below PLACE: its checksum, and that it belongs to what it was made from.
+
+    One line for each fault, and exit status 1 if there is any. PLACE is a folder or a file [default: results].
+    """
+    found = check(place)
+    for line in found.faults:
+        click.echo(line)
+    if found.leftovers:
+        click.echo(f"{len(found.leftovers)} files left by killed jobs, which may be deleted: {found.leftovers[0]}, …")
+    click.echo(f"{place}: {found.artefacts} artefacts, {len(found.faults) or 'no'} faults")
+    sys.exit(1 if found.faults else 0)
+
+
+def check(place: Path) -> Checked:
+    """Look at every artefact of the folder `place`, or at one file."""
+    if not place.exists():
+        raise PatebenchError(f"{place}: there is no such folder or file; give the one that holds your results")
+    every = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    paths = [path for path in every if path.suffix in (".npz", ".json")]
+    result, known = Checked(len(paths)), _Known()
+    with progress("checked", len(paths), "files") as done:
+        for number, path in enumerate(paths):
+            result.faults += _faults(path, known)
+            done(number + 1)
+    result.leftovers = [path for path in every if path.name.startswith(".") and path.suffix == ".tmp"]
+    return result
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What one artefact says of itself and of its parents."""
+
+    digest: str
+    kind: str
+    parents: Mapping[str, Any]
+
+
+@dataclass
+class _Known:
+    """Artefacts by path, each read once; of one that can not be read, the fault."""
+
+    found: dict[Path, _Facts | ArtefactError] = field(default_factory=dict)
+
+    def __getitem__(self, path: Path) -> _Facts | ArtefactError:
+        if path not in self.found:
+            try:
+                self.found[path] = _read(path)
+            except ArtefactError as fault:
+                self.found[path] = fault
+        return self.found[path]
+
+    def digest(self, path: Path) -> str | None:
+        """None where a fault was found already."""
+        facts = self[path]
+        return facts.digest if isinstance(facts, _Facts) else None
+
+
+def _read(path: Path) -> _Facts:
+    if path.suffix == ".json":
+        content, digest = read_any_json(path)
+    else:
+        artefact = read_any_arrays(path, LAYOUTS)
+        content, digest = dict(artefact.meta), artefact.digest
+    kind = str(content["kind"])
+    parents = {name: content[name] for name in _FACTS if _names_files(content.get(name))}
+    return _Facts(digest, kind, parents)
+
+
+def _names_files(fact: Any) -> bool:
+    """Some artefacts say in words what others name by a digest, and releases do not say it at all."""
+    digests = fact if isinstance(fact, list) else [fact]
+    return bool(digests) and all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in digests)
+
+
+def _faults(path: Path, known: _Known) -> Iterator[str]:
+    facts = known[path]
+    if isinstance(facts, ArtefactError):
+        yield str(facts)
+        return
+    for entry, expected in facts.parents.items():
+        if entry == "chunks":
+            continue
+        candidates = _parents(path, facts.kind, entry)
+        if not candidates:
+            yield str(ArtefactError(path, f"what it was made from is not here ({entry})", _AGAIN))
+        elif not {known.digest(parent) for parent in candidates} & {None, expected}:
+            yield str(ArtefactError(path, f"it was made with other {entry} than {candidates[0]}", _AGAIN))
+    if chunks := facts.parents.get("chunks"):
+        here = {known.digest(chunk) for chunk in path.parent.glob("chunks/*.npz")}
+        if None not in here and set(chunks) - here:
+            yield str(ArtefactError(path, "it was made with other chunks than those beside it", _AGAIN))
+
+
+def _parents(path: Path, kind: str, entry: str) -> list[Path]:
+    """The file that a fact of an artefact speaks of, or several of which it may be any; none where it is gone."""
+    name = f"{RENAMED.get((kind, entry), entry)}.npz"
+    start = path.parent.parent if (kind, entry) in BEFORE else path.parent
+    if found := _upwards(start, name):
+        return [found]
+    if (kind, entry) == ("queries", "predictions") and (labels := _upwards(start, "labels.npz")):
+        return sorted(labels.parent.glob(f"*/{name}"))  # of a student beside this round, in a folder of its own
+    return []
+
+
+def _upwards(folder: Path, name: str) -> Path | None:
+    """The file of that name in this folder or in the nearest one above it that has it."""
+    return next((each / name for each in (folder, *folder.parents) if (each / name).exists()), None)
+
+
+command = stage_command(run, click.argument("place", type=FILE, default="results"))

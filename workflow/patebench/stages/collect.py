@@ -1,0 +1,219 @@
+"""The stage `collect`: everything that is known of one ensemble, as flat records in one file.
+
+Later stages read these records alone. Only here are true labels compared with released ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Bound
+from patebench.core.curve import points
+from patebench.core.errors import ArtefactError
+from patebench.core.files import Artefact, read_arrays, read_json, write_json
+from patebench.core.formats import LABELS, TRUTH
+from patebench.core.seeds import Mode
+from patebench.core.slugs import slug
+from patebench.mechanisms.base import Mechanism, make_mechanism, plain
+from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
+from patebench.reporting.frames import check_record
+from patebench.reporting.identity import of_rounds, of_split, of_student, of_training, read_rounds, take
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file
+from patebench.stages.reading import read_votes
+
+_MEND = "pass files that were made from the same votes, or run snakemake again"
+Record = dict[str, Any]
+
+
+def run(
+    *,
+    ensemble: Path,
+    votes: Path,
+    truth: Path,
+    labels: Sequence[Path],
+    bounds: Sequence[Path],
+    students: Sequence[Path],
+    distilled: Sequence[Path] = (),
+    out: Path,
+) -> None:
+    """Gather everything known of one ensemble: its label sets, their bounds and the students, as flat records.
+
+    A student belongs to the label set whose digest it names, bounds to that of the same mechanism, parameters and
+    rounds. A file of other votes, another pool or other labels than the rest is refused.
+    """
+    source, counted = read_votes(votes)
+    truths = read_arrays(truth, TRUTH)
+    truths.require("pool", source.meta["pool"], str(votes))
+    summary = _read(ensemble, "join_votes", "votes", source.digest, votes)
+    common = _common(ensemble, summary)
+    released = [_LabelSet(path, source, common) for path in labels]
+    by_digest = {each.labels.digest: each for each in released}
+    by_facts = {each.key: each for each in released}
+    records = [
+        _ensemble_record(ensemble, summary, common),
+        *(each.record(counted, truths["y"]) for each in released),
+        *(record for path in bounds for record in _bound_records(path, source, by_facts)),
+        *(_student_record(path, by_digest, truths["y"]) for path in students),
+        *(record for path in distilled for record in _distilled_records(path, source, common)),
+    ]
+    write_json(out, "collect", {"records": [check_record(out, record) for record in records]})
+
+
+class _LabelSet:
+    """One file of labels and what is known of it: of the whole pool, or of the queries that rounds selected."""
+
+    def __init__(self, path: Path, votes: Artefact, common: Record) -> None:
+        self.labels = read_arrays(path, LABELS)
+        _require_votes(path, self.labels.meta, votes)
+        self.labels.require("pool", votes.meta["pool"], str(votes.path))
+        rounds, pool = read_rounds(path, self.labels.meta), votes["votes"].shape[1]
+        self.whole_pool = not rounds
+        self.positions = self.labels.arrays.get("queries", np.arange(len(self.labels["labels"])))
+        if self.whole_pool and len(self.positions) != pool:
+            raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _MEND)
+        if self.positions.max() >= pool or len(np.unique(self.positions)) < len(self.positions):
+            raise ArtefactError(path, f"its queries are not different samples of {votes.path}", _MEND)
+        self.mechanism = _mechanism(self.labels.meta)
+        self.key = _key(self.labels.meta["mechanism"], self.mechanism, rounds)
+        self.facts = {
+            **common,
+            "mechanism": self.labels.meta["mechanism"],
+            "noise": self.mechanism.slug,
+            "parameters": plain(self.mechanism.parameters()),
+            **of_rounds(rounds),
+        }
+
+    def record(self, votes: Votes, truth: NDArray[Any]) -> Record:
+        return {
+            "record": "label_set",
+            **self.facts,
+            **self.measured(len(self.positions), truth),
+            "expected_label_accuracy": self._expected(votes, truth),
+        }
+
+    def measured(self, queries: int, truth: NDArray[Any]) -> Record:
+        """How many of the first `queries` were answered or kept by the student, and the share of these that is right.
+
+        A label that the student kept as its own counts as a label, not as an answer.
+        """
+        given = self.labels["labels"][:queries]
+        kept = int(self.labels.arrays.get("kept", np.zeros(len(self.positions), bool))[:queries].sum())
+        return {
+            "queries": queries,
+            "answered": int(np.sum(given >= 0)) - kept,
+            "kept": kept,
+            "label_accuracy": label_accuracy(given, truth[self.positions[:queries]]),
+        }
+
+    def _expected(self, votes: Votes, truth: NDArray[Any]) -> float | None:
+        """Not with discrete noise, or where a budget ended it: the probabilities are those of continuous noise.
+
+        Nor of selected queries: what a student thought of them, which some mechanisms look at, is not known here.
+        """
+        if self.labels.meta["mode"] == Mode.RELEASE or "budget" in self.labels.meta or not self.whole_pool:
+            return None
+        return expected_label_accuracy(self.mechanism, votes, truth)
+
+
+def _common(path: Path, summary: Record) -> Record:
+    """What every record of this ensemble says of it."""
+    found = take(path, summary, ("teachers", "partition", "model", "recipe", "epochs"))
+    name = slug(("teachers", found["teachers"]), found["partition"], *of_training(path, summary))
+    return {**of_split(path, summary), "ensemble": name, **found}
+
+
+def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
+    rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
+    found = take(path, summary, ("teacher_accuracies", *rest))
+    teachers = np.asarray(found.pop("teacher_accuracies"), dtype=np.float64)
+    accuracies = {
+        "teacher_accuracy_mean": float(teachers.mean()),
+        "teacher_accuracy_min": float(teachers.min()),
+        "teacher_accuracy_max": float(teachers.max()),
+        "teacher_accuracy_std": float(teachers.std()),
+    }
+    return {"record": "ensemble", **common, **accuracies, **found}
+
+
+def _bound_records(path: Path, votes: Artefact, known: Mapping[Any, _LabelSet]) -> list[Record]:
+    content = read_json(path, "account")
+    _require_votes(path, content, votes)
+    label_set = known.get(_key(content["mechanism"], _mechanism(content), read_rounds(path, content)))
+    if label_set is None:
+        raise ArtefactError(path, "it bounds labels that are not among the given ones", _MEND)
+    return [
+        *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
+        *({"record": "curve", **label_set.facts, **curve} for curve in content.get("curves", ()) if points(curve)),
+        *({"record": "teacher_costs", **label_set.facts, **each} for each in content.get("teacher_costs", ())),
+    ]
+
+
+def _student_record(path: Path, known: Mapping[str, _LabelSet], truth: NDArray[Any]) -> Record:
+    content = read_json(path, "train_student")
+    label_set = known.get(content.get("labels", ""))
+    if label_set is None:
+        raise ArtefactError(path, "it learnt from labels that are not among the given ones", _MEND)
+    found = take(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
+    if found["queries"] > len(label_set.positions):
+        raise ArtefactError(path, f"it learnt from more labels than {label_set.labels.path} holds", _MEND)
+    return {
+        "record": "student",
+        **label_set.facts,
+        "student": of_student(path, found, whole_pool=label_set.whole_pool),
+        "method": found["method"],
+        "student_model": found["model"],
+        "student_recipe": found["recipe"],
+        **label_set.measured(found["queries"], truth),
+        "accuracy": found["accuracy"],
+        "learning_curve": content.get("curve", []),
+        "picture": content.get("picture"),
+    }
+
+
+def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
+    """A record for each kind of label and number of samples; no noise stands between them and the private data."""
+    content = _read(path, "distil", "votes", votes.digest, votes.path)
+    found = take(path, content, ("model", "recipe", "epochs", "learnt"))
+    student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
+    facts = {**common, "distilled": slug(*of_training(path, content)), **student, "epsilon": "inf"}
+    return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
+
+
+def _mechanism(meta: Mapping[str, Any]) -> Mechanism:
+    return make_mechanism(meta["mechanism"], {name: float(value) for name, value in meta["parameters"].items()})
+
+
+def _key(name: str, mechanism: Mechanism, rounds: Sequence[Record]) -> tuple[str, ...]:
+    """What bounds and the label sets that they are of have in common."""
+    return name, mechanism.slug, of_rounds(rounds)["rounds"]
+
+
+def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None:
+    """Refuse what was made from other votes; a release does not say from which, and nor do those who saw no vote."""
+    if meta.get("votes") is not None and meta["votes"] != votes.digest:
+        raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
+
+
+def _read(path: Path, kind: str, entry: str, expected: str, of: Path) -> Record:
+    content = read_json(path, kind)
+    if content.get(entry) != expected:
+        raise ArtefactError(path, f"it was made with other {entry} than {of}", _MEND)
+    return content
+
+
+command = stage_command(
+    run,
+    in_file("ensemble", "What the stage join_votes says of the ensemble."),
+    in_file("votes", "The ensemble's votes."),
+    in_file("truth", "True labels of the pool."),
+    in_file("labels", "Labels; repeat for each label set.", needed=False, several=True),
+    in_file("bounds", "Bounds; repeat for each label set.", needed=False, several=True),
+    in_file("students", "Results of students; repeat for each.", needed=False, several=True),
+    in_file("distilled", "Results of distillation; repeat for each.", needed=False, several=True),
+    out_file("out", "Where the records go."),
+)

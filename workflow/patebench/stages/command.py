@@ -1,0 +1,189 @@
+"""How a stage becomes a command: its function, and options for its files, parameters and random stream."""
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from inspect import cleandoc
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import click
+from pydantic.fields import FieldInfo
+
+from patebench import __version__
+from patebench.core.errors import PatebenchError
+from patebench.core.logfile import LogFile
+from patebench.core.parameters import Parameters, option_name
+
+FILE = click.Path(path_type=Path)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Assignment(click.ParamType[tuple[str, Any]]):
+    """A KEY=VALUE pair; the value becomes a number when `number` is set."""
+
+    name = "key=value"
+
+    def __init__(self, number: bool) -> None:
+        self.number = number
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"'{value}' is not of the form key=value", param, ctx)
+        if not self.number:
+            return key, text
+        try:
+            return key, float(text)
+        except ValueError:
+            self.fail(f"'{text}' is not a number (in '{value}')", param, ctx)
+
+
+class TeacherRange(click.ParamType[tuple[int, int]]):
+    """FIRST-LAST, both included."""
+
+    name = "first-last"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        first, dash, last = str(value).partition("-")
+        if not (first.isdecimal() and dash and last.isdecimal()):
+            self.fail(f"'{value}' is not of the form first-last, such as 0-24", param, ctx)
+        return int(first), int(last)
+
+
+def command(
+    run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = click.Command
+) -> click.Command:
+    """The command of a stage: named after its module, explained by the words of `run`, with these options."""
+    name = run.__module__.rsplit(".", 1)[-1]
+
+    def callback(**arguments: Any) -> None:
+        run(**arguments)
+
+    function: Callable[..., Any] = callback
+    for decorate in reversed((*decorators, log)):
+        function = decorate(function)
+    return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(function)
+
+
+def in_file(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
+    """An option for a file that is read: a Path, None, or a tuple of Paths."""
+    return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
+
+
+def out_file(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
+    """An option for a file that is written."""
+    return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
+
+
+def parameters(model: type[Parameters], name: str = "parameters") -> Decorator:
+    """An option for each parameter of the model; the function gets the checked model under `name`."""
+    fields = model.model_fields
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(**arguments: Any) -> Any:
+            given = {key: arguments.pop(_argument(key)) for key in fields}
+            given = {key: value for key, value in given.items() if value is not None and value != ()}
+            try:
+                arguments[name] = model.checked(given)
+            except PatebenchError as fault:
+                place, _, words = str(fault).partition(": ")
+                raise PatebenchError(f"--{option_name(place)}: {words}") from None
+            return function(**arguments)
+
+        checked.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]
+        for key, field in reversed(fields.items()):
+            _option(key, field)(checked)
+        return checked
+
+    return decorate
+
+
+def _option(key: str, field: FieldInfo) -> Decorator:
+    kind, several = _kind(field.annotation)
+    names = [_argument(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
+    default = "" if field.is_required() or field.default in (None, (), False) else f" [default: {field.default}]"
+    settings: dict[str, Any] = {"multiple": True} if several else {"default": None}
+    settings |= {} if kind is bool else {"type": kind}
+    return click.option(*names, required=field.is_required(), help=f"{field.description}{default}", **settings)
+
+
+def _argument(key: str) -> str:
+    """The name under which click keeps a parameter: no other option of the command has it."""
+    return f"parameter_{key}"
+
+
+def _kind(annotation: Any) -> tuple[Any, bool]:
+    """The type of one value of a field, and whether it takes several."""
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        annotation = next(each for each in get_args(annotation) if each is not type(None))
+    if hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    if getattr(annotation, "__origin__", None) is tuple:
+        return _kind(get_args(annotation)[0])[0], True
+    return annotation, False
+
+
+def log(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Every command can write a log."""
+    return click.option(
+        "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write plain log lines here."
+    )(function)
+
+
+def seeded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages that draw random numbers name their stream."""
+    seed = click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment.")
+    return seed(click.option("--stream", required=True, help="Name of the random stream.")(function))
+
+
+def seeded_or_release(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages whose noise protects name its stream, to be drawn again, or draw for good from the operating system."""
+    options = (
+        click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of the experiment."),
+        click.option("--stream", default=None, help="Name of the random stream."),
+        click.option("--release", is_flag=True, help="Draw discrete noise from the operating system, once, for good."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def mechanism(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A mechanism by name, and its parameters as a mapping."""
+
+    def collected(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, float]:
+        return dict(value)
+
+    named = click.option(
+        "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=collected,
+        help="Of the mechanism: sigma=40.",
+    )  # fmt: skip
+    return click.option("--mechanism", required=True, help="lnmax, gnmax, …")(named(function))
+
+
+def threads(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Stages that call torch may use several processors."""
+    return click.option(
+        "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False,
+        callback=_use_threads, help="Processors to use.",
+    )(function)  # fmt: skip
+
+
+def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    logger = logging.getLogger("patebench")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    if value is not None:
+        logger.addHandler(LogFile(value))
+        # The words themselves, where a file gave them: a log shows what can be run by hand.
+        logger.info("patebench %s: %s", __version__, shlex.join(ctx.find_root().obj or sys.argv[1:]))
+
+
+def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
+    # Read by OpenMP when torch is first imported, which happens later, inside the stage.
+    os.environ["OMP_NUM_THREADS"] = str(value)
+    return value

@@ -1,0 +1,70 @@
+"""The stage `data`: from a data set's name to private and public samples on disk."""
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import write_arrays
+from patebench.core.formats import SAMPLES
+from patebench.core.registry import nearest
+from patebench.data import DATASETS
+from patebench.data.dataset import Dataset
+from patebench.stages.command import FILE, Assignment, out_file
+from patebench.stages.command import command as stage_command
+
+log = logging.getLogger("patebench")
+
+
+def run(*, name: str, root: Path, download: bool, option: Mapping[str, Any], private: Path, public: Path) -> None:
+    """Load the data set NAME and write its private and public samples.
+
+    Options are the loader's own (`private` and `public` for your own files); the option `loader` names the registry's
+    entry where that is not NAME itself. `row` is the sample's position in its part of the data set.
+    """
+    options = dict(option)
+    loader = str(options.pop("loader", name))
+    load: Callable[..., Dataset] = DATASETS.load(loader)
+    _check_options(loader, load, options)
+    data = load(root=Path(root), download=download, **options)
+    for role, x, y, out in (
+        ("private", data.private_x, data.private_y, private),
+        ("public", data.public_x, data.public_y, public),
+    ):
+        facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
+        write_arrays(out, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, facts)
+        log.info("%s: %d %s samples of shape %s in %d classes", name, len(x), role, x.shape[1:], data.classes)
+
+
+def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
+    wanted = [name for name in inspect.signature(load).parameters if name not in ("root", "download")]
+    for name in options:
+        if name not in wanted:
+            known = ", ".join(wanted) or "none"
+            raise PatebenchError(
+                f"the data set '{loader}' has no option '{name}'{nearest(name, wanted)}; known: {known}"
+            )
+    for name in wanted:
+        if name not in options:
+            raise PatebenchError(
+                f"the data set '{loader}' needs the option '{name}'; give the path of the {name} files"
+            )
+
+
+command = stage_command(
+    run,
+    click.argument("name"),
+    click.option("--root", type=FILE, default="data", show_default=True, help="Where downloaded data sets lie."),
+    click.option("--download/--no-download", default=True, show_default=True, help="Fetch what is missing."),
+    click.option(
+        "--option", type=Assignment(number=False), multiple=True, callback=lambda *given: dict(given[-1]),
+        help="A loader's option: key=value.",
+    ),
+    out_file("private", "Where the private samples go."),
+    out_file("public", "Where the public samples go."),
+)  # fmt: skip

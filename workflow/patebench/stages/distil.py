@@ -1,0 +1,74 @@
+"""The stage `distil` (PATE 2017, Figure 5 and Appendix C.1): what probabilities teach beyond plain labels.
+
+Without noise, and from votes and probabilities that no student sees: nothing here is private.
+"""
+
+import itertools
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, write_json
+from patebench.core.formats import POOL, VOTES
+from patebench.core.progress import progress
+from patebench.core.seeds import derive
+from patebench.plan.parameters import DistilParameters
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file, seeded, threads
+from patebench.stages.command import parameters as parameter_options
+from patebench.stages.reading import read_samples
+
+log = logging.getLogger("patebench")
+
+
+def run(
+    *, votes: Path, pool: Path, test: Path, parameters: DistilParameters, seed: int, stream: str, out: Path
+) -> None:
+    """Train networks on plain labels and on the teachers' probabilities, without privacy, and measure them.
+
+    One network for each kind of label and each number of samples, the first of the pool.
+    """
+    from patebench.baselines.distillation import fit, targets
+    from patebench.models.learner import epochs_of, make_learner
+    from patebench.models.network import Network
+
+    source, public, exam = read_arrays(votes, VOTES), read_arrays(pool, POOL), read_samples(test, "test")
+    source.require("pool", public.digest, str(pool))
+    samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
+    if max(samples) > len(public["x"]):
+        raise PatebenchError(f"{max(samples)} samples are asked for, and {pool} holds {len(public['x'])}")
+    if "soft" not in source.arrays:
+        raise ArtefactError(
+            votes, "it lacks the teachers' probabilities", "give the ensemble soft: [1, 5] and train it again"
+        )
+    classes = source.meta["classes"]
+    kinds = dict(targets(source["votes"], classes, source.meta["temperatures"], source["soft"]))
+    learnt = []
+    with progress(f"distillation, {model}", len(kinds) * len(samples), "networks") as done:
+        for number, ((name, temperature), target) in itertools.product(sorted(samples), kinds.items()):
+            learner = make_learner(model, recipe, classes=classes, epochs=parameters.epochs)
+            if not isinstance(learner, Network):
+                raise PatebenchError(f"'{model}' is no network, and only they learn from probabilities; use mlp")
+            # One seed for all kinds of labels, so that they differ in nothing else.
+            fit(learner, public["x"][:number], target[:number], temperature, seed=derive(seed, stream, number))
+            accuracy = float(np.mean(learner.predict(exam["x"]) == exam["y"]))
+            log.info("%s, T = %g, %d samples: %.2f%% on the test set", name, temperature, number, 100 * accuracy)
+            learnt.append({"labels": name, "temperature": temperature, "samples": number, "accuracy": accuracy})
+            done(len(learnt))
+    facts = {"model": model, "recipe": recipe, "epochs": epochs_of(recipe, parameters.epochs), "seed": seed}
+    facts |= {"training": parameters.training.model_dump()}
+    write_json(out, "distil", {"votes": source.digest, "test": exam.digest, **facts, "learnt": learnt})
+
+
+command = stage_command(
+    run,
+    in_file("votes", "The ensemble's votes, with probabilities."),
+    in_file("pool", "The public pool."),
+    in_file("test", "The test set."),
+    parameter_options(DistilParameters),
+    threads,
+    seeded,
+    out_file("out", "Where the accuracies go."),
+)

@@ -1,0 +1,40 @@
+"""The stage `figure`: one figure from the records of a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import out_file
+from patebench.stages.records import read_records, record_files
+
+
+def run(
+    *,
+    name: str,
+    collected: Sequence[Path],
+    baselines: Sequence[Path],
+    audits: Sequence[Path],
+    published: Path,
+    png: Path,
+    pdf: Path,
+) -> None:
+    """Draw the figure NAME as PNG and PDF."""
+    from patebench.reporting.figures import FIGURES
+    from patebench.reporting.published import read_published
+    from patebench.reporting.style import save, themed
+
+    FIGURES.check(name)
+    records = read_records(collected, baselines, audits)
+    with themed():
+        save(FIGURES.load(name)(records, read_published(published)), png, pdf)
+
+
+command = stage_command(
+    run,
+    click.argument("name"),
+    record_files,
+    out_file("png", "Where the picture goes."),
+    out_file("pdf", "Where the drawing goes."),
+)

@@ -1,0 +1,135 @@
+"""The stage `join_votes`: the chunks of one ensemble become its vote matrix, and how good the ensemble is."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.votes import counts as vote_counts
+from patebench.core.errors import ArtefactError
+from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
+from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file
+from patebench.stages.reading import read_samples
+from patebench.teachers import soft
+
+log = logging.getLogger("patebench")
+
+_COUNTS = 1 << 24  # of one block of queries × classes
+
+
+def run(
+    *, partition: Path, pool: Path, truth: Path, test: Path, chunk: Sequence[Path], out: Path, summary: Path
+) -> None:
+    """Join chunks into one vote matrix of all teachers, and describe how well they vote.
+
+    Refuses chunks of another partition, pool or test set, of another model or recipe than the first, and teachers that
+    are missing or come twice.
+    """
+    shards, queries, held_out = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
+    answers = read_arrays(truth, TRUTH)
+    answers.require("pool", queries.digest, str(pool))
+    parts = [read_arrays(path, CHUNK) for path in chunk]
+    for part in parts:
+        part.require("partition", shards.digest, str(partition))
+        part.require("pool", queries.digest, str(pool))
+        part.require("test", held_out.digest, str(test))
+        for fact in ("classes", "model", "recipe", "epochs", "training", "seed", "temperatures"):
+            part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
+    _check_teachers(parts, shards)
+    votes, test_votes = _in_order(parts, "votes"), _in_order(parts, "test_votes")
+    facts = {
+        name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
+    }
+    meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
+    digest = write_arrays(out, VOTES, {"votes": votes, "test_votes": test_votes, **soft.joined(parts)}, meta)
+    quality = describe(votes, test_votes, answers["y"], held_out["y"], facts["classes"])
+    log.info(
+        "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",
+        len(votes), 100 * np.mean(quality["teacher_accuracies"]), 100 * quality["plurality_accuracy_pool"],
+    )  # fmt: skip
+    ensemble = {
+        "votes": digest,
+        "dataset": queries.meta["dataset"],
+        "split": queries.meta["split"],
+        "teachers": len(votes),
+        "partition": shards.meta["strategy"],
+        "seed": parts[0].meta["seed"],
+        "training": parts[0].meta["training"],
+        **{name: facts[name] for name in ("classes", "model", "recipe", "epochs")},
+        **{name: sorted({part.meta[name] for part in parts if name in part.meta}) for name in ("device", "precision")},
+    }
+    write_json(summary, "join_votes", {**ensemble, **quality})
+
+
+def describe(
+    votes: NDArray[Any], test_votes: NDArray[Any], truth: NDArray[Any], test_truth: NDArray[Any], classes: int
+) -> dict[str, Any]:
+    """How accurate teachers and plurality are, and the gap between the two largest counts of each query.
+
+    `gap_histogram` holds, for g = 0 … teachers, the number of pool queries whose gap is g (PATE 2017, Section 4.1).
+    """
+    gaps, plurality = _gaps_and_plurality(votes, classes)
+    _, test_plurality = _gaps_and_plurality(test_votes, classes)
+    return {
+        "teacher_accuracies": np.mean(test_votes == test_truth, axis=1).tolist(),
+        "plurality_accuracy_pool": float(np.mean(plurality == truth)),
+        "plurality_accuracy_test": float(np.mean(test_plurality == test_truth)),
+        "gap_histogram": np.bincount(gaps, minlength=len(votes) + 1).tolist(),
+        "gap_mean": float(gaps.mean() / len(votes)),
+    }
+
+
+def _gaps_and_plurality(votes: NDArray[Any], classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each query how far the second class is behind the first, and which that is, the lowest of tied ones."""
+    gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
+    block = max(1, _COUNTS // classes)
+    for start in range(0, votes.shape[1], block):
+        here = slice(start, start + block)
+        counts = vote_counts(votes[:, here], classes)
+        top = np.partition(counts, -2, axis=1)
+        gaps[here], plurality[here] = top[:, -1] - top[:, -2], counts.argmax(1)
+    return gaps, plurality
+
+
+def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
+    """An array of all chunks, in the order of the teachers: each row is copied once."""
+    rows = sum(len(part["teachers"]) for part in parts)
+    result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
+    for part in parts:
+        result[part["teachers"]] = part[name]
+    return result
+
+
+def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
+    """Refuse chunks in which a teacher is missing or comes twice."""
+    owners: dict[int, Path] = {}
+    for part in parts:
+        for teacher in part["teachers"].tolist():
+            if teacher in owners:
+                raise ArtefactError(part.path, f"its teacher {teacher} is also in {owners[teacher]}")
+            owners[teacher] = part.path
+    if missing := set(range(shards.meta["teachers"])) - set(owners):
+        raise ArtefactError(
+            shards.path,
+            f"no chunk holds its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']} are missing)",
+            "pass all chunks of the ensemble, or run snakemake again to make them",
+        )
+    if extra := set(owners) - set(range(shards.meta["teachers"])):
+        raise ArtefactError(owners[min(extra)], f"its teacher {min(extra)} is not in the partition {shards.path}")
+
+
+command = stage_command(
+    run,
+    in_file("partition", "Who owns which private sample."),
+    in_file("pool", "The public pool."),
+    in_file("truth", "True labels of the pool."),
+    in_file("test", "The test set."),
+    in_file("chunk", "The votes of a chunk of teachers; repeat for each.", several=True),
+    out_file("out", "Where the vote matrix goes."),
+    out_file("summary", "Where accuracies and gaps go."),
+)

@@ -1,0 +1,34 @@
+"""The records that figures and tables are made from, read and checked."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.files import read_json
+from patebench.stages.command import in_file
+
+if TYPE_CHECKING:
+    from patebench.reporting.frames import Records
+
+
+def read_records(collected: Sequence[Path], baselines: Sequence[Path], audits: Sequence[Path]) -> "Records":
+    """The records of all these files; ArtefactError for the first unsound one."""
+    from patebench.reporting.frames import records_of
+
+    return records_of(
+        collected=[(path, read_json(path, "collect")) for path in collected],
+        baselines=[(path, read_json(path, "train_baseline")) for path in baselines],
+        audits=[(path, read_json(path, "audit")) for path in audits],
+    )
+
+
+def record_files(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of commands that read records, and published values beside them."""
+    for option in (
+        in_file("published", "Values that the papers print (CSV)."),
+        in_file("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
+        in_file("baselines", "Results of baselines; repeat for each.", needed=False, several=True),
+        in_file("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
+    ):
+        function = option(function)
+    return function

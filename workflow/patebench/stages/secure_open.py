@@ -1,0 +1,52 @@
+"""The stage `secure_open`: anybody adds the published sums of all aggregators up to noisy counts and labels."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
+from patebench.core.seeds import Mode
+from patebench.mechanisms.distributed_gnmax import plurality
+from patebench.secure.party import check_teachers
+from patebench.secure.shares import opened
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file
+from patebench.stages.reading import refuse_second_release
+from patebench.stages.secure_sum import SHARED, check_agreement, promised
+
+
+def run(*, sums: Sequence[Path], labels: Path, counts: Path) -> None:
+    """Add the published sums of all aggregators up to noisy counts, and label each query by the largest."""
+    found = [read_arrays(path, SHARE_SUM) for path in sums]
+    check_agreement(found, (*SHARED, "sessions"))
+    first = found[0]
+    for each in found[1:]:
+        if not np.array_equal(each["teachers"], first["teachers"]):
+            mend = "let all aggregators sum the shares of the same teachers"
+            raise ArtefactError(each.path, f"it sums shares of other teachers than {first.path}", mend)
+    _check_aggregators(found)
+    check_teachers(promised(first), first["teachers"], first.meta["ensemble"], str(first.path))
+    for out in (labels, counts):
+        refuse_second_release(out, Mode(first.meta["mode"]))
+    noisy = opened((each["sum"] for each in found), first["sum"].shape)
+    meta = {entry: first.meta[entry] for entry in SHARED}
+    write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"]}, meta)
+    # Nobody here has seen the votes, so nobody can say which they were.
+    write_arrays(labels, LABELS, {"labels": plurality(noisy)}, {**meta, "votes": None, "rounds": []})
+
+
+def _check_aggregators(sums: Sequence[Artefact]) -> None:
+    given, needed = sorted(each.meta["aggregator"] for each in sums), sums[0].meta["aggregators"]
+    if given != list(range(1, needed + 1)):
+        raise PatebenchError(f"sums of the aggregators {given} were given, and one of each of {needed} is needed")
+
+
+command = stage_command(
+    run,
+    in_file("sums", "The published sum of an aggregator; repeat for each.", several=True),
+    out_file("labels", "Where the released labels go."),
+    out_file("counts", "Where the noisy counts go."),
+)

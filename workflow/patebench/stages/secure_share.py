@@ -1,0 +1,58 @@
+"""The stage `secure_share`: a chunk of teachers cuts its noisy votes into shares, one file for each aggregator.
+
+Each party of a secure release runs a stage of its own, and none reads the files of another: teachers `secure_share`, an
+aggregator `secure_sum`, anybody `secure_open`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+from patebench.core.entropy import Draws
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, write_arrays
+from patebench.core.formats import CHUNK, SHARES
+from patebench.secure.party import Party
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, mechanism, out_file, seeded_or_release
+
+
+def run(
+    *,
+    chunk: Path,
+    mechanism: str,
+    parameters: Mapping[str, float],
+    teachers: int,
+    out: Sequence[Path],
+    seed: int | None = None,
+    stream: str | None = None,
+    release: bool = False,
+) -> None:
+    """Cut noisy votes of a chunk's teachers into shares, one file --out for each aggregator, in their order."""
+    if len(out) < 2:
+        raise PatebenchError("one aggregator alone would see every vote; give at least two files --out")
+    party = Party.of(mechanism, parameters, teachers, Draws.of(release, seed, stream))
+    source = read_arrays(chunk, CHUNK)
+    numbers, classes = source["teachers"], int(source.meta["classes"])
+    if numbers.max() >= teachers:
+        raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
+    cut = [
+        party.share(int(number), votes, classes, len(out))
+        for number, votes in zip(numbers, source["votes"], strict=True)
+    ]
+    meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": party.session()}
+    for i, (path, held) in enumerate(zip(out, zip(*cut, strict=True), strict=True)):
+        arrays = {"shares": np.stack(held), "teachers": np.asarray(numbers, dtype=np.int64)}
+        write_arrays(path, SHARES, arrays, {**meta, "aggregator": i + 1})
+
+
+command = stage_command(
+    run,
+    in_file("chunk", "The votes of a chunk of teachers, who run this."),
+    mechanism,
+    click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many teachers there are in all."),
+    seeded_or_release,
+    out_file("out", "Where an aggregator's shares go; repeat for each aggregator.", several=True),
+)

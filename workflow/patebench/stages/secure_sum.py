@@ -1,0 +1,60 @@
+"""The stage `secure_sum`: an aggregator sums the shares that it got. The sum may be published."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.formats import SHARE_SUM, SHARES
+from patebench.core.seeds import Mode
+from patebench.mechanisms.base import make_mechanism
+from patebench.mechanisms.distributed_gnmax import DistributedGNMax
+from patebench.secure.party import check_teachers
+from patebench.secure.shares import total
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file
+from patebench.stages.reading import refuse_second_release
+
+#: What all files of one release agree on.
+SHARED = ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators")
+
+
+def run(*, shares: Sequence[Path], out: Path) -> None:
+    """Sum the shares that one aggregator got, from all teachers that sent some.
+
+    Refuses to publish a sum with less than the promised noise, or of files that do not belong together.
+    """
+    held = [read_arrays(path, SHARES) for path in shares]
+    check_agreement(held, (*SHARED, "aggregator"))
+    first = held[0]
+    teachers = np.concatenate([each["teachers"] for each in held])
+    check_teachers(promised(first), teachers, first.meta["ensemble"], str(first.path))
+    refuse_second_release(out, Mode(first.meta["mode"]))
+    sums = total((each["shares"].sum(axis=0, dtype=np.uint64) for each in held), first["shares"].shape[1:])
+    meta = {entry: first.meta[entry] for entry in (*SHARED, "aggregator")}
+    sessions = {str(each["teachers"].min()): each.meta["session"] for each in held}
+    arrays = {"sum": sums, "teachers": np.sort(teachers)}
+    write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
+
+
+def check_agreement(found: Sequence[Artefact], entries: Sequence[str]) -> None:
+    """Refuse files that say different things."""
+    for each in found[1:]:
+        for entry in entries:
+            each.require(entry, found[0].meta[entry], str(found[0].path))
+
+
+def promised(file: Artefact) -> DistributedGNMax:
+    """The mechanism whose noise a file of shares or sums was promised."""
+    parameters = {name: float(value) for name, value in file.meta["parameters"].items()}
+    mechanism = make_mechanism(file.meta["mechanism"], parameters)
+    assert isinstance(mechanism, DistributedGNMax)
+    return mechanism
+
+
+command = stage_command(
+    run,
+    in_file("shares", "The shares of a chunk of teachers; repeat for each.", several=True),
+    out_file("out", "Where the sum goes, which may be published."),
+)

@@ -1,0 +1,114 @@
+"""The stage `select_queries`: which samples of the pool the ensemble is asked to label in one round.
+
+It reads public files alone: the pool, features of it, the labels so far, and what the student made of them.
+"""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
+from patebench.core.seeds import derive
+from patebench.plan.parameters import SelectionParameters, StudentParameters
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file, parameters, seeded, threads
+
+if TYPE_CHECKING:
+    from patebench.students.strategies.acquisition_state import AcquisitionState
+
+log = logging.getLogger("patebench")
+
+
+def run(
+    *,
+    pool: Path,
+    labels: Path | None,
+    predictions: Path | None,
+    features: Path | None,
+    selection: SelectionParameters,
+    student: StudentParameters,
+    seed: int,
+    stream: str,
+    out: Path,
+) -> None:
+    """Select the queries of one round: positions of samples of the pool, none of them selected before.
+
+    Labels and predictions are those of the round before; without them it is the first round. Features are of the pool,
+    for strategies that choose by them.
+    """
+    from patebench.students.strategies import STRATEGIES, initial, needs_features
+
+    strategy = STRATEGIES.check(selection.strategy)
+    if (labels is None) != (predictions is None):
+        raise PatebenchError(
+            "labels and predictions of the round before go together; give both, or none in the first one"
+        )
+    if labels is None and strategy != initial(strategy):
+        able = " or ".join(name for name in STRATEGIES if name == initial(name))
+        raise PatebenchError(f"{strategy} needs a student, and there is none yet; let the first round be {able}")
+    if (features is not None) != needs_features(strategy):
+        able = ", ".join(name for name in STRATEGIES if needs_features(name))
+        needed = "give them, as `patebench extract_features` makes them" if features is None else "give none"
+        raise PatebenchError(f"features of the pool are for {able}, and for no other strategy; {needed}")
+    samples = read_arrays(pool, POOL)
+    state, parents = _state(samples, labels, predictions, student)
+    if features:
+        extracted = read_arrays(features, FEATURES)
+        extracted.require("pool", samples.digest, str(pool))
+        state = replace(state, features=extracted["vectors"])
+    if selection.queries > len(state.unqueried):
+        raise PatebenchError(
+            f"{selection.queries} queries are asked for, and {len(state.unqueried)} of {pool} were not selected yet"
+        )
+    chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
+    if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():
+        raise PatebenchError(f"the strategy '{strategy}' did not choose {selection.queries} different open samples")
+    log.info("%s: %d queries after %d", strategy, selection.queries, len(state.queried))
+    arrays = {"queries": chosen}
+    if state.predictions is not None:
+        arrays["predictions"] = state.predictions[chosen]
+    facts = {"pool": samples.digest, "classes": samples.meta["classes"], "strategy": strategy}
+    facts |= {"student": student.model_dump()}
+    write_arrays(out, QUERIES, arrays, {**facts, **parents})
+
+
+def _state(
+    samples: Artefact, labels: Path | None, predictions: Path | None, student: StudentParameters
+) -> "tuple[AcquisitionState, dict[str, str | None]]":
+    """What is known before this round, and the digests of the labels and predictions that it was known from."""
+    from patebench.stages.train_student import config_of, positions, student_data
+    from patebench.students.interface import StudentData
+    from patebench.students.strategies.acquisition_state import AcquisitionState
+
+    config = config_of(student)
+    if labels is None or predictions is None:
+        nothing = np.full(len(samples["x"]), -1, np.int64)
+        data = StudentData(pool=samples["x"], labels=nothing, classes=samples.meta["classes"])
+        first = AcquisitionState(data=data, queried=np.array([], np.intp), predictions=None, config=config)
+        return first, {"labels": None, "predictions": None}
+    released, predicted = read_arrays(labels, LABELS), read_arrays(predictions, PREDICTIONS)
+    predicted.require("pool", samples.digest, str(samples.path))
+    predicted.require("labels", released.digest, str(labels))
+    data = student_data(samples, released, len(released["labels"]))
+    queried, probabilities = positions(released, samples), predicted["probabilities"]
+    state = AcquisitionState(data=data, queried=queried, predictions=probabilities, config=config)
+    return state, {"labels": released.digest, "predictions": predicted.digest}
+
+
+command = stage_command(
+    run,
+    in_file("pool", "The public pool."),
+    in_file("labels", "Labels of the rounds before, if any.", needed=False),
+    in_file("predictions", "The student's predictions after them.", needed=False),
+    in_file("features", "Features of the pool, for strategies that choose by them.", needed=False),
+    parameters(SelectionParameters, "selection"),
+    parameters(StudentParameters, "student"),
+    threads,
+    seeded,
+    out_file("out", "Where the queries go."),
+)

@@ -1,0 +1,43 @@
+"""The stage `table`: one table from the records of a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from patebench.core.files import write_text
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import out_file
+from patebench.stages.records import read_records, record_files
+
+
+def run(
+    *,
+    name: str,
+    collected: Sequence[Path],
+    baselines: Sequence[Path],
+    audits: Sequence[Path],
+    published: Path,
+    csv: Path,
+    markdown: Path,
+    latex: Path,
+) -> None:
+    """Write the table NAME as CSV (full precision), Markdown and LaTeX (booktabs)."""
+    from patebench.reporting.published import read_published
+    from patebench.reporting.tables import TABLES
+
+    table = TABLES.load(TABLES.check(name))
+    frame = table.build(read_records(collected, baselines, audits), read_published(published))
+    write_text(csv, table.csv(frame))
+    write_text(markdown, table.markdown(frame))
+    write_text(latex, table.latex(frame))
+
+
+command = stage_command(
+    run,
+    click.argument("name"),
+    record_files,
+    out_file("csv", "Where the table goes in full precision."),
+    out_file("markdown", "Where the table goes for reading."),
+    out_file("latex", "Where the table goes for a paper."),
+)

@@ -1,0 +1,107 @@
+"""The stage `train_baseline`: what could be learnt without privacy.
+
+From all private data, the ceiling that tables show; or from true labels of the pool.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_arrays, write_json
+from patebench.core.formats import POOL, TRUTH
+from patebench.core.progress import progress
+from patebench.core.seeds import derive
+from patebench.plan.parameters import TrainingParameters
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file, seeded, threads
+from patebench.stages.command import parameters as parameter_options
+from patebench.stages.reading import read_samples
+
+log = logging.getLogger("patebench")
+
+
+class _Samples(NamedTuple):
+    """What is learnt from: samples (n, …), labels (n,), and the digests of the files they came from."""
+
+    name: str
+    x: NDArray[Any]
+    y: NDArray[Any]
+    classes: int
+    of: dict[str, str]
+
+
+def run(
+    *,
+    private: Path | None,
+    pool: Path | None,
+    truth: Path | None,
+    true_labels: int | None,
+    test: Path,
+    training: TrainingParameters,
+    seed: int,
+    stream: str,
+    out: Path,
+) -> None:
+    """Train a model without privacy: on all private data, or on true labels of the pool.
+
+    True labels are those of the pool's first samples: what a student could learn from labels without a fault (the
+    "ground truth" of NZC's Table 1).
+    """
+    from patebench.models.learner import epochs_of, make_learner
+
+    samples = _samples(private, pool, truth, true_labels)
+    held_out = read_samples(test, "test")
+    model, epochs = training.model, epochs_of(training.recipe, training.epochs)
+    learner = make_learner(model, training.recipe, classes=samples.classes, epochs=training.epochs)
+    with progress(f"{model} of {samples.name}", epochs, "epochs") as done:
+        learner.fit(samples.x, samples.y, seed=derive(seed, stream), progress=lambda epoch, _: done(epoch))
+    accuracy = float(np.mean(learner.predict(held_out["x"]) == held_out["y"]))
+    log.info("%s of %s: %.2f%% on the test set", model, samples.name, 100 * accuracy)
+    result = {
+        **samples.of,
+        "test": held_out.digest,
+        "dataset": held_out.meta["dataset"],
+        "split": held_out.meta["split"],
+        "model": model,
+        "recipe": training.recipe,
+        "epochs": epochs,
+        "training": training.model_dump(),
+        "seed": seed,
+        "true_labels": true_labels,
+        "accuracy": accuracy,
+    }
+    write_json(out, "train_baseline", result)
+
+
+def _samples(private: Path | None, pool: Path | None, truth: Path | None, true_labels: int | None) -> _Samples:
+    if private and not (pool or truth or true_labels):
+        found = read_samples(private, "private")
+        return _Samples("all private data", found["x"], found["y"], found.meta["classes"], {"private": found.digest})
+    if private or not (pool and truth and true_labels):
+        raise PatebenchError("give either the private samples, or the pool, its truth and a number of true labels")
+    queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)
+    answers.require("pool", queries.digest, str(pool))
+    if true_labels > len(queries["x"]):
+        raise PatebenchError(f"{true_labels} true labels are asked for, and {pool} holds {len(queries['x'])}")
+    of = {"pool": queries.digest, "labels": answers.digest}
+    x, y = queries["x"][:true_labels], answers["y"][:true_labels]
+    return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of)
+
+
+command = stage_command(
+    run,
+    in_file("private", "All private samples; or else --pool, --truth and --true-labels.", needed=False),
+    in_file("pool", "The public pool.", needed=False),
+    in_file("truth", "True labels of the pool.", needed=False),
+    click.option("--true-labels", type=click.IntRange(1), default=None, help="How many of those to learn from."),
+    in_file("test", "The test set."),
+    parameter_options(TrainingParameters, "training"),
+    threads,
+    seeded,
+    out_file("out", "Where the result goes."),
+)

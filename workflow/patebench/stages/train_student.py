@@ -1,0 +1,185 @@
+"""The stage `train_student`: one student learns from the labels of one label set and is measured on the test set.
+
+It sees the public pool and the released labels. The test set draws the learning curve and gives the final accuracy, but
+steers nothing.
+"""
+
+import base64
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
+from patebench.core.formats import LABELS, POOL, PREDICTIONS
+from patebench.core.progress import progress
+from patebench.core.seeds import derive, generator
+from patebench.plan.parameters import StudentParameters
+from patebench.stages.command import command as stage_command
+from patebench.stages.command import in_file, out_file, seeded, threads
+from patebench.stages.command import parameters as parameter_options
+from patebench.stages.reading import read_samples
+
+if TYPE_CHECKING:
+    from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
+
+log = logging.getLogger("patebench")
+
+#: So many test samples draw the learning curve; the final accuracy is of all.
+_CURVE_SAMPLES = 1000
+
+
+def run(
+    *,
+    pool: Path,
+    labels: Path,
+    test: Path,
+    parameters: StudentParameters,
+    queries: int,
+    seed: int,
+    stream: str,
+    out: Path,
+    predictions: Path,
+) -> None:
+    """Train a student on released labels and measure it on the test set.
+
+    It learns from the labels of the first queries. With --hold-out a share of the answered ones is kept from it, to
+    compare settings without a true label: the curve and the result then say how many of those labels it predicts.
+    Its predictions for the whole pool are written as well: a further round can be selected by them.
+
+    An interrupted training goes on from its checkpoint beside OUT when the command is given again.
+    """
+    from patebench.students.training import Checkpoint, train
+
+    samples, released, exam = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
+    whole, config = student_data(samples, released, queries), config_of(parameters)
+    share = parameters.hold_out or 0.0
+    held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
+    data = whole.without(held)
+
+    def accuracies(student: "Student", most: int | None = None) -> dict[str, float]:
+        kept = {"held_out_accuracy": accuracy(student, whole.pool[held], whole.labels[held])} if len(held) else {}
+        return {**kept, "accuracy": accuracy(student, exam["x"][:most], exam["y"][:most])}
+
+    facts = {"queries": queries, "hold_out": share, "seed": seed, "config": vars(config)}
+    of = {"labels": released.digest, "pool": samples.digest, "test": exam.digest}
+    with progress(f"{parameters.method} student of {len(data.labelled)} labels", None, "epochs") as done:
+        trainer, curve = train(
+            data,
+            config,
+            seed=derive(seed, stream),
+            progress=done,
+            evaluate=lambda student: accuracies(student, _CURVE_SAMPLES),
+            checkpoint=Checkpoint(path=out.with_suffix(".checkpoint"), identity=_identity({**facts, **of})),
+        )
+    reached = accuracies(trainer)
+    log.info(
+        "student: %d answered of %d queries, %.2f%% on the test set",
+        len(whole.labelled),
+        queries,
+        100 * reached["accuracy"],
+    )
+    result = {
+        **of,
+        "method": parameters.method,
+        "queries": queries,
+        "answered": len(whole.labelled),
+        "held_out": len(held),
+        "model": trainer.model,
+        "recipe": trainer.recipe,
+        "settings": dict(trainer.settings),
+        "config": parameters.model_dump(),
+        "epochs": len(curve),
+        "seed": seed,
+        **reached,
+        "curve": [{name: float(f"{value:.6g}") for name, value in row.items()} for row in curve],
+        "picture": _picture(trainer, out.with_suffix(".png")),
+    }
+    _write_predictions(predictions, trainer, samples, released)
+    write_json(out, "train_student", result)
+
+
+def config_of(parameters: StudentParameters) -> "StudentConfig":
+    """What a student's method is told."""
+    from patebench.students.interface import StudentConfig
+
+    chosen = {name: getattr(parameters, name) for name in ("model", "recipe", "epochs")}
+    return StudentConfig(method=parameters.method, **chosen)
+
+
+def student_data(samples: Artefact, released: Artefact, queries: int) -> "StudentData":
+    """What a student sees of a POOL and the first `queries` of its LABELS."""
+    from patebench.students.interface import StudentData
+    from patebench.students.report_likelihood import pool_log_likelihood
+
+    released.require("pool", samples.digest, str(samples.path))
+    given = released["labels"]
+    if queries > len(given):
+        raise PatebenchError(f"{queries} queries are asked for, and {released.path} holds {len(given)}")
+    if not (given[:queries] >= 0).any():
+        raise ArtefactError(
+            released.path, f"none of its first {queries} queries was answered", "use less noise or more queries"
+        )
+    labels = np.full(len(samples["x"]), -1, np.int64)
+    labels[positions(released, samples)[:queries]] = given[:queries]
+    likelihood = None
+    if "reports" in released.arrays:
+        likelihood = pool_log_likelihood(released["reports"][:, :queries], released.meta, len(labels))
+    return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)
+
+
+def positions(released: Artefact, samples: Artefact) -> NDArray[np.integer]:
+    """The positions in the POOL that LABELS are of; the first ones where they do not say."""
+    found = released.arrays.get("queries", np.arange(len(released["labels"])))
+    if found.max() >= len(samples["x"]) or len(np.unique(found)) < len(found):
+        raise ArtefactError(released.path, f"its queries are not different samples of {samples.path}")
+    return found
+
+
+def accuracy(student: "Student", x: NDArray[Any], y: NDArray[np.integer]) -> float:
+    """The share of samples `x` for which the student predicts the label `y`."""
+    return float(np.mean(student.log_probabilities(x).argmax(1) == y))
+
+
+def _picture(trainer: "StudentTrainer", path: Path) -> str | None:
+    """Save what a generator draws as a PNG and return its bytes in base64; None for students that draw nothing."""
+    draw = getattr(trainer, "picture", None)
+    pixels = draw() if draw else None
+    if pixels is None:
+        return None
+    from PIL import Image
+
+    with atomic(path) as temporary:
+        Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(temporary, format="png")
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _write_predictions(path: Path, student: "Student", samples: Artefact, released: Artefact) -> None:
+    probabilities = np.exp(student.log_probabilities(samples["x"])).astype(np.float32)
+    facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}
+    write_arrays(path, PREDICTIONS, {"probabilities": np.minimum(probabilities, 1)}, facts)
+
+
+def _identity(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+command = stage_command(
+    run,
+    in_file("pool", "The public pool."),
+    in_file("labels", "The released labels."),
+    in_file("test", "The test set."),
+    click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries."),
+    parameter_options(StudentParameters),
+    threads,
+    seeded,
+    out_file("out", "Where the result goes."),
+    out_file("predictions", "Where the student's predictions for the whole pool go."),
+)
