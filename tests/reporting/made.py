@@ -9,11 +9,25 @@ from PIL import Image
 
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.files import write_json
+from patebench.reporting.manifest import manifest
+from patebench.stages import figure, table
+from patebench.stages.records import read_records
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
 CAPTIONS = Path(__file__).parents[2] / "report"
 GAMMAS = (0.01, 0.05, 0.2, 1.0)
 SIGMAS = (10.0, 40.0, 100.0)
+WHOLE_POOL: dict[str, Any] = {"rounds": "", "strategy": "", "round": 0, "selection": []}
+#: How tables head the accountants of the mechanisms that are built in.
+LABELS = {
+    "strong-composition": "strong composition",
+    "moments": "moments, l ≤ 8",
+    **dict.fromkeys(("rdp", "rdp-sanitised"), "Rényi"),
+    **dict.fromkeys(("gdp", "pld", "pld-channel", "bounded-range"), "Gaussian DP, PLD"),
+    **dict.fromkeys(("exact", "exact-split"), "exact"),
+    **dict.fromkeys(("exact-per-teacher", "exact-split-per-teacher"), "exact per teacher"),
+}
+VARIANTS = ("moments-unrestricted", "rdp-sanitised-optimised")
 
 
 def ensemble(dataset: str = "mnist", seed: int = 0, teachers: int = 250, model: str = "small-cnn") -> dict[str, Any]:
@@ -21,6 +35,7 @@ def ensemble(dataset: str = "mnist", seed: int = 0, teachers: int = 250, model: 
         "dataset": dataset,
         "seed": seed,
         "split": f"seed-{seed}_pool-9000",
+        "setting": "pool-9000",
         "ensemble": f"teachers-{teachers}_iid_{model}_modern",
         "teachers": teachers,
         "partition": "iid",
@@ -44,14 +59,23 @@ def ensemble_record(facts: dict[str, Any], mean: float = 0.95) -> dict[str, Any]
     return {"record": "ensemble", **facts, **teachers, "teacher_accuracy_std": 0.01, **gaps}
 
 
-def release(facts: dict[str, Any], mechanism: str, value: float) -> dict[str, Any]:
+def label_set(facts: dict[str, Any], mechanism: str, value: float) -> dict[str, Any]:
+    """What all records of labels of the whole pool say of them."""
     name = {"lnmax": "gamma", "gnmax": "sigma"}[mechanism]
-    return {**facts, "mechanism": mechanism, "noise": f"{name}-{value:.12g}", "parameters": {name: value}}
+    return facts | WHOLE_POOL | {"mechanism": mechanism, "noise": f"{name}-{value:.12g}", "parameters": {name: value}}
 
 
-def release_record(facts: dict[str, Any], drawn: float, expected: float | None) -> dict[str, Any]:
-    counts = {"queries": 9000, "answered": 9000}
-    return {"record": "release", **facts, **counts, "label_accuracy": drawn, "expected_label_accuracy": expected}
+def selected(facts: dict[str, Any], *rounds: tuple[str, int]) -> dict[str, Any]:
+    """The same of labels of queries that these rounds selected."""
+    name = "_".join(f"{strategy}-{queries}" for strategy, queries in rounds)
+    selection = [{"strategy": strategy, "queries": queries} for strategy, queries in rounds]
+    last = {"strategy": rounds[-1][0], "round": len(rounds) - 1}
+    return {**facts, "rounds": name, **last, "selection": selection}
+
+
+def label_set_record(facts: dict[str, Any], drawn: float, expected: float | None) -> dict[str, Any]:
+    counts = {"queries": 9000, "answered": 9000, "kept": 0}
+    return {"record": "label_set", **facts, **counts, "label_accuracy": drawn, "expected_label_accuracy": expected}
 
 
 def bound_record(facts: dict[str, Any], queries: int, epsilon: float, accountant: str, kind: Kind) -> dict[str, Any]:
@@ -65,6 +89,9 @@ def bound_record(facts: dict[str, Any], queries: int, epsilon: float, accountant
         source="made up",
         conversion=Conversion.CLASSIC if kind is Kind.DATA_DEPENDENT else Conversion.NONE,
         order=5.0 if kind is Kind.DATA_DEPENDENT else None,
+        label=LABELS.get(accountant, ""),
+        variant=accountant in VARIANTS,
+        exact=accountant.startswith("exact"),
     )
     return {"record": "bound", **facts, **bound.to_json()}
 
@@ -72,17 +99,18 @@ def bound_record(facts: dict[str, Any], queries: int, epsilon: float, accountant
 def student_record(facts: dict[str, Any], queries: int, accuracy: float) -> dict[str, Any]:
     how = {"method": "supervised", "student_model": "small-cnn", "student_recipe": "modern"}
     slug = f"supervised_queries-{queries}_small-cnn_modern"
-    got = {"queries": queries, "answered": queries, "label_accuracy": 0.97, "accuracy": accuracy}
+    got = {"queries": queries, "answered": queries, "kept": 0, "label_accuracy": 0.97, "accuracy": accuracy}
     curve = [{"epoch": epoch, "loss": 1 / epoch, "accuracy": accuracy * epoch / 4} for epoch in (1, 2, 3, 4)]
     learnt = {"learning_curve": curve, "picture": None}
     return {"record": "student", **facts, "student": slug, **how, **got, **learnt}
 
 
-def round_record(facts: dict[str, Any], queries: int, accuracy: float, strategy: str = "prototypes") -> dict[str, Any]:
-    """What `student_record` makes, of a student that asked `queries` samples in one round."""
-    made = student_record(facts, queries, accuracy)
-    asked = {"rounds": f"supervised_small-cnn_modern/round-0_{strategy}-{queries}", "strategy": strategy, "round": 0}
-    return made | {"record": "round", "student": "supervised_small-cnn_modern", "kept": 0, **asked}
+def selected_student_record(
+    facts: dict[str, Any], queries: int, accuracy: float, strategy: str = "prototypes"
+) -> dict[str, Any]:
+    """What `student_record` makes, of a student that selected `queries` samples in one round."""
+    record = student_record(selected(facts, (strategy, queries)), queries, accuracy)
+    return record | {"student": "supervised_small-cnn_modern"}
 
 
 def picture(pixels: Any) -> str:
@@ -93,22 +121,24 @@ def picture(pixels: Any) -> str:
 
 
 def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> dict[str, Any]:
-    facts = {"dataset": dataset, "seed": seed, "split": f"seed-{seed}_pool-9000", "learner": "small-cnn_modern"}
-    return {**facts, "model": "small-cnn", "recipe": "modern", "epochs": 10, "truth": None, "accuracy": accuracy}
+    """What the stage writes of a model of all private data."""
+    training = {"model": "small-cnn", "recipe": "modern", "epochs": None}
+    facts = {"dataset": dataset, "seed": seed, "split": {"pool": 9000, "test": None}, "training": training}
+    return {**facts, **training, "epochs": 10, "true_labels": None, "accuracy": accuracy}
 
 
 def records(dataset: str = "mnist", seed: int = 0, teachers: int = 250) -> list[dict[str, Any]]:
-    """A whole ensemble: eight releases, two of them with bounds and students."""
+    """A whole ensemble: seven label sets, two of them with bounds and students."""
     facts = ensemble(dataset, seed, teachers)
     made = [ensemble_record(facts, 0.99 - teachers / 5000 + seed / 500)]
     for mechanism, values in (("lnmax", GAMMAS), ("gnmax", SIGMAS)):
         for value in values:
             noise = value if mechanism == "lnmax" else 1 / value
             accuracy = 0.98 - 0.8 * 2.0 ** (-noise * teachers / 3) + seed / 1000
-            made.append(release_record(release(facts, mechanism, value), accuracy - 0.001 * seed, accuracy))
+            made.append(label_set_record(label_set(facts, mechanism, value), accuracy - 0.001 * seed, accuracy))
     for mechanism, value in (("lnmax", 0.05), ("gnmax", 40.0)):
         for queries in (100, 1000):
-            made += _student(release(facts, mechanism, value), queries, seed)
+            made += _student(label_set(facts, mechanism, value), queries, seed)
     return made
 
 
@@ -124,12 +154,12 @@ def _student(facts: dict[str, Any], queries: int, seed: int) -> list[dict[str, A
 
 
 def write_collected(path: Path, made: list[dict[str, Any]]) -> Path:
-    write_json(path, "collected", {"records": made})
+    write_json(path, "collect", {"records": made})
     return path
 
 
 def write_baseline(path: Path, made: dict[str, Any]) -> Path:
-    write_json(path, "baseline", made)
+    write_json(path, "train_baseline", made)
     return path
 
 
@@ -147,3 +177,25 @@ def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int
         for seed in seeds
     ]
     return collected, baselines
+
+
+def load_records(collected: Any, baselines: Any = (), audits: Any = ()) -> Any:
+    """Records as the stages read them."""
+    return read_records([Path(path) for path in collected], baselines, audits)
+
+
+def draw_figure(name: str, collected: Any, baselines: Any, published: Path, png: Path, pdf: Path) -> None:
+    figure.run(name=name, collected=collected, baselines=baselines, audits=(), published=published, png=png, pdf=pdf)
+
+
+def write_table(
+    name: str, collected: Any, baselines: Any, published: Path, csv: Path, markdown: Path, latex: Path, audits: Any = ()
+) -> None:
+    table.run(
+        name=name, collected=collected, baselines=baselines, audits=audits, published=published, csv=csv,
+        markdown=markdown, latex=latex,
+    )  # fmt: skip
+
+
+def write_manifest(config: Any, seeds: Any, benchmarks: Path, jobs: Any, out: Path, modes: Any = None) -> None:
+    write_json(out, "manifest", manifest(config, seeds, modes or {}, benchmarks, jobs))

@@ -3,21 +3,19 @@
 import pytest
 from tests.reporting import made
 
-from patebench.reporting.frames import load_records
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
 
 def rounds(seed, strategy, accuracy, opening="random"):
-    """A student that asks 100 samples by an opening and then 100 by a strategy."""
-    facts = made.release(made.ensemble(seed=seed), "lnmax", 0.05)
+    """A student that selects 100 samples by an opening and then 100 by a strategy."""
+    facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
     how = {"student": "supervised_mlp", "method": "supervised", "student_model": "mlp", "student_recipe": "modern"}
     got = {"answered": 100, "kept": 0, "label_accuracy": 0.9, "accuracy": 0.5}
     got |= {"learning_curve": [], "picture": None}
-    first = {"record": "round", **facts, **how, **got, "strategy": opening, "round": 0, "queries": 100}
-    path = f"supervised_mlp/round-0_{opening}-100"
-    again = {"strategy": strategy, "round": 1, "queries": 200, "answered": 200, "accuracy": accuracy}
-    return [{**first, "rounds": path}, {**first, **again, "rounds": f"{path}/round-1_{strategy}-100"}]
+    first = {"record": "student", **made.selected(facts, (opening, 100)), **how, **got, "queries": 100}
+    again = {"record": "student", **made.selected(facts, (opening, 100), (strategy, 100)), **how, **got}
+    return [first, again | {"queries": 200, "answered": 200, "accuracy": accuracy}]
 
 
 @pytest.fixture
@@ -30,7 +28,7 @@ def table(tmp_path):
         opening = rounds(seed, "random", base)[:1]
         later = [rounds(seed, strategy, accuracy)[1] for strategy, accuracy in reached.items()]
         files.append(made.write_collected(tmp_path / f"{seed}.json", [*records, *opening, *later]))
-    return TABLES.load("active-learning").build(load_records(files), read_published(made.PUBLISHED))
+    return TABLES.load("active-learning").build(made.load_records(files), read_published(made.PUBLISHED))
 
 
 def test_gains_are_over_random_queries_of_the_same_seed(table):
@@ -47,7 +45,7 @@ def test_first_rounds_are_compared_where_they_differ(tmp_path):
     records = [*made.records(), rounds(0, "random", 0.6)[0], rounds(0, "prototypes", 0.7, "prototypes")[0]]
     records[-1]["accuracy"] = 0.58
     built = TABLES.load("active-learning").build(
-        load_records([made.write_collected(tmp_path / "c.json", records)]), read_published(made.PUBLISHED)
+        made.load_records([made.write_collected(tmp_path / "c.json", records)]), read_published(made.PUBLISHED)
     )
     gains = dict(zip(built["strategy"], built["gain_mean"], strict=True))
     assert gains == {"prototypes": pytest.approx(0.08), "random": 0}

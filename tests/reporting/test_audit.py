@@ -9,10 +9,9 @@ from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError
 from patebench.core.files import write_json
 from patebench.reporting.audits import audited
-from patebench.reporting.figures import FIGURES, draw_figure
-from patebench.reporting.frames import load_records
+from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
-from patebench.reporting.tables import TABLES, write_table
+from patebench.reporting.tables import TABLES
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -58,7 +57,7 @@ def audits(tmp_path):
 
 
 def test_the_least_of_each_kind_and_the_least_favourable_verdict(audits):
-    frame = audited(load_records([], [], audits))
+    frame = audited(made.load_records([], [], audits))
     rows = {(row["mechanism"], row["queries"]): row for row in frame.to_dict("records")}
     assert len(rows) == 4
     sound = rows["lnmax", 1]
@@ -72,7 +71,7 @@ def test_the_least_of_each_kind_and_the_least_favourable_verdict(audits):
 
 def test_the_table_names_verdicts(audits, tmp_path):
     out = [tmp_path / f"out.{form}" for form in ("csv", "md", "tex")]
-    write_table("audit", [], [], made.PUBLISHED, *out, audits=audits)
+    made.write_table("audit", [], [], made.PUBLISHED, *out, audits=audits)
     lines = out[1].read_text().splitlines()
     assert len(lines) == 6
     assert [line for line in lines if "immutable-lnmax" in line and "violated" in line and "∞" in line]
@@ -80,7 +79,7 @@ def test_the_table_names_verdicts(audits, tmp_path):
 
 
 def test_the_figure_marks_what_is_violated(audits):
-    figure = FIGURES.load("audit")(load_records([], [], audits), PUBLISHED)
+    figure = FIGURES.load("audit")(made.load_records([], [], audits), PUBLISHED)
     one, many = figure.axes
     assert "one query" in one.get_title()
     assert "100 queries" in many.get_title()
@@ -103,20 +102,20 @@ def test_the_figure_marks_what_is_violated(audits):
 
 def test_without_violations_nothing_is_red(tmp_path):
     path = audit(tmp_path / "a.json", "lnmax", {"gamma": 0.5}, {1: (None, 1.0, 0.93, 0.92, 0.0)}, dataset="")
-    figure = FIGURES.load("audit")(load_records([], [], [path]), PUBLISHED)
+    figure = FIGURES.load("audit")(made.load_records([], [], [path]), PUBLISHED)
     assert "contradicted" not in " ".join(text.get_text() for text in figure.legends[0].get_texts())
     assert all(patch.get_height() >= 1 for patch in figure.axes[0].patches)
 
 
 def test_without_audits_both_say_so(tmp_path):
-    assert TABLES.load("audit").build(load_records([]), PUBLISHED).empty
-    draw_figure("audit", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
+    assert TABLES.load("audit").build(made.load_records([]), PUBLISHED).empty
+    made.draw_figure("audit", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
 def test_an_audit_given_twice_or_damaged_is_refused(audits):
     with pytest.raises(Exception, match="given twice"):
-        load_records([], [], [audits[0], audits[0]])
+        made.load_records([], [], [audits[0], audits[0]])
     write_json(audits[0], "audit", {"dataset": "mnist"})
     with pytest.raises(ArtefactError, match="no audit as patebench writes it"):
-        load_records([], [], audits)
+        made.load_records([], [], audits)

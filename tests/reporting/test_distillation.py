@@ -5,7 +5,6 @@ from tests.reporting import made
 
 from patebench.core.errors import ArtefactError
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.frames import load_records
 from patebench.reporting.published import read_published
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
@@ -32,7 +31,7 @@ def records(tmp_path):
             for samples, accuracies in grid.items()
         ]
         files.append(made.write_collected(tmp_path / f"{seed}.json", [made.ensemble_record(facts), *learnt]))
-    return load_records(files)
+    return made.load_records(files)
 
 
 def test_gains_are_over_the_plurality_of_the_same_seed_and_samples(records):
@@ -74,7 +73,7 @@ def test_nothing_shows_it_without_saying_that_it_is_not_private(records):
 
 
 def test_an_epsilon_of_a_distillation_can_not_be_left_out(tmp_path, records):
-    row = records.distillations.drop(columns="setting").iloc[0].to_dict()
+    row = records.distillations.iloc[0].to_dict()
     broken = {"record": "distillation", **{name: value for name, value in row.items() if name != "epsilon"}}
     with pytest.raises(ArtefactError, match="lacks 'epsilon'"):
-        load_records([made.write_collected(tmp_path / "broken.json", [{**broken, "seed": 0, "samples": 1}])])
+        made.load_records([made.write_collected(tmp_path / "broken.json", [{**broken, "seed": 0, "samples": 1}])])

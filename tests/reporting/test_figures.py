@@ -8,17 +8,16 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
-from patebench.reporting.figures import FIGURES, draw_figure
-from patebench.reporting.frames import load_records
+from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
-from patebench.reporting.style import BLUE, KINDS, MECHANISMS, METHODS, TEACHERS, looks, themed
+from patebench.reporting.style import BLUE, KINDS, MECHANISMS, METHODS, TEACHERS, line_styles, themed
 
 PUBLISHED = read_published(made.PUBLISHED)
 
 
 def _draw(name, collected, baselines=()):
     with themed():
-        figure = FIGURES.load(name)(load_records(collected, baselines), PUBLISHED)
+        figure = FIGURES.load(name)(made.load_records(collected, baselines), PUBLISHED)
         figure.draw_without_rendering()
     return figure
 
@@ -90,7 +89,7 @@ def test_epsilon_shows_what_may_be_published(tmp_path):
 
 
 def test_epsilon_draws_the_tight_conversion_where_there_are_two(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     records = [
         made.student_record(facts, 100, 0.9),
         made.bound_record(facts, 100, 2.0, "rdp", Kind.WORST_CASE) | {"conversion": "classic"},
@@ -103,7 +102,7 @@ def test_epsilon_draws_the_tight_conversion_where_there_are_two(tmp_path):
 
 
 def test_epsilon_draws_lines_through_curves_and_markers_where_it_is_stated(tmp_path):
-    facts = made.release(made.ensemble(), "gnmax", 40.0)
+    facts = made.label_set(made.ensemble(), "gnmax", 40.0)
     stated = [made.bound_record(facts, T, 0.1 * T**0.5, "gdp", Kind.WORST_CASE) for T in (10, 1000)]
     drawn = [made.bound_record(facts, T, 1.0 + T / 500, "rdp-sanitised", Kind.SANITISED) for T in (10, 1000)]
     curve = {**stated[0], "record": "curve", "queries": [1, 10, 100, 1000], "epsilon": [0.1, 0.3, 1.0, "inf"]}
@@ -120,8 +119,9 @@ def test_epsilon_draws_lines_through_curves_and_markers_where_it_is_stated(tmp_p
     assert line.get_ydata().tolist() == [0.1, 0.3, 1.0, np.inf]
 
 
+@pytest.mark.slow
 def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     records = [
         made.student_record(facts, 100, 0.9),
         made.bound_record(facts, 100, float("inf"), "pld", Kind.WORST_CASE),
@@ -150,7 +150,7 @@ def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_pa
 
 
 def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     learnt = [made.student_record(facts, 100, accuracy) for accuracy in (0.9, 0.95)]
     learnt[1] |= {"method": "gan", "student": "gan_queries-100"}
     records = [*learnt, made.bound_record(facts, 100, 5.8, "pld", Kind.WORST_CASE)]
@@ -159,11 +159,10 @@ def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
     assert colours == {METHODS["gan"].color, METHODS["supervised"].color}
 
 
-def test_students_that_ask_in_rounds_have_a_frontier_of_their_own(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
-    student = made.round_record(facts, 100, 0.96)
-    asked = facts | {"rounds": student["rounds"]}
-    bound = made.bound_record(asked, 100, 5.8, "pld", Kind.WORST_CASE) | {"record": "round_bound"}
+def test_students_of_selected_queries_are_on_the_frontier_at_what_these_cost(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    student = made.selected_student_record(facts, 100, 0.96)
+    bound = made.bound_record(made.selected(facts, ("prototypes", 100)), 100, 5.8, "pld", Kind.WORST_CASE)
     (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", [student, bound])]).axes
     points = {tuple(bars.lines[0].get_xydata()[0]) for bars in axis.containers}
     assert (5.8, 0.96) in points
@@ -171,7 +170,7 @@ def test_students_that_ask_in_rounds_have_a_frontier_of_their_own(tmp_path):
 
 def test_words_of_the_frontier_cover_no_other_point(tmp_path):
     """Two students that are as good, one a little to the right of the other: both are named."""
-    facts = [made.release(made.ensemble(), "gnmax", sigma) for sigma in (40.0, 50.0)]
+    facts = [made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40.0, 50.0)]
     costs = zip(facts, (100, 50), (1.0, 0.9), strict=True)
     bounds = [made.bound_record(fact, queries, cost, "gdp", Kind.WORST_CASE) for fact, queries, cost in costs]
     students = [made.student_record(facts[0], 100, 0.9906), made.student_record(facts[1], 50, 0.99)]
@@ -204,10 +203,10 @@ def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
 
 
 def test_different_splits_and_epochs_are_told_apart(tmp_path):
-    split = {**made.ensemble(teachers=10), "split": "seed-0_pool-100"}
+    split = {**made.ensemble(teachers=10), "split": "seed-0_pool-100", "setting": "pool-100"}
     longer = {**made.ensemble(teachers=10), "epochs": 99, "ensemble": "teachers-10_iid_small-cnn_modern_epochs-99"}
     records = [
-        made.release_record(made.release(facts, "lnmax", 0.05), 0.9, 0.9)
+        made.label_set_record(made.label_set(facts, "lnmax", 0.05), 0.9, 0.9)
         for facts in (made.ensemble(teachers=10), split, longer)
     ]
     figure = _draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)])
@@ -231,12 +230,13 @@ SUBSETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("release",), ("bound",), ("student",), ("student", "bound")])
+@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("label_set",), ("bound",), ("student",), ("student", "bound")])
 def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     records = [record for record in made.records(teachers=50) if record["record"] in kinds]
     words = _words(_draw(name, [made.write_collected(tmp_path / "c.json", records)]))
-    needed = {"noisy-accuracy": "release", "gaussian-accuracy": "release"}
+    needed = {"noisy-accuracy": "label_set", "gaussian-accuracy": "label_set"}
     needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     needed |= {"audit": "audit", "distillation": "distillation"}
@@ -246,18 +246,19 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
 
 
 def test_labels_without_an_expectation_are_still_drawn(tmp_path):
-    records = [made.release_record(made.release(made.ensemble(), "lnmax", 0.05), 0.9, None)]
+    records = [made.label_set_record(made.label_set(made.ensemble(), "lnmax", 0.05), 0.9, None)]
     (axis,) = _draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)]).axes
     assert [0.05, 0.9] in [offset for dots in axis.collections for offset in dots.get_offsets().tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_same_records_same_bytes_without_dates(tmp_path, name):
     collected, baselines = made.files(tmp_path, teachers=(250,))
     files = []
     for order in (1, -1):
         png, pdf = tmp_path / f"{order}.png", tmp_path / f"{order}.pdf"
-        draw_figure(name, collected[::order], baselines[::order], made.PUBLISHED, png, pdf)
+        made.draw_figure(name, collected[::order], baselines[::order], made.PUBLISHED, png, pdf)
         files.append((png.read_bytes(), pdf.read_bytes()))
     assert files[0] == files[1]
     png, pdf = files[0]
@@ -268,17 +269,19 @@ def test_same_records_same_bytes_without_dates(tmp_path, name):
 
 
 def test_the_same_thing_looks_the_same_everywhere():
-    assert looks([10, 250], TEACHERS)[250] == looks([100, 250, 7], TEACHERS)[250] == TEACHERS[250]
+    assert line_styles([10, 250], TEACHERS)[250] == line_styles([100, 250, 7], TEACHERS)[250] == TEACHERS[250]
     assert TEACHERS[250].color == BLUE
-    crowd = looks(range(7))
-    assert len({look.color for look in crowd.values()}) == len({look.marker for look in crowd.values()}) == 7
+    crowd = line_styles(range(7))
+    assert len({style.color for style in crowd.values()}) == len({style.marker for style in crowd.values()}) == 7
     assert set(KINDS) == set(Kind)
-    assert len({look.color for look in KINDS.values()}) == len({look.marker for look in KINDS.values()}) == len(Kind)
+    assert (
+        len({style.color for style in KINDS.values()}) == len({style.marker for style in KINDS.values()}) == len(Kind)
+    )
 
 
 def test_an_unknown_figure_is_refused(tmp_path):
     with pytest.raises(PatebenchError, match=r"unknown figure 'gaps' \(did you mean 'gap'\?\)"):
-        draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
+        made.draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
 
 
 def test_learning_curves_draw_the_looks_of_each_student(tmp_path):
@@ -290,9 +293,9 @@ def test_learning_curves_draw_the_looks_of_each_student(tmp_path):
     assert "supervised" in axis.get_title()
 
 
-def test_students_that_ask_in_rounds_have_learning_curves_and_pictures_too(tmp_path):
-    facts, pixels = made.release(made.ensemble(), "lnmax", 0.05), np.zeros((6, 8), np.uint8)
-    students = [made.student_record(facts, 100, 0.9), made.round_record(facts, 100, 0.96)]
+def test_students_of_selected_queries_have_learning_curves_and_pictures_too(tmp_path):
+    facts, pixels = made.label_set(made.ensemble(), "lnmax", 0.05), np.zeros((6, 8), np.uint8)
+    students = [made.student_record(facts, 100, 0.9), made.selected_student_record(facts, 100, 0.96)]
     students[1] |= {"picture": made.picture(pixels)}
     path = made.write_collected(tmp_path / "c.json", students)
     panels = _draw("learning-curves", [path]).axes
@@ -305,7 +308,7 @@ def test_students_that_ask_in_rounds_have_learning_curves_and_pictures_too(tmp_p
 
 def test_generated_samples_show_the_picture_itself(tmp_path):
     pixels = np.arange(48, dtype=np.uint8).reshape(6, 8) * 5
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     record = made.student_record(facts, 100, 0.9) | {"picture": made.picture(pixels)}
     figure = _draw("generated-samples", [made.write_collected(tmp_path / "c.json", [record])])
     (image,) = figure.axes[0].get_images()
@@ -314,7 +317,7 @@ def test_generated_samples_show_the_picture_itself(tmp_path):
 
 
 def test_students_without_curves_or_pictures_are_told(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     record = made.student_record(facts, 100, 0.9) | {"learning_curve": [{"epoch": 1}]}
     path = made.write_collected(tmp_path / "c.json", [record])
     assert "no learning curves" in _words(_draw("learning-curves", [path]))

@@ -9,32 +9,32 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
-from patebench.reporting.frames import RECORDS, arrange, load_records, natural, spread
+from patebench.reporting.frames import RECORDS, arrange, natural, over_seeds
 
 
 def test_one_frame_per_kind(tmp_path):
-    records = load_records(*made.files(tmp_path))
-    assert [len(frame) for frame in (records.ensembles, records.releases, records.bounds)] == [4, 28, 48]
+    records = made.load_records(*made.files(tmp_path))
+    assert [len(frame) for frame in (records.ensembles, records.label_sets, records.bounds)] == [4, 28, 48]
     assert [len(frame) for frame in (records.students, records.baselines)] == [16, 2]
     assert set(records.ensembles["setting"]) == {"pool-9000"}
 
 
 def test_nothing_gives_empty_frames_with_all_columns():
-    records = load_records([])
-    assert list(records.bounds.columns) == [*RECORDS["bound"], "setting"]
+    records = made.load_records([])
+    assert list(records.bounds.columns) == [*RECORDS["bound"], "noise_in_words", "rounds_in_words"]
     assert records.bounds.empty
 
 
 def test_an_infinite_epsilon_is_a_number(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     bound = made.bound_record(facts, 100, math.inf, "none", Kind.WORST_CASE)
-    frame = load_records([made.write_collected(tmp_path / "c.json", [bound])]).bounds
+    frame = made.load_records([made.write_collected(tmp_path / "c.json", [bound])]).bounds
     assert frame["epsilon"].tolist() == [math.inf]
 
 
-def test_spread_is_mean_and_sample_deviation_over_seeds():
+def test_over_seeds_is_mean_and_sample_deviation_over_seeds():
     frame = pd.DataFrame({"n": [10, 10, 10, 250], "seed": [0, 1, 2, 0], "x": [1.0, 2.0, 6.0, 5.0]})
-    found = spread(frame, ["n"], ["x"])
+    found = over_seeds(frame, ["n"], ["x"])
     assert found["seeds"].tolist() == [3, 1]
     assert found["x_mean"].tolist() == [3.0, 5.0]
     assert found["x_std"][0] == pytest.approx(math.sqrt((4 + 1 + 9) / 2))
@@ -70,7 +70,7 @@ def test_refuses_a_damaged_record_in_one_line(tmp_path, name):
     record, fault = DAMAGED[name]
     path = made.write_collected(tmp_path / "collected.json", [record])
     with pytest.raises(ArtefactError) as caught:
-        load_records([path])
+        made.load_records([path])
     assert fault in str(caught.value)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -85,15 +85,15 @@ def test_refuses_a_damaged_record_in_one_line(tmp_path, name):
         (lambda path: path.write_text(""), "empty"),
         (lambda path: path.unlink(), "no such file"),
         (lambda path: write_json(path, "student", {"records": []}), "kind 'student'"),
-        (lambda path: write_json(path, "collected", {"records": {}}), "not a list"),
-        (lambda path: write_json(path, "collected", {}), "not a list"),
+        (lambda path: write_json(path, "collect", {"records": {}}), "not a list"),
+        (lambda path: write_json(path, "collect", {}), "not a list"),
     ],
 )
 def test_refuses_a_damaged_file_in_one_line(tmp_path, damage, fault):
     path = made.write_collected(tmp_path / "collected.json", [GOOD])
     damage(path)
     with pytest.raises(ArtefactError) as caught:
-        load_records([path])
+        made.load_records([path])
     assert fault in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -101,4 +101,4 @@ def test_refuses_a_damaged_file_in_one_line(tmp_path, damage, fault):
 def test_refuses_the_same_thing_twice(tmp_path):
     path = made.write_collected(tmp_path / "collected.json", [GOOD])
     with pytest.raises(PatebenchError, match=r"ensemble mnist/seed-0_pool-9000/.* given twice"):
-        load_records([path, path])
+        made.load_records([path, path])

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 from tests.reporting import made
+from tests.steps import account, aggregate
 
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import LABELS, TRUTH, VOTES
-from patebench.mechanisms.base import make
-from patebench.mechanisms.stage import account, aggregate
-from patebench.reporting.collect import collect, stream_facts
+from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.frames import load_records
 from patebench.reporting.published import read_published
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
+from patebench.stages.collect import run as collect
 
 PUBLISHED = read_published(made.PUBLISHED)
 COMMON = {"unbiased": 0.0, "participation": 1.0, "spread": 1.0}
@@ -36,18 +35,20 @@ def collected(tmp_path_factory):
     write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, {"pool": "pool", "classes": 3})
     facts = {"votes": digest, "classes": 3, "model": "small-cnn", "recipe": "modern", "epochs": 5, "partition": "iid"}
     gaps = {"gap_histogram": [0] * 9, "gap_mean": 0.5, "plurality_accuracy_pool": 0.9, "plurality_accuracy_test": 0.9}
+    facts |= {"dataset": "toy", "split": {"pool": 40, "test": None}}
+    facts |= {"training": {"model": "small-cnn", "recipe": "modern", "epochs": None}}
     ensemble = {**facts, **gaps, "teachers": 8, "seed": 0, "teacher_accuracies": [0.8] * 8}
-    write_json(folder / "ensemble.json", "ensemble", ensemble)
-    releases = [folder / f"{name}-{make(name, parameters).slug}" for name, parameters in SETTINGS]
+    write_json(folder / "ensemble.json", "join_votes", ensemble)
+    releases = [folder / f"{name}-{make_mechanism(name, parameters).slug}" for name, parameters in SETTINGS]
     for (name, parameters), release in zip(SETTINGS, releases, strict=True):
         aggregate(folder / "votes.npz", name, parameters, 0, str(release.name), release / "labels.npz")
         account(folder / "votes.npz", name, parameters, [10, 40], 1e-5, 0, "s", release / "bounds.json")
     student = releases[0] / "supervised_queries-10_mlp_modern" / "student.json"
     student.parent.mkdir()
     learnt = {"labels": read_arrays(releases[0] / "labels.npz", LABELS).digest, "queries": 10, "answered": 10}
-    write_json(
-        student, "student", {**learnt, "method": "supervised", "accuracy": 0.7, "model": "mlp", "recipe": "modern"}
-    )
+    config = {"method": "supervised", "model": "mlp", "recipe": "modern"}
+    learnt |= {**config, "accuracy": 0.7, "config": {**config, "epochs": None, "hold_out": None}}
+    write_json(student, "train_student", learnt)
     collect(
         ensemble=folder / "ensemble.json",
         votes=folder / "votes.npz",
@@ -55,31 +56,30 @@ def collected(tmp_path_factory):
         labels=[release / "labels.npz" for release in releases],
         bounds=[release / "bounds.json" for release in releases],
         students=[student],
-        facts=stream_facts("toy/seed-0_pool-40/teachers-8_iid_small-cnn_modern"),
         out=folder / "collected.json",
     )
     return folder / "collected.json"
 
 
 def test_labels_have_no_expectation_and_teachers_have_costs(collected):
-    records = read_json(collected, "collected")["records"]
-    releases = [record for record in records if record["record"] == "release"]
-    assert [release["expected_label_accuracy"] for release in releases] == [None] * len(SETTINGS)
-    assert all(0 < release["label_accuracy"] <= 1 for release in releases)
-    costs = [record for record in records if record["record"] == "entities"]
+    records = read_json(collected, "collect")["records"]
+    label_sets = [record for record in records if record["record"] == "label_set"]
+    assert [each["expected_label_accuracy"] for each in label_sets] == [None] * len(SETTINGS)
+    assert all(0 < each["label_accuracy"] <= 1 for each in label_sets)
+    costs = [record for record in records if record["record"] == "teacher_costs"]
     assert [(cost["noise"], cost["queries"]) for cost in costs] == [
-        (make(name, parameters).slug, T) for name, parameters in SETTINGS for T in (10, 40)
+        (make_mechanism(name, parameters).slug, T) for name, parameters in SETTINGS for T in (10, 40)
     ]
     assert (costs[-1]["asked_most"], costs[-1]["basic_most"], costs[-1]["epsilon_least"]) == (20, 40.0, 0.5)
 
 
 def test_the_figure_shows_labels_against_both_epsilons(collected):
-    records = load_records([collected])
+    records = made.load_records([collected])
     with themed():
         figure = FIGURES.load("local")(records, PUBLISHED)
         figure.draw_without_rendering()
     one_vote, all_votes = figure.axes
-    accuracy = records.releases.set_index("noise")["label_accuracy"]
+    accuracy = records.label_sets.set_index("noise")["label_accuracy"]
     lines = {bars.get_label(): bars.lines[0].get_xydata() for bars in one_vote.containers}
     published = [[epsilon, accuracy[f"epsilon-{epsilon}_unbiased-0_participation-1_spread-1"]] for epsilon in (1, 2)]
     assert lines["randomised-response: as published"].tolist() == published
@@ -95,10 +95,10 @@ def test_the_figure_shows_labels_against_both_epsilons(collected):
 
 
 def test_the_table_lists_least_median_and_most(collected):
-    table = TABLES.load("entities")
-    frame = table.build(load_records([collected]), PUBLISHED)
+    table = TABLES.load("teacher-costs")
+    frame = table.build(made.load_records([collected]), PUBLISHED)
     assert len(frame) == 2 * len(SETTINGS)
-    (row,) = frame[(frame["noise"] == make(*SETTINGS[-1]).slug) & (frame["queries"] == 40)].to_dict("records")
+    (row,) = frame[(frame["noise"] == make_mechanism(*SETTINGS[-1]).slug) & (frame["queries"] == 40)].to_dict("records")
     assert row["asked_least_mean"] == row["asked_most_mean"] == 20
     assert row["epsilon_least_mean"] == pytest.approx(0.5)
     assert row["basic_most_mean"] == 40
@@ -107,8 +107,8 @@ def test_the_table_lists_least_median_and_most(collected):
 
 
 def test_without_noise_costs_are_infinite_and_shown_so(tmp_path, collected):
-    records = read_json(collected, "collected")["records"]
-    (free,) = [record for record in records if record["record"] == "entities" and record["queries"] == 10][:1]
+    records = read_json(collected, "collect")["records"]
+    (free,) = [record for record in records if record["record"] == "teacher_costs" and record["queries"] == 10][:1]
     made.write_collected(tmp_path / "c.json", [{**free, "epsilon_most": "inf", "basic_most": "inf"}])
-    table = TABLES.load("entities")
-    assert "∞" in table.markdown(table.build(load_records([tmp_path / "c.json"]), PUBLISHED))
+    table = TABLES.load("teacher-costs")
+    assert "∞" in table.markdown(table.build(made.load_records([tmp_path / "c.json"]), PUBLISHED))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.reporting import made
 
 from patebench import __version__
 from patebench.core.errors import ArtefactError
@@ -47,7 +48,7 @@ def test_refuses_a_damaged_benchmark(tmp_path, lines):
 
 def test_holds_config_versions_and_machine(tmp_path):
     config = {"name": "", "seeds": [0, 2], "experiments": {"digits": {"dataset": "digits"}}}
-    manifest.write_manifest(config, [0, 2], tmp_path / "none", [], tmp_path / "manifest.json", {"a": "release"})
+    made.write_manifest(config, [0, 2], tmp_path / "none", [], tmp_path / "manifest.json", {"a": "release"})
     content = read_json(tmp_path / "manifest.json", "manifest")
     assert content["labels"] == {"a": "release"}
     assert content["config"] == config

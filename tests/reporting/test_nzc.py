@@ -8,7 +8,6 @@ from tests.reporting import made
 from patebench.core.bound import Conversion, Kind
 from patebench.reporting.distance import share, shares
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.frames import load_records
 from patebench.reporting.published import NZC_2020, read_published
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
@@ -49,7 +48,8 @@ def test_holds_tables_2_and_3():
 
 
 def facts(mechanism, noise, parameters, teachers=250):
-    return {**made.ensemble(teachers=teachers), "mechanism": mechanism, "noise": noise, "parameters": parameters}
+    of = {"mechanism": mechanism, "noise": noise, "parameters": parameters}
+    return {**made.ensemble(teachers=teachers), **made.WHOLE_POOL, **of}
 
 
 def bound(release, epsilon, accountant, kind, conversion=Conversion.CLASSIC):
@@ -79,17 +79,17 @@ def records(tmp_path):
             bound(laplace, 17.0, "moments", Kind.DATA_DEPENDENT),
             bound(laplace, 3.5, "exact-per-teacher", Kind.DATA_DEPENDENT),
             *(
-                made.release_record(each, drawn, drawn)
+                made.label_set_record(each, drawn, drawn)
                 for each, drawn in ((immutable, 0.97), (gated, 0.98), (laplace, 0.96))
             ),
             *(made.student_record(each, 9000, 0.9) for each in (immutable, clean, other, laplace)),
         ]
-    truthful = made.baseline(accuracy=0.985) | {"learner": "truth-9000_small-cnn_modern", "truth": 9000}
+    of_true_labels = made.baseline(accuracy=0.985) | {"true_labels": 9000}
     ceilings = [
         made.write_baseline(tmp_path / "b.json", made.baseline()),
-        made.write_baseline(tmp_path / "t.json", truthful),
+        made.write_baseline(tmp_path / "t.json", of_true_labels),
     ]
-    return load_records([made.write_collected(tmp_path / "c.json", found)], ceilings)
+    return made.load_records([made.write_collected(tmp_path / "c.json", found)], ceilings)
 
 
 def test_students_stand_with_what_is_claimed_and_what_is_true(records):
@@ -114,7 +114,7 @@ def test_students_stand_with_what_is_claimed_and_what_is_true(records):
         0.945,
     )
     assert math.isnan(rows[5, "lnmax"]["published_student_accuracy"])
-    assert (clean["truth_accuracy_mean"], clean["published_truth_accuracy"]) == (0.985, 0.981)
+    assert (clean["true_label_accuracy_mean"], clean["published_true_label_accuracy"]) == (0.985, 0.981)
     assert table.latex(frame).isascii()
     (shown,) = (line for line in table.markdown(frame).splitlines() if "≈ 0" in line and "| 250 |" in line)
     assert "| ≈ 0 | 9.2e-08 | claimed | ∞ | ∞ |" in shown
@@ -135,7 +135,7 @@ def test_ensembles_stand_with_labels_and_distances(records):
 def test_a_run_without_the_mechanism_has_empty_tables(tmp_path):
     collected, baselines = made.files(tmp_path)
     for name in ("nzc-students", "nzc-ensembles"):
-        assert TABLES.load(name).build(load_records(collected, baselines), PUBLISHED).empty
+        assert TABLES.load(name).build(made.load_records(collected, baselines), PUBLISHED).empty
 
 
 def test_shares_of_distances_by_hand():

@@ -4,6 +4,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.published import COLUMNS, read_published
 
 #: Typed from the table in Figure 4 of PATE 2017: data set, ε, δ, queries, baseline, student.
@@ -13,13 +14,13 @@ FIGURE_4 = [
     ("svhn", 5.04, 1e-6, 500, 0.928, 0.8272),
     ("svhn", 8.19, 1e-6, 1000, 0.928, 0.9066),
 ]
-GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma-0.05,100,1e-05,epsilon"
+GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma=0.05,100,1e-05,epsilon"
 
 
 @pytest.mark.parametrize(("dataset", "epsilon", "delta", "queries", "baseline", "student"), FIGURE_4)
 def test_holds_figure_4(dataset, epsilon, delta, queries, baseline, student):
     published = read_published(made.PUBLISHED).of("PATE 2017")
-    keys = {"dataset": dataset, "queries": queries, "delta": delta, "teachers": 250, "noise": "gamma-0.05"}
+    keys = {"dataset": dataset, "queries": queries, "delta": delta, "teachers": 250, "parameters": {"gamma": 0.05}}
     assert published.lookup("epsilon", **keys) == epsilon
     assert published.lookup("baseline_accuracy", **keys) == baseline
     assert published.lookup("student_accuracy", **keys) == student
@@ -38,7 +39,7 @@ def test_holds_section_4_1_and_the_appendix():
 def test_holds_what_scalable_pate_prints_for_mnist():
     published = read_published(made.PUBLISHED).of("Scalable PATE 2018")
     keys = {"dataset": "mnist", "teachers": 250, "mechanism": "confident-gnmax", "queries": 640, "delta": 1e-5}
-    keys["noise"] = "threshold-200_sigma1-150_sigma2-40"
+    keys["parameters"] = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
     found = [published.lookup(name, **keys) for name in ("epsilon", "student_accuracy", "baseline_accuracy")]
     assert found == [1.97, 0.985, 0.992]
 
@@ -61,6 +62,10 @@ def test_lookup_finds_nothing_or_refuses_what_disagrees():
         (GOOD.replace(",epsilon", ",epsilom"), "quantity 'epsilom'"),
         (GOOD.replace("mnist", ""), "dataset is empty"),
         (GOOD.replace(",250,", ",many,"), "line 2"),
+        (GOOD.replace("gamma=0.05", "gamma-0.05"), "parameters 'gamma-0.05' are not of the form"),
+        (GOOD.replace("gamma=0.05", "gamma=0.05; gamma=1"), "parameters 'gamma=0.05; gamma=1' are not of the form"),
+        (GOOD.replace("gamma=0.05", "gamma=small"), "line 2"),
+        (GOOD.replace("gamma=0.05", "gamma=nan"), "hold NaN"),
         (GOOD + ",more", "15 cells"),
         (f"{GOOD}\n{GOOD}", "line 3 is wrong (the same cell"),
     ],
@@ -80,3 +85,11 @@ def test_refuses_other_files(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(ArtefactError, match="first line"):
         read_published(tmp_path / "other.csv")
+
+
+def test_parameters_are_those_of_the_mechanism_in_its_order():
+    """So that what names them in the records names them here."""
+    values = [value for value in read_published(made.PUBLISHED).values if value.parameters is not None]
+    assert len(values) > 40
+    for value in values:
+        assert value.noise == make_mechanism(value.mechanism, value.parameters).slug

@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 from io import BytesIO
 
+import pandas as pd
 import pytest
 from PIL import Image
 from tests.reporting import made
@@ -11,11 +12,11 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.reporting.captions import plain, read_caption
-from patebench.reporting.figures import FIGURES, draw_figure
-from patebench.reporting.manifest import write_manifest
-from patebench.reporting.report import MEANINGS, pieces, write_report
-from patebench.reporting.summary import duration
-from patebench.reporting.tables import TABLES, write_table
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.report import MEANINGS, pieces
+from patebench.reporting.summary import duration, sentence
+from patebench.reporting.tables import TABLES
+from patebench.stages.report import run as write_report
 
 VOID = {"meta", "link", "img", "br", "wbr", "hr"}
 
@@ -60,9 +61,9 @@ def _write(folder, collected, baselines, figures=FIGURES, tables=TABLES, config=
         (folder / "figures" / f"{name}.png").write_bytes(STAND_IN + name.encode())
     for name in tables:
         paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
-        write_table(name, collected, baselines, made.PUBLISHED, *paths)
+        made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
     manifest = folder / "manifest.json"
-    write_manifest(config or {"name": ""}, [0, 1], folder / "none", [], manifest)
+    made.write_manifest(config or {"name": ""}, [0, 1], folder / "none", [], manifest)
     write_report(
         figures=[folder / "figures" / f"{name}.png" for name in figures],
         tables=[folder / "tables" / f"{name}.csv" for name in tables],
@@ -79,6 +80,7 @@ def page(tmp_path_factory):
     return folder, _write(folder, *made.files(folder / "records"))
 
 
+@pytest.mark.slow
 def test_loads_nothing_from_anywhere(page):
     _, text = page
     found = _Page(text)
@@ -124,11 +126,33 @@ def test_unpublishable_kinds_are_never_called_publishable():
 
 def test_shows_the_run_in_numbers(page):
     text = page[1]
-    assert "On mnist, 4 ensembles of 10 and 250 teachers (small-cnn, modern recipe) voted" in text
-    assert "16 students learnt from them" in text
+    assert "Ensembles of 10 and 250 teachers trained on mnist voted on 9,000 public samples." in text
+    best = "98.3 % (worst-case ε 12.6 at δ = 1e-5, may be published); without privacy 99.0 %."
+    assert f"From their labels the best private student reached {best}" in text
     assert re.search(r"Teachers trained</span><b>520</b>", text)  # two seeds of 10 and 250
     assert "96.10 ± 0.14" in text
     assert "98.00" in text
+
+
+def test_the_sentence_is_right_for_other_runs(tmp_path):
+    """Without students, of several data sets, without a finite ε, and without any."""
+
+    def tables(*datasets, **student):
+        ensembles = pd.DataFrame({"dataset": datasets, "teachers": 50})
+        facts = {"dataset": datasets, "delta": 1e-6, "accuracy_mean": 0.9, "baseline_accuracy_mean": float("nan")}
+        return {"ensembles": ensembles, **({"utility-privacy": pd.DataFrame(facts | student)} if student else {})}
+
+    assert sentence({}) == "This run has no ensembles."
+    assert sentence(tables("mnist")) == "50 teachers trained on mnist voted on public samples."
+    assert sentence(
+        tables("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])
+    ) == (
+        "50 teachers trained on mnist and svhn voted on public samples. From their labels the best private students "
+        "reached 90.0 % (worst-case ε 0.5 at δ = 1e-6, may be published) on mnist; without privacy 99.0 %, and "
+        "90.0 % (worst-case ε 3.0 at δ = 1e-6, may be published) on svhn; without privacy 90.0 %."
+    )
+    assert sentence(tables("mnist", worst_case_epsilon_mean=[float("inf")])).endswith("90.0 %; no finite ε holds.")
+    assert sentence(tables("mnist", worst_case_epsilon_mean=[float("nan")])).endswith("90.0 %; no ε is known.")
 
 
 def test_what_is_the_same_in_all_rows_is_said_once(page):
@@ -138,12 +162,13 @@ def test_what_is_the_same_in_all_rows_is_said_once(page):
     assert headline.count("modern") == 1
 
 
-def test_long_cells_end_their_lines_between_settings():
-    assert pieces("c-1e+100_sigma-5") == ["c-1e+100_", "sigma-5"]
+def test_long_cells_end_their_lines_between_parameters():
+    assert pieces("c = 1e+100, σ = 5") == ["c = 1e+100, ", "σ = 5"]
     assert pieces("random 100 + least-confident 100") == ["random 100 + ", "least-", "confident 100"]
     assert pieces("—") == ["—"]
 
 
+@pytest.mark.slow
 def test_words_of_the_user_are_escaped(tmp_path):
     record = made.ensemble_record({**made.ensemble(), "model": "<script>alert(1)</script>"})
     collected = [made.write_collected(tmp_path / "c.json", [record])]
@@ -153,11 +178,12 @@ def test_words_of_the_user_are_escaped(tmp_path):
     _Page(text)
 
 
+@pytest.mark.slow
 def test_what_has_nothing_to_show_is_named_and_not_shown(tmp_path):
     """The figure of a run without students says so in its file, and a table without rows has none."""
     records = [made.write_collected(tmp_path / "c.json", [])]
     _write(tmp_path, records, [])
-    draw_figure(
+    made.draw_figure(
         "frontier", records, [], made.PUBLISHED, *(tmp_path / "figures" / f"frontier.{s}" for s in ("png", "pdf"))
     )
     out = tmp_path / "again.html"
@@ -181,11 +207,13 @@ def test_a_page_of_any_part(tmp_path, figures, tables):
     _Page(text)
 
 
+@pytest.mark.slow
 def test_same_files_same_bytes(tmp_path):
     collected, baselines = made.files(tmp_path)
     assert _write(tmp_path, collected, baselines) == _write(tmp_path, collected, baselines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "damage", "fault"),
     [
@@ -263,12 +291,13 @@ def test_a_real_figure_goes_in(tmp_path):
     collected, baselines = made.files(tmp_path, seeds=(0,), teachers=(10,))
     _write(tmp_path, collected, baselines, (), ())
     png, pdf = tmp_path / "figures" / "gap.png", tmp_path / "figures" / "gap.pdf"
-    draw_figure("gap", collected, baselines, made.PUBLISHED, png, pdf)
+    made.draw_figure("gap", collected, baselines, made.PUBLISHED, png, pdf)
     out = tmp_path / "report.html"
     write_report(figures=[png], tables=[], manifest=tmp_path / "manifest.json", captions=made.CAPTIONS, out=out)
     assert "data:image/png;base64,iVBORw0KGgo" in out.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_table_of_thousands_of_rows_is_linked_not_shown(tmp_path, monkeypatch):
     monkeypatch.setattr("patebench.reporting.report.MOST_ROWS", 1)
     page = _write(tmp_path, *made.files(tmp_path / "records"))

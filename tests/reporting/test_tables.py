@@ -9,10 +9,9 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
-from patebench.reporting.frames import load_records
 from patebench.reporting.published import read_published
-from patebench.reporting.tables import TABLES, write_table
-from patebench.reporting.tables.utility_privacy import in_words
+from patebench.reporting.tables import TABLES
+from patebench.reporting.words import parameters_in_words, rounds_in_words
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -20,7 +19,7 @@ PUBLISHED = read_published(made.PUBLISHED)
 def _write(name, folder, collected, baselines):
     folder.mkdir(exist_ok=True)
     paths = [folder / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
-    write_table(name, collected, baselines, made.PUBLISHED, *paths)
+    made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
     return [path.read_bytes() for path in paths]
 
 
@@ -28,7 +27,7 @@ def _students(tmp_path, seeds):
     """One student of 100 queries for each seed, with known accuracies and bounds."""
     collected, baselines = [], []
     for seed in seeds:
-        facts = made.release(made.ensemble(seed=seed), "lnmax", 0.05)
+        facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
         records = [
             made.student_record(facts, 100, (0.90, 0.92, 0.97)[seed]),
             made.bound_record(facts, 100, (1.0, 2.0, 3.0)[seed], "moments", Kind.DATA_DEPENDENT),
@@ -43,7 +42,7 @@ def _students(tmp_path, seeds):
 
 
 def test_utility_and_privacy_by_hand(tmp_path):
-    frame = TABLES.load("utility-privacy").build(load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    frame = TABLES.load("utility-privacy").build(made.load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
     (row,) = frame.to_dict("records")
     assert row["seeds"] == 3
     assert row["accuracy_mean"] == pytest.approx(0.93)
@@ -61,13 +60,13 @@ def test_the_frontier_by_hand(tmp_path):
     """(ε, accuracy): (1, .95) and (3, .97) stand; (2, .94) costs more than a better one, ∞ is no place on it."""
     records = []
     for sigma, epsilon, accuracy in ((80, 1.0, 0.95), (60, 2.0, 0.94), (40, 3.0, 0.97), (10, math.inf, 0.99)):
-        facts = made.release(made.ensemble(), "gnmax", sigma)
+        facts = made.label_set(made.ensemble(), "gnmax", sigma)
         records += [
             made.student_record(facts, 100, accuracy),
             made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE),
         ]
     collected = [made.write_collected(tmp_path / "c.json", records)]
-    frame = TABLES.load("frontier").build(load_records(collected), PUBLISHED)
+    frame = TABLES.load("frontier").build(made.load_records(collected), PUBLISHED)
     assert list(zip(frame["worst_case_epsilon_mean"], frame["accuracy_mean"], strict=True)) == [
         (1.0, 0.95),
         (3.0, 0.97),
@@ -75,7 +74,11 @@ def test_the_frontier_by_hand(tmp_path):
 
 
 def test_accountants_side_by_side_by_hand(tmp_path):
-    frame = TABLES.load("accountants").build(load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    collected, baselines = _students(tmp_path, (0, 1, 2))
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    tight = made.bound_record(facts, 100, 0.4, "rdp", Kind.DATA_DEPENDENT) | {"conversion": "tight"}
+    collected.append(made.write_collected(tmp_path / "tight.json", [tight]))
+    frame = TABLES.load("accountants").build(made.load_records(collected, baselines), PUBLISHED)
     first, later = frame.to_dict("records")
     assert (first["queries"], later["queries"]) == (100, 1000)
     assert first["worst_case_strong_composition_mean"] == 5.8
@@ -83,6 +86,7 @@ def test_accountants_side_by_side_by_hand(tmp_path):
     assert first["data_dependent_moments_l_8_mean"] == pytest.approx(2.0)
     assert first["data_dependent_moments_l_8_std"] == pytest.approx(1.0)
     assert first["data_dependent_renyi_as_published_mean"] == 0.5
+    assert first["data_dependent_renyi_mean"] == 0.4
     assert later["worst_case_gaussian_dp_pld_mean"] == pytest.approx(0.1)
     assert math.isnan(later["worst_case_strong_composition_mean"])
     titles = {column.title for column in TABLES.load("accountants").shown(frame)}
@@ -91,8 +95,8 @@ def test_accountants_side_by_side_by_hand(tmp_path):
 
 
 def test_disagreement_by_hand(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
-    other = made.release(made.ensemble(), "lnmax", 0.2)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    other = made.label_set(made.ensemble(), "lnmax", 0.2)
     records = [
         made.student_record(facts, 100, 0.9),
         made.bound_record(facts, 100, 2.0, "moments", Kind.DATA_DEPENDENT),
@@ -104,7 +108,7 @@ def test_disagreement_by_hand(tmp_path):
         made.bound_record(other, 100, 9.0, "pld", Kind.WORST_CASE),
     ]
     path = made.write_collected(tmp_path / "c.json", records)
-    frame = TABLES.load("disagreement").build(load_records([path]), PUBLISHED)
+    frame = TABLES.load("disagreement").build(made.load_records([path]), PUBLISHED)
     assert set(frame["noise"]) == {"gamma-0.05"}, "releases that no student uses are left out"
     rows = {(row["accountant"], row["queries"]): row for row in frame.to_dict("records")}
     assert rows["moments", 100]["over_sound_mean"] == 0.5
@@ -115,7 +119,7 @@ def test_disagreement_by_hand(tmp_path):
     assert math.isnan(rows["pld", 1000]["over_sound_mean"]), "∞ over ∞ says nothing"
     assert [row["accountant"] for row in frame.to_dict("records")][:3] == ["exact-per-teacher", "exact", "moments"]
     alone = TABLES.load("disagreement").build(
-        load_records([made.write_collected(tmp_path / "d.json", records[1:])]), PUBLISHED
+        made.load_records([made.write_collected(tmp_path / "d.json", records[1:])]), PUBLISHED
     )
     assert set(alone["noise"]) == {"gamma-0.05", "gamma-0.2"}, "without students, all are shown"
 
@@ -130,7 +134,7 @@ def test_a_single_seed_has_no_deviation(tmp_path):
 
 def test_a_single_seed_has_a_dash_for_its_deviation_where_others_have_one(tmp_path):
     collected, baselines = _students(tmp_path, (0, 1))
-    facts = made.release(made.ensemble(seed=0), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(seed=0), "lnmax", 0.05)
     alone = made.write_collected(tmp_path / "alone.json", [made.student_record(facts, 1000, 0.88)])
     _, markdown, latex = _write("utility-privacy", tmp_path / "out", [*collected, alone], baselines)
     assert "88.00 ± —" in markdown.decode()
@@ -141,7 +145,7 @@ def test_a_single_seed_has_a_dash_for_its_deviation_where_others_have_one(tmp_pa
 @pytest.mark.parametrize(("dataset", "teachers"), [("digits", 250), ("mnist", 100)])
 def test_published_values_stand_only_beside_their_own_setting(tmp_path, dataset, teachers):
     collected, baselines = made.files(tmp_path, (dataset,), (0,), (teachers,))
-    records = load_records(collected, baselines)
+    records = made.load_records(collected, baselines)
     for name in ("utility-privacy", "ensembles", "noisy-accuracy"):
         table = TABLES.load(name)
         frame = table.build(records, PUBLISHED)
@@ -152,7 +156,7 @@ def test_published_values_stand_only_beside_their_own_setting(tmp_path, dataset,
 
 
 def test_published_values_of_the_ensembles(tmp_path):
-    frame = TABLES.load("ensembles").build(load_records(*made.files(tmp_path, ("mnist", "svhn"))), PUBLISHED)
+    frame = TABLES.load("ensembles").build(made.load_records(*made.files(tmp_path, ("mnist", "svhn"))), PUBLISHED)
     large = frame[frame["teachers"] == 250]
     assert large["published_teacher_accuracy"].tolist() == [0.8386, 0.8318]
     assert large["published_label_accuracy"].tolist() == [0.9318, 0.8779]
@@ -161,7 +165,7 @@ def test_published_values_of_the_ensembles(tmp_path):
 
 def test_ensembles_by_hand(tmp_path):
     frame = TABLES.load("ensembles").build(
-        load_records(*made.files(tmp_path, seeds=(0, 2), teachers=(250,))), PUBLISHED
+        made.load_records(*made.files(tmp_path, seeds=(0, 2), teachers=(250,))), PUBLISHED
     )
     (row,) = frame.to_dict("records")
     assert row["teacher_accuracy_mean"] == pytest.approx((0.94 + 0.944) / 2)
@@ -173,7 +177,7 @@ def test_ensembles_by_hand(tmp_path):
 
 
 def test_noisy_accuracy_lists_every_setting_in_order(tmp_path):
-    frame = TABLES.load("noisy-accuracy").build(load_records(*made.files(tmp_path)), PUBLISHED)
+    frame = TABLES.load("noisy-accuracy").build(made.load_records(*made.files(tmp_path)), PUBLISHED)
     assert len(frame) == 14
     assert frame["noise"].tolist()[:7] == [
         *("sigma-10", "sigma-40", "sigma-100"),
@@ -185,7 +189,7 @@ def test_noisy_accuracy_lists_every_setting_in_order(tmp_path):
 
 
 def test_bounds_keep_all_that_makes_them_readable(tmp_path):
-    frame = TABLES.load("bounds").build(load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    frame = TABLES.load("bounds").build(made.load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
     assert len(frame) == 5
     moments = frame[frame["accountant"] == "moments"].iloc[0]
     assert (moments["kind"], moments["publishable"], moments["conversion"]) == ("data_dependent", False, "classic")
@@ -195,7 +199,7 @@ def test_bounds_keep_all_that_makes_them_readable(tmp_path):
 
 
 def test_an_infinite_bound_is_shown_as_such(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     records = [
         made.student_record(facts, 100, 0.9),
         made.bound_record(facts, 100, math.inf, "pld", Kind.WORST_CASE),
@@ -208,6 +212,7 @@ def test_an_infinite_bound_is_shown_as_such(tmp_path):
     _write("utility-privacy", tmp_path / "out", [path], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_same_records_same_bytes_in_any_order(tmp_path, name):
     collected, baselines = made.files(tmp_path, ("mnist", "digits"))
@@ -216,11 +221,12 @@ def test_same_records_same_bytes_in_any_order(tmp_path, name):
     assert all(b"\r" not in text and text.endswith(b"\n") for text in first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_csv_reads_back_at_full_precision(tmp_path, name):
     collected, baselines = made.files(tmp_path)
     text = _write(name, tmp_path / "out", collected, baselines)[0].decode()
-    frame = TABLES.load(name).build(load_records(collected, baselines), PUBLISHED)
+    frame = TABLES.load(name).build(made.load_records(collected, baselines), PUBLISHED)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == len(frame)
     numbers = [column for column in frame.columns if column.endswith(("_mean", "_std"))]
@@ -230,6 +236,7 @@ def test_csv_reads_back_at_full_precision(tmp_path, name):
             assert (row[column] == "" and math.isnan(wanted[column])) or float(row[column]) == wanted[column]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_forms_have_one_shape(tmp_path, name):
     text, markdown, latex = (form.decode() for form in _write(name, tmp_path / "out", *made.files(tmp_path)))
@@ -253,8 +260,9 @@ def test_latex_is_escaped(tmp_path):
     assert latex.isascii()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("release",), ("bound",), ("student",), ("student", "bound")])
+@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("label_set",), ("bound",), ("student",), ("student", "bound")])
 def test_any_subset_of_records_makes_a_table(tmp_path, name, kinds):
     records = [record for record in made.records() if record["record"] in kinds]
     collected = [made.write_collected(tmp_path / "c.json", records)] if kinds else []
@@ -267,18 +275,23 @@ def test_an_unknown_table_is_refused(tmp_path):
 
 
 def test_only_a_publishable_bound_is_shown_as_publishable(tmp_path):
-    facts = made.release(made.ensemble(), "lnmax", 0.05)
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     records = [
         made.student_record(facts, 100, 0.9),
         {**made.bound_record(facts, 100, 1.0, "secret", Kind.WORST_CASE), "publishable": False},
         made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
     ]
     collected = [made.write_collected(tmp_path / "c.json", records)]
-    (row,) = TABLES.load("utility-privacy").build(load_records(collected), PUBLISHED).to_dict("records")
+    (row,) = TABLES.load("utility-privacy").build(made.load_records(collected), PUBLISHED).to_dict("records")
     assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (5.8, "strong-composition")
 
 
-def test_rounds_in_words():
-    path = "supervised_small-cnn/round-0_random-100/round-1_least-confident-50"
-    assert in_words(path) == "random 100 + least-confident 50"
-    assert in_words("") == ""
+def test_settings_in_words():
+    rounds = [{"strategy": "random", "queries": 100}, {"strategy": "least-confident", "queries": 50}]
+    assert rounds_in_words(rounds) == "random 100 + least-confident 50"
+    assert rounds_in_words([]) == ""
+    assert parameters_in_words({"sigma": 40.0}) == "σ = 40"
+    assert parameters_in_words({"c": 1e100, "gamma": 1e-10, "distance": 3.0}) == "c = 1e+100, γ = 1e-10, distance = 3"
+    assert (
+        parameters_in_words({"threshold": 30.0, "sigma1": "inf", "sigma2": 0.5}) == "threshold = 30, σ₁ = ∞, σ₂ = 0.5"
+    )

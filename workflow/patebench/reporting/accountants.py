@@ -3,34 +3,32 @@
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
-from patebench.reporting.frames import Records, spread
-from patebench.reporting.outcomes import RELEASE
+from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.outcomes import LABEL_SET
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What one ε is about: a release of T queries, at one δ.
-SUBJECT = [*RELEASE, "queries", "delta"]
+#: What one ε is about: the labels of T queries, at one δ.
+SUBJECT = [*LABEL_SET, "queries", "delta"]
 #: Which accountant gave it, and how.
 HOW = ["accountant", "conversion", "kind", "publishable"]
 
-#: The tightest bounds that depend on the votes, tightest first: what others are measured against.
-_EXACT = ("exact-per-teacher", "exact", "exact-split-per-teacher", "exact-split")
-
 
 def compared(records: Records) -> "pd.DataFrame":
-    """Bounds of the releases that students learn from, or of all where there are no students, one row per seed.
+    """Bounds on labels of the whole pool that students learn from, or on all without students, one row per seed.
 
-    Beside each: `sound`, the least worst-case ε, and `exact`, the least that the votes allow, of the same release,
-    number of queries, δ and seed; NaN where there is none.
+    Beside each: `least_sound`, the least worst-case ε, and `least_exact`, the least that the votes allow, of the same
+    labels, number of queries, δ and seed; NaN where there is none.
     """
     by = [*SUBJECT, "seed"]
+    records = records.of_whole_pool()
     bounds = records.bounds
-    used = records.students[[*RELEASE, "seed"]].drop_duplicates()
-    bounds = bounds if used.empty else bounds.merge(used, on=[*RELEASE, "seed"])
+    used = records.students[[*LABEL_SET, "seed"]].drop_duplicates()
+    bounds = bounds if used.empty else bounds.merge(used, on=[*LABEL_SET, "seed"])
     sound = bounds[bounds["publishable"] & (bounds["kind"] == Kind.WORST_CASE)]
-    exact = bounds[bounds["accountant"].isin(_EXACT) & (bounds["kind"] == Kind.DATA_DEPENDENT)]
-    for name, chosen in (("sound", sound), ("exact", exact)):
+    exact = bounds[bounds["exact"] & (bounds["kind"] == Kind.DATA_DEPENDENT)]
+    for name, chosen in (("least_sound", sound), ("least_exact", exact)):
         least = chosen.groupby(by, dropna=False)["epsilon"].min().rename(name).reset_index()
         bounds = bounds.merge(least, on=by, how="left")
     return bounds
@@ -40,9 +38,10 @@ def ratios(records: Records) -> "pd.DataFrame":
     """Mean and deviation of ε, of ε over the least publishable one and of ε over the exact one, per bound."""
     frame = compared(records)
     with_ratios = frame.assign(
-        over_sound=_quotient(frame["epsilon"], frame["sound"]), over_exact=_quotient(frame["epsilon"], frame["exact"])
+        over_sound=_quotient(frame["epsilon"], frame["least_sound"]),
+        over_exact=_quotient(frame["epsilon"], frame["least_exact"]),
     )
-    return spread(with_ratios, [*SUBJECT, *HOW], ["epsilon", "over_sound", "over_exact"])
+    return over_seeds(with_ratios, [*SUBJECT, *HOW], ["epsilon", "over_sound", "over_exact"])
 
 
 def _quotient(above: "pd.Series[float]", below: "pd.Series[float]") -> "pd.Series[float]":

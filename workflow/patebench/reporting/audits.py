@@ -9,7 +9,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: What one audit is about.
-SUBJECT = ["dataset", "teachers", "classes", "delta", "mechanism", "noise", "queries", "runs", "confidence"]
+SUBJECT = [
+    "dataset",
+    "teachers",
+    "classes",
+    "delta",
+    "mechanism",
+    "noise",
+    "noise_in_words",
+    "queries",
+    "runs",
+    "confidence",
+]
 
 #: The columns of ε: the least that is stated of each kind, and the audit's own.
 STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependent": Kind.DATA_DEPENDENT}

@@ -4,8 +4,10 @@ Only paragraphs, *emphasis*, **strong** and ``literal`` are used in them, so onl
 """
 
 import html
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 from patebench.core.errors import ArtefactError
 
@@ -21,6 +23,22 @@ def read_caption(path: Path) -> str:
     return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
 
 
+def caption_of(path: Path, thing: Any) -> str:
+    """The caption of a figure or table, `thing` being the function that makes it.
+
+    One of another package has no file here unless somebody wrote one: then it is the first paragraph of its docstring.
+    Raises ArtefactError where there is neither.
+    """
+    outside = thing.__module__.partition(".")[0] != "patebench"
+    if not outside or path.exists():
+        return read_caption(path)
+    paragraph = (inspect.getdoc(thing) or "").partition("\n\n")[0].strip()
+    if not paragraph:
+        where = f"{thing.__module__}.{thing.__qualname__}"
+        raise ArtefactError(path, "there is no such caption", f"write it, or give {where} a docstring")
+    return f"<p>{_inline(paragraph)}</p>"
+
+
 def plain(caption: str) -> str:
     """The first two sentences of a caption without marks, as alternative text."""
     text = html.unescape(re.sub(r"<[^>]+>", "", caption))
@@ -32,3 +50,9 @@ def _inline(text: str) -> str:
     for mark, tag in ((r"\*\*", "strong"), (r"\*", "em"), ("``", "code")):
         text = re.sub(rf"{mark}(.+?){mark}", rf"<{tag}>\1</{tag}>", text)
     return text
+
+
+def caption_text(folder: Path, name: str) -> str:
+    """The words of a caption as they are written; "" for one that has no file."""
+    path = folder / f"{name}.rst"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -1,28 +1,34 @@
 """Records as data frames: one tidy frame per kind of record, one row per record, checked on loading.
 
-Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it.
+Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it. A
+label set is of the whole pool (`rounds` is "") or of the queries that a student selected in rounds.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patebench.accounting.entities import WHICH
+from patebench.accounting.teacher_costs import WHICH
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_json
+from patebench.core.slugs import parameters_slug, slug
+from patebench.reporting.identity import of_split, of_training, take
+from patebench.reporting.words import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SPLIT = {"dataset": str, "seed": int, "split": str}
+_SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str}
 _LEARNER = {"model": str, "recipe": str, "epochs": int}
 _ENSEMBLE = {**_SPLIT, "ensemble": str, "teachers": int, "partition": str, **_LEARNER}
-_RELEASE = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict}
+_SELECTED = {"rounds": str, "strategy": str, "round": int, "selection": list}
+_LABEL_SET = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict, **_SELECTED}
+_LABELLED = {"queries": int, "answered": int, "kept": int, "label_accuracy": float}
 _STATEMENT = {
     **{"delta": float, "accountant": str, "kind": str},
     **{"publishable": bool, "conversion": str, "adjacency": str, "source": str},
+    **{"label": str, "variant": bool, "exact": bool},
 }
 
 #: The columns of each kind of record and their types; a missing or ill-typed one is refused.
@@ -33,37 +39,27 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"plurality_accuracy_pool": float, "plurality_accuracy_test": float},
         **{"gap_mean": float, "gap_histogram": list},
     },
-    "release": {
-        **_RELEASE,
-        **{"queries": int, "answered": int, "label_accuracy": float, "expected_label_accuracy": float},
-    },
-    "bound": {**_RELEASE, **_STATEMENT, "queries": int, "epsilon": float, "order": float},
-    "curve": {**_RELEASE, **_STATEMENT, "queries": list, "epsilon": list},
-    "entities": {
-        **_RELEASE,
+    "label_set": {**_LABEL_SET, **_LABELLED, "expected_label_accuracy": float},
+    "bound": {**_LABEL_SET, **_STATEMENT, "queries": int, "epsilon": float, "order": float},
+    "curve": {**_LABEL_SET, **_STATEMENT, "queries": list, "epsilon": list},
+    "teacher_costs": {
+        **_LABEL_SET,
         **{"queries": int, "delta": float},
         **{f"asked_{which}": int for which in WHICH},
         **{f"{cost}_{which}": float for cost in ("epsilon", "basic", "composed") for which in WHICH},
     },
     "student": {
-        **_RELEASE,
-        **{"student": str, "method": str, "queries": int, "answered": int},
-        **{"label_accuracy": float, "accuracy": float, "student_model": str, "student_recipe": str},
-        **{"learning_curve": list, "picture": str},
+        **_LABEL_SET,
+        **{"student": str, "method": str, "student_model": str, "student_recipe": str},
+        **_LABELLED,
+        **{"accuracy": float, "learning_curve": list, "picture": str},
     },
-    "round": {
-        **_RELEASE,
-        **{"rounds": str, "strategy": str, "round": int, "student": str, "method": str, "queries": int},
-        **{"answered": int, "kept": int, "label_accuracy": float, "accuracy": float},
-        **{"student_model": str, "student_recipe": str, "learning_curve": list, "picture": str},
-    },
-    "round_bound": {**_RELEASE, **_STATEMENT, "rounds": str, "queries": int, "epsilon": float, "order": float},
     "distillation": {
         **_ENSEMBLE,
         **{"distilled": str, "labels": str, "temperature": float, "samples": int, "accuracy": float, "epsilon": float},
         **{"student_model": str, "student_recipe": str, "student_epochs": int},
     },
-    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "truth": int, "accuracy": float},
+    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int, "accuracy": float},
     "audit": {
         **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
         **_STATEMENT,
@@ -71,18 +67,17 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"runs": int, "confidence": float},
     },
 }
-_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "truth"}
+_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
+_OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")
 _IDENTITY = {
     "ensemble": ("ensemble",),
-    "release": ("ensemble", "mechanism", "noise"),
-    "bound": ("ensemble", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
-    "curve": ("ensemble", "mechanism", "noise", "delta", "accountant", "conversion", "kind"),
-    "entities": ("ensemble", "mechanism", "noise", "queries", "delta"),
-    "student": ("ensemble", "mechanism", "noise", "student"),
-    "round": ("ensemble", "mechanism", "noise", "rounds"),
-    "round_bound": ("ensemble", "mechanism", "noise", "rounds", "delta", "accountant", "conversion", "kind"),
+    "label_set": _OF_LABELS,
+    "bound": (*_OF_LABELS, "queries", "delta", "accountant", "conversion", "kind"),
+    "curve": (*_OF_LABELS, "delta", "accountant", "conversion", "kind"),
+    "teacher_costs": (*_OF_LABELS, "queries", "delta"),
+    "student": (*_OF_LABELS, "student", "queries"),
     "distillation": ("ensemble", "distilled", "labels", "temperature", "samples"),
     "baseline": ("learner",),
     "audit": ("teachers", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
@@ -91,35 +86,47 @@ _IDENTITY = {
 
 @dataclass(frozen=True)
 class Records:
-    """Everything that was measured, as one frame per kind of record (empty frames have all their columns)."""
+    """Everything that was measured, as one frame per kind of record (empty frames have all their columns).
+
+    Frames with `parameters` also have `noise_in_words`; those with `rounds` also `rounds_in_words`, which is None for
+    labels of the whole pool.
+    """
 
     ensembles: "pd.DataFrame"
-    releases: "pd.DataFrame"
+    label_sets: "pd.DataFrame"
     bounds: "pd.DataFrame"
     curves: "pd.DataFrame"
-    entities: "pd.DataFrame"
+    teacher_costs: "pd.DataFrame"
     students: "pd.DataFrame"
-    rounds: "pd.DataFrame"
-    round_bounds: "pd.DataFrame"
     distillations: "pd.DataFrame"
     baselines: "pd.DataFrame"
     audits: "pd.DataFrame"
 
+    def of_whole_pool(self) -> "Records":
+        """The same, but of label sets only those that answer the whole pool, and what was made of them."""
+        frames = {item.name: getattr(self, item.name) for item in fields(self)}
+        whole = {name: frame[frame["rounds"] == ""] for name, frame in frames.items() if "rounds" in frame}
+        return Records(**{**frames, **whole})
 
-def load_records(collected: Sequence[Path], baselines: Sequence[Path] = (), audits: Sequence[Path] = ()) -> Records:
-    """Read `collected.json`, `baseline.json` and `audit.json` files; raises ArtefactError for the first unsound one."""
+
+#: Paths of files, of which only faults speak, and what they hold.
+Contents = Sequence[tuple[Path, dict[str, Any]]]
+
+
+def records_of(collected: Contents, baselines: Contents, audits: Contents) -> Records:
+    """The records in what these stages wrote; raises ArtefactError for the first unsound one."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
-    for path in collected:
-        for record in _collected(Path(path)):
+    for path, content in collected:
+        for record in _collected(path, content):
             rows[record["record"]].append(record)
-    for path in baselines:
-        rows["baseline"].append(check_record(Path(path), {**read_json(path, "baseline"), "record": "baseline"}))
-    for path in audits:
-        rows["audit"] += [check_record(Path(path), record) for record in _audited(Path(path))]
+    for path, content in baselines:
+        rows["baseline"].append(check_record(path, _baseline(path, content)))
+    for path, content in audits:
+        rows["audit"] += [check_record(path, record) for record in _audited(path, content)]
     return Records(*(_frame(name, rows[name]) for name in RECORDS))
 
 
-def spread(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
+def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
     """Mean and sample standard deviation of `values` over the seeds, per group of equal `by`.
 
     Returns the columns `by`, `seeds`, and `<value>_mean`, `<value>_std`; the deviation of a single seed is NaN.
@@ -153,8 +160,8 @@ def natural(value: Any) -> tuple[Any, ...]:
     return (1,) if pd.isna(value) else (0, value)
 
 
-def _collected(path: Path) -> list[dict[str, Any]]:
-    records = read_json(path, "collected").get("records")
+def _collected(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
+    records = content.get("records")
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ArtefactError(path, "its 'records' is not a list of objects")
     for record in records:
@@ -164,14 +171,21 @@ def _collected(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _audited(path: Path) -> list[dict[str, Any]]:
+def _baseline(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
+    learner = slug(("true_labels", facts["true_labels"]), *of_training(path, content))
+    return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
+
+
+def _audited(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
     """A record for each bound that an audit compared, and for each that it found itself."""
-    content = read_json(path, "audit")
     try:
         facts = {name: content[name] for name in ("dataset", "teachers", "classes", "mechanism", "parameters")}
-        facts |= {name: content[name] for name in ("noise", "runs", "confidence")}
-        return [{"record": "audit", **facts, **bound} for finding in content["findings"] for bound in finding["bounds"]]
-    except (KeyError, TypeError) as fault:
+        facts |= {name: content[name] for name in ("runs", "confidence")}
+        noise = parameters_slug({name: float(value) for name, value in facts["parameters"].items()})
+        findings = [bound for finding in content["findings"] for bound in finding["bounds"]]
+        return [{"record": "audit", **facts, "noise": noise, **bound} for bound in findings]
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise ArtefactError(path, f"it is no audit as patebench writes it ({fault})") from None
 
 
@@ -208,9 +222,13 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     whole = {column: "Int64" if column in _NULLABLE else "int64" for column, of in columns.items() if of is int}
     frame = frame.astype({column: "float64" for column, of in columns.items() if of is float} | whole)
     frame = frame.astype({column: "bool" for column, of in columns.items() if of is bool})
+    if "parameters" in columns:
+        words = [parameters_in_words(row["parameters"]) for row in rows]
+        frame["noise_in_words"] = pd.Series(words, dtype="object")
+    if "selection" in columns:
+        selected = [rounds_in_words(row["selection"]) or None for row in rows]
+        frame["rounds_in_words"] = pd.Series(selected, dtype="object")
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
-    if "split" in columns:
-        frame["setting"] = frame["split"].str.replace(r"^seed-\d+_", "", regex=True)
     if (twice := frame.duplicated(identity)).any():
         found = frame.loc[twice, identity].iloc[0]
         raise PatebenchError(f"the {kind} {'/'.join(str(part) for part in found)} is given twice; give each file once.")

@@ -1,4 +1,4 @@
-"""The stage `patebench manifest`: what ran, with which versions, on which machine, how long, from which config.
+"""The manifest of a run: what ran, with which versions, on which machine, how long, from which config.
 
 No library is imported to ask its version, so the stage stays light.
 """
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from patebench.core.errors import ArtefactError
-from patebench.core.files import write_json
 
 #: The libraries that results depend on.
 LIBRARIES = (
@@ -24,30 +23,24 @@ LIBRARIES = (
 )
 
 
-def write_manifest(
-    config: Mapping[str, Any],
-    seeds: Sequence[int],
-    benchmarks: Path,
-    jobs: Iterable[str],
-    out: Path,
-    modes: Mapping[str, str] | None = None,
-) -> None:
-    """Write the manifest of a run.
+def manifest(
+    config: Mapping[str, Any], seeds: Sequence[int], modes: Mapping[str, str], benchmarks: Path, jobs: Iterable[str]
+) -> dict[str, Any]:
+    """The manifest of a run.
 
-    `config` is the run's configuration as written; `jobs` the names of its benchmark files below the folder
-    `benchmarks`, without ".tsv": other runs keep theirs there too. `modes` says of each label set whether it was seeded
-    or released.
+    `config` is the run's configuration as written; `modes` says of each label set whether it was seeded or released;
+    `jobs` are the names of its benchmark files below the folder `benchmarks`, without ".tsv": other runs keep theirs
+    there too.
     """
-    content = {
+    return {
         "config": dict(config),
         "seeds": list(seeds),
-        "labels": dict(modes or {}),
+        "labels": dict(modes),
         "versions": versions(),
         "commit": commit(),
         "hardware": hardware(),
         **times(Path(benchmarks), jobs),
     }
-    write_json(out, "manifest", content)
 
 
 def versions() -> dict[str, str]:

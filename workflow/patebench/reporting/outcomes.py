@@ -4,52 +4,52 @@ from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.frames import Records, arrange, over_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The facts that name an ensemble apart from its seed, and a release of it.
+#: The facts that name an ensemble apart from its seed, a set of labels of it, and a student of these: of those labels,
+#: `rounds` says how their queries were selected ("": the whole pool).
 ENSEMBLE = ["dataset", "setting", "ensemble", "teachers", "partition", "model", "recipe", "epochs"]
-RELEASE = [*ENSEMBLE, "mechanism", "noise"]
-STUDENT = [*RELEASE, "student", "method", "student_model", "student_recipe", "queries"]
-
-#: A student of either kind: `rounds` is the path of those in which it asked, "" for the pool in order.
-ANY_STUDENT = [*STUDENT, "rounds"]
+LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "noise_in_words"]
+_ROUNDS = ["rounds", "rounds_in_words", "strategy"]
+STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
 
 
 def outcomes(records: Records) -> "pd.DataFrame":
     """One row per student setting and δ, in natural order.
 
-    Columns: those of `ANY_STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
+    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
     `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`. What was not
     measured is NaN.
     """
-    import pandas as pd
-
-    students = spread(every_student(records), ANY_STUDENT, ["answered", "label_accuracy", "accuracy"])
-    key = [*RELEASE, "rounds", "queries"]
+    students = over_seeds(records.students, STUDENT, ["answered", "label_accuracy", "accuracy"])
+    key = [*LABEL_SET, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
-    bounds = spread(pd.concat([records.bounds.assign(rounds=""), records.round_bounds]), settings, ["epsilon"])
+    bounds = over_seeds(records.bounds, settings, ["epsilon"])
     deltas = bounds[[*key, "delta"]].drop_duplicates()
     frame = students.merge(deltas, on=key, how="left")
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
     frame = frame.merge(_baselines(records.baselines), on=["dataset", "setting"], how="left")
-    return arrange(frame, [*ANY_STUDENT, "delta"])
+    return arrange(frame, [*STUDENT, "delta"])
 
 
-def every_student(records: Records) -> "pd.DataFrame":
-    """Students of either kind, one row for each seed; `rounds` and `strategy` are "" where the pool comes in order."""
+def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
+    """Which bounds are by the accountant and conversion of the mechanism's own paper.
+
+    None are where the mechanism is of a package that is not installed here: its records can be read all the same.
+    """
     import pandas as pd
 
-    return pd.concat([records.students.assign(rounds="", strategy=""), records.rounds], ignore_index=True)
-
-
-def asked(rounds: str) -> list[tuple[str, str]]:
-    """Strategy and number of queries of each round in a path such as …/round-0_random-100/round-1_siamese-50."""
-    each = (part.partition("_")[2].rpartition("-") for part in rounds.split("/")[1:])
-    return [(strategy, queries) for strategy, _, queries in each]
+    known = {name: MECHANISMS.load(name).published for name in set(bounds["mechanism"]) if name in MECHANISMS}
+    how = zip(bounds["mechanism"], bounds["accountant"], bounds["conversion"], strict=True)
+    return pd.Series(
+        [known.get(name) == (accountant, conversion) for name, accountant, conversion in how],
+        index=bounds.index,
+        dtype=bool,
+    )
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
@@ -68,16 +68,14 @@ def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
-    """The least ε of a kind for each release, T and δ; among data-dependent ones the paper's own goes first."""
+    """The least ε of a kind for each set of labels, T and δ; among data-dependent ones the paper's own goes first."""
     chosen = bounds[bounds["kind"] == kind]
     if kind is Kind.DATA_DEPENDENT:
-        how = zip(chosen["accountant"], chosen["conversion"], strict=True)
-        published = [MECHANISMS.load(name).published for name in chosen["mechanism"]]
-        chosen = chosen.assign(other=[pair != own for pair, own in zip(how, published, strict=True)])
+        chosen = chosen.assign(other=~stated_by_paper(chosen))
     else:
         chosen = chosen[chosen["publishable"]].assign(other=False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
-    key = [*RELEASE, "rounds", "queries", "delta"]
+    key = [*LABEL_SET, "rounds", "queries", "delta"]
     named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
     named["accountant"] = f"{kind}_accountant"
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)
@@ -85,8 +83,8 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
 
 def _baselines(baselines: "pd.DataFrame") -> "pd.DataFrame":
     """The most accurate learner trained on all private data, for each data set and split."""
-    baselines = baselines[baselines["truth"].isna()]
-    found = spread(baselines, ["dataset", "setting", "learner"], ["accuracy"]).drop(columns="seeds")
+    baselines = baselines[baselines["true_labels"].isna()]
+    found = over_seeds(baselines, ["dataset", "setting", "learner"], ["accuracy"]).drop(columns="seeds")
     found = found.sort_values(["accuracy_mean", "learner"], ascending=[False, True])
     found = found.drop_duplicates(["dataset", "setting"])
     return found.rename(columns=lambda column: column.replace("accuracy_", "baseline_accuracy_"))

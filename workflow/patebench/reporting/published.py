@@ -1,18 +1,21 @@
 """The values that papers print, to stand beside the measured ones.
 
-`value` in the file is as printed; percentages become fractions on loading. An empty cell means "does not apply".
+`value` in the file is as printed; percentages become fractions on loading. `parameters` are those of the mechanism, in
+its own order, such as "gamma=0.05; distance=0". An empty cell means "does not apply".
 """
 
 import csv
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.slugs import parameters_slug
 
 COLUMNS = (
     *("paper", "version", "table", "row", "column", "unit", "value"),
-    *("dataset", "teachers", "mechanism", "noise", "queries", "delta", "quantity"),
+    *("dataset", "teachers", "mechanism", "parameters", "queries", "delta", "quantity"),
 )
 QUANTITIES = (
     *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
@@ -39,9 +42,14 @@ class Value:
     dataset: str
     teachers: int | None
     mechanism: str | None
-    noise: str | None
+    parameters: Mapping[str, float] | None
     queries: int | None
     delta: float | None
+
+    @property
+    def noise(self) -> str | None:
+        """The parameters as records name them."""
+        return None if self.parameters is None else parameters_slug(self.parameters)
 
 
 @dataclass(frozen=True)
@@ -112,7 +120,20 @@ def _value(cells: list[str]) -> Value:
         value=value,
         teachers=int(cell["teachers"]) if cell["teachers"] else None,
         mechanism=cell["mechanism"] or None,
-        noise=cell["noise"] or None,
+        parameters=_parameters(cell["parameters"]) if cell["parameters"] else None,
         queries=int(cell["queries"]) if cell["queries"] else None,
         delta=float(cell["delta"]) if cell["delta"] else None,
     )
+
+
+def _parameters(text: str) -> dict[str, float]:
+    """The mapping that "gamma=0.05; distance=0" spells."""
+    found: dict[str, float] = {}
+    for each in text.split(";"):
+        name, sign, value = (part.strip() for part in each.partition("="))
+        if not name or not sign or name in found:
+            raise ValueError(f"parameters '{text}' are not of the form 'gamma=0.05; distance=0'")
+        found[name] = float(value)
+    if any(math.isnan(value) for value in found.values()):
+        raise ValueError(f"parameters '{text}' hold NaN")
+    return found

@@ -1,4 +1,4 @@
-"""The stage `patebench report`: one self-contained page from figures, tables and the manifest.
+"""The report: one self-contained page from figures, tables and the manifest.
 
 Everything is inside the page; it loads nothing from anywhere. Links lead to the files beside it.
 """
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
-from patebench.core.files import read_json, write_text
-from patebench.reporting.captions import plain, read_caption
+from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.style import KINDS
 from patebench.reporting.summary import cards, duration, sentence
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from patebench.reporting.tables.table import Column, Table
 
 HEADLINE = "utility-privacy"
-#: Tables that are folded up at first.
-LONG = {"bounds", "disagreement", "noisy-accuracy"}
 #: More rows than that are not for reading on a page: the files beside it hold them.
 MOST_ROWS = 600
 
@@ -53,21 +50,29 @@ MEANINGS = {
 }
 
 
-def write_report(*, figures: Sequence[Path], tables: Sequence[Path], manifest: Path, captions: Path, out: Path) -> None:
-    """Write the page.
+def render(
+    *,
+    figures: Sequence[Path],
+    tables: Sequence[Path],
+    manifest: Path,
+    content: dict[str, Any],
+    captions: Path,
+    out: Path,
+) -> str:
+    """The page, to lie at `out`: links lead from there.
 
-    `figures` are PNG and `tables` CSV files named after what they show; `captions` is the folder of the captions.
-    Raises ArtefactError for a file that is missing or not sound.
+    `figures` are PNG and `tables` CSV files named after what they show; `captions` is the folder of the captions;
+    `content` is that of the file `manifest`. Raises ArtefactError for a file that is missing or not sound.
     """
     from jinja2 import Environment, StrictUndefined
 
-    content = _manifest(Path(manifest))
+    _check_manifest(Path(manifest), content)
     frames = {Path(path).stem: _read_table(Path(path)) for path in tables}
     shown = [_table(name, frames[name], Path(path), captions, out) for name, path in zip(frames, tables, strict=True)]
     template = Path(__file__).with_name("template.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"duration": duration, "pieces": pieces}
-    page = environment.from_string(template).render(
+    return environment.from_string(template).render(
         title=content["config"].get("name") or "default run",
         sentence=sentence(frames),
         introduction=read_caption(captions / "workflow.rst"),
@@ -81,7 +86,6 @@ def write_report(*, figures: Sequence[Path], tables: Sequence[Path], manifest: P
         config=_yaml(content["config"]),
         slowest=max((rule["seconds"] for rule in content["rules"]), default=0) or 1,
     )
-    write_text(out, page)
 
 
 def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
@@ -89,7 +93,7 @@ def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
     from PIL import Image, UnidentifiedImageError
 
     name = FIGURES.check(path.stem)
-    caption = read_caption(captions / "figures" / f"{name}.rst")
+    caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
     try:
         content = path.read_bytes()
         with Image.open(BytesIO(content), formats=["PNG"]) as image:
@@ -117,12 +121,12 @@ def _table(name: str, frame: "pd.DataFrame", path: Path, captions: Path, out: Pa
     return {
         "name": name,
         "title": table.title,
-        "caption": read_caption(captions / "tables" / f"{name}.rst"),
+        "caption": caption_of(captions / "tables" / f"{name}.rst", table.build),
         "same": [(columns[index].title, rows[0][index]) for index in sorted(same)],
         "columns": [columns[index] for index in varying],
         "headings": _headings([columns[index] for index in varying]),
         "rows": [[row[index] for index in varying] for row in rows],
-        "folded": name in LONG,
+        "folded": table.folded,
         "shown": len(rows) <= MOST_ROWS,
         "links": [(title, _relative(path.with_suffix(suffix), out)) for title, suffix in suffixes.items()],
     }
@@ -138,8 +142,8 @@ def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
 
 
 def pieces(text: str) -> list[str]:
-    """A cell's text where a line may end: after a setting of the noise, between rounds, within a name."""
-    return re.split(r"(?<=_)|(?<= \+ )|(?<=-)(?=[a-z])", text)
+    """A cell's text where a line may end: after a parameter, between rounds, within a name."""
+    return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
 def _read_table(path: Path) -> "pd.DataFrame":
@@ -150,18 +154,16 @@ def _read_table(path: Path) -> "pd.DataFrame":
         frame = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip")
     except (OSError, ValueError) as fault:
         raise ArtefactError(path, f"it cannot be read ({str(fault).splitlines()[0]})") from None
-    needed = {column.value for column in table.columns}
+    needed = {column.value for column in table.all_columns(frame)}
     if missing := needed - set(frame.columns):
         raise ArtefactError(path, f"it lacks the column '{min(missing)}'")
     return frame
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    content = read_json(path, "manifest")
+def _check_manifest(path: Path, content: dict[str, Any]) -> None:
     for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished"):
         if entry not in content:
             raise ArtefactError(path, f"it lacks '{entry}'")
-    return content
 
 
 def _yaml(config: dict[str, Any]) -> str:

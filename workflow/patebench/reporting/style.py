@@ -1,4 +1,4 @@
-"""One look for all figures: colours that colour-blind readers can tell apart, and a marker and line style with each.
+"""One style for all figures: colours that colour-blind readers can tell apart, and a marker and line style with each.
 
 The palette is that of Okabe and Ito (2008), without its yellow, which is too pale for lines. The same thing (a number
 of teachers, a mechanism, a kind of bound) looks the same in every figure.
@@ -25,7 +25,7 @@ GREY = "#6E6E6E"
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How one thing is drawn."""
 
     color: str
@@ -33,80 +33,80 @@ class Look:
     line: Any = "-"
 
 
-_LOOKS = (
-    Look(ORANGE, "s", (0, (1, 1.2))),
-    Look(GREEN, "^", (0, (4, 1.5))),
-    Look(BLUE, "o", "-"),
-    Look(VERMILLION, "D", (0, (5, 1.2, 1, 1.2))),
-    Look(PURPLE, "v", (0, (6, 2))),
-    Look(SKY, "P", (0, (3, 1, 1, 1, 1, 1))),
-    Look(BLACK, "X", (0, (1, 2.5))),
+_STYLES = (
+    LineStyle(ORANGE, "s", (0, (1, 1.2))),
+    LineStyle(GREEN, "^", (0, (4, 1.5))),
+    LineStyle(BLUE, "o", "-"),
+    LineStyle(VERMILLION, "D", (0, (5, 1.2, 1, 1.2))),
+    LineStyle(PURPLE, "v", (0, (6, 2))),
+    LineStyle(SKY, "P", (0, (3, 1, 1, 1, 1, 1))),
+    LineStyle(BLACK, "X", (0, (1, 2.5))),
 )
 
 #: Teachers of the papers; other numbers take what is free.
-TEACHERS: Mapping[int, Look] = {10: _LOOKS[0], 100: _LOOKS[1], 250: _LOOKS[2]}
+TEACHERS: Mapping[int, LineStyle] = {10: _STYLES[0], 100: _STYLES[1], 250: _STYLES[2]}
 
 #: One colour for each family of mechanisms; others, such as those of plug-ins, take what is free.
-MECHANISMS: Mapping[str, Look] = {
-    "lnmax": Look(ORANGE, "s"),
-    "gnmax": Look(BLUE, "o"),
-    "confident-gnmax": Look(GREEN, "^"),
-    "interactive-gnmax": Look(GREEN, "v"),
-    "immutable-lnmax": Look(VERMILLION, "X"),
-    "immutable-gnmax": Look(VERMILLION, "P"),
-    "stable-argmax": Look(PURPLE, "D"),
-    "stable-svt": Look(PURPLE, "p"),
-    "stable-svt-gaussian": Look(PURPLE, "h"),
-    "exponential": Look(SKY, "<"),
-    "permute-and-flip": Look(SKY, ">"),
-    "truncated-geometric": Look(BLACK, "d"),
-    "randomised-response": Look(BLACK, "*"),
-    "distributed-gnmax": Look(GREY, "H"),
+MECHANISMS: Mapping[str, LineStyle] = {
+    "lnmax": LineStyle(ORANGE, "s"),
+    "gnmax": LineStyle(BLUE, "o"),
+    "confident-gnmax": LineStyle(GREEN, "^"),
+    "interactive-gnmax": LineStyle(GREEN, "v"),
+    "immutable-lnmax": LineStyle(VERMILLION, "X"),
+    "immutable-gnmax": LineStyle(VERMILLION, "P"),
+    "stable-argmax": LineStyle(PURPLE, "D"),
+    "stable-svt": LineStyle(PURPLE, "p"),
+    "stable-svt-gaussian": LineStyle(PURPLE, "h"),
+    "exponential": LineStyle(SKY, "<"),
+    "permute-and-flip": LineStyle(SKY, ">"),
+    "truncated-geometric": LineStyle(BLACK, "d"),
+    "randomised-response": LineStyle(BLACK, "*"),
+    "distributed-gnmax": LineStyle(GREY, "H"),
 }
 
 #: Methods of students; others take what is free.
-METHODS: Mapping[str, Look] = {
-    "supervised": Look(GREY, "s"),
-    "noise-aware": Look(BLACK, "D"),
-    "gan": Look(ORANGE, "^"),
-    "vat": Look(GREEN, "v"),
-    "consistency": Look(BLUE, "o"),
+METHODS: Mapping[str, LineStyle] = {
+    "supervised": LineStyle(GREY, "s"),
+    "noise-aware": LineStyle(BLACK, "D"),
+    "gan": LineStyle(ORANGE, "^"),
+    "vat": LineStyle(GREEN, "v"),
+    "consistency": LineStyle(BLUE, "o"),
 }
 
 #: Accountants that the figure of ε shows; others take what is free.
-ACCOUNTANTS: Mapping[str, Look] = {
-    "strong-composition": Look(GREY, "X"),
-    "basic": Look(GREY, "p"),
-    "moments": Look(PURPLE, "v"),
-    "rdp": Look(BLUE, "o"),
-    "pld": Look(GREEN, "^"),
-    "pld-channel": Look(PURPLE, "<"),
-    "gdp": Look(BLACK, "P"),
-    "bounded-range": Look(GREEN, "<"),
-    "exact": Look(ORANGE, "s"),
-    "exact-per-teacher": Look(VERMILLION, "D"),
-    "exact-split": Look(ORANGE, "p"),
-    "exact-split-per-teacher": Look(VERMILLION, "p"),
-    "rdp-sanitised": Look(SKY, "h"),
-    "rdp-expected": Look(GREY, "*"),
+ACCOUNTANTS: Mapping[str, LineStyle] = {
+    "strong-composition": LineStyle(GREY, "X"),
+    "basic": LineStyle(GREY, "p"),
+    "moments": LineStyle(PURPLE, "v"),
+    "rdp": LineStyle(BLUE, "o"),
+    "pld": LineStyle(GREEN, "^"),
+    "pld-channel": LineStyle(PURPLE, "<"),
+    "gdp": LineStyle(BLACK, "P"),
+    "bounded-range": LineStyle(GREEN, "<"),
+    "exact": LineStyle(ORANGE, "s"),
+    "exact-per-teacher": LineStyle(VERMILLION, "D"),
+    "exact-split": LineStyle(ORANGE, "p"),
+    "exact-split-per-teacher": LineStyle(VERMILLION, "p"),
+    "rdp-sanitised": LineStyle(SKY, "h"),
+    "rdp-expected": LineStyle(GREY, "*"),
 }
 
 #: Solid: may be published. Broken: may not. Dotted: claimed.
-KINDS: Mapping[str, Look] = {
-    Kind.WORST_CASE: Look(BLUE, "o", "-"),
-    Kind.SANITISED: Look(GREEN, "^", (0, (8, 1))),
-    Kind.DATA_DEPENDENT: Look(ORANGE, "s", (0, (4, 2))),
-    Kind.CLAIMED: Look(GREY, "X", (0, (1, 1.5))),
-    Kind.AUDITED_LOWER: Look(VERMILLION, "v", (0, (5, 1.2, 1, 1.2))),
+KINDS: Mapping[str, LineStyle] = {
+    Kind.WORST_CASE: LineStyle(BLUE, "o", "-"),
+    Kind.SANITISED: LineStyle(GREEN, "^", (0, (8, 1))),
+    Kind.DATA_DEPENDENT: LineStyle(ORANGE, "s", (0, (4, 2))),
+    Kind.CLAIMED: LineStyle(GREY, "X", (0, (1, 1.5))),
+    Kind.AUDITED_LOWER: LineStyle(VERMILLION, "v", (0, (5, 1.2, 1, 1.2))),
 }
 
 
-def looks(things: Iterable[Any], fixed: Mapping[Any, Look] | None = None) -> dict[Any, Look]:
-    """A look for each thing: the fixed one where there is one, else the free ones in sorted order, round and round."""
+def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
+    """A line style for each thing: the fixed one where there is one, else the free ones in sorted order, in turn."""
     fixed = fixed or {}
     wanted = sorted(set(things))
     taken = {fixed[thing].color for thing in wanted if thing in fixed}
-    free = [look for look in _LOOKS if look.color not in taken] or list(_LOOKS)
+    free = [style for style in _STYLES if style.color not in taken] or list(_STYLES)
     rest = [thing for thing in wanted if thing not in fixed]
     return {thing: fixed[thing] for thing in wanted if thing in fixed} | {
         thing: free[index % len(free)] for index, thing in enumerate(rest)

@@ -1,10 +1,8 @@
-"""The run in a sentence and in a few numbers, taken from its tables."""
+"""The run in one or two sentences and in a few numbers, taken from its tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from patebench.reporting.outcomes import ANY_STUDENT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,24 +18,62 @@ class Card:
 
 
 def sentence(tables: Mapping[str, "pd.DataFrame"]) -> str:
-    """What was run, in plain words; says so when there is nothing."""
+    """The run in one or two sentences: who voted on what, and the best student of each data set at a finite ε.
+
+    `tables` are the frames by the names of the tables, with the rows that this run has; any may be missing.
+    """
     ensembles = tables.get("ensembles")
     if ensembles is None or ensembles.empty:
         return "This run has no ensembles."
-    several = ensembles["seeds"].sum()
-    parts = [
-        f"On {_join(_unique(ensembles['dataset']))}, {several} ensemble{_s(several)} of "
-        f"{_join(_unique(ensembles['teachers']))} teachers ({_learners(ensembles)}) voted on public samples"
-    ]
-    releases, students = tables.get("noisy-accuracy"), tables.get("utility-privacy")
-    if releases is not None and not releases.empty:
-        mechanisms = releases.groupby("mechanism")["noise"].nunique()
-        named = [f"{name} ({count} noise setting{_s(count)})" for name, count in mechanisms.items()]
-        parts.append(f"{_join(named)} released labels")
-    if students is not None and not students.empty:
-        trained = students.drop_duplicates(ANY_STUDENT)["seeds"].sum()
-        parts.append(f"{trained} student{_s(trained)} learnt from them")
-    return "; ".join(parts) + "."
+    teachers, datasets = _unique(ensembles["teachers"]), _join(_unique(ensembles["dataset"]))
+    who = (
+        f"{teachers[0]} teacher{_s(teachers[0])}" if len(teachers) == 1 else f"Ensembles of {_join(teachers)} teachers"
+    )
+    voted = f"{who} trained on {datasets} voted on {_queries(tables.get('noisy-accuracy'))}public samples."
+    return " ".join(filter(None, [voted, _best_students(tables.get("utility-privacy"))]))
+
+
+def _queries(label_sets: "pd.DataFrame | None") -> str:
+    """How many samples of the pool were labelled, where that is known."""
+    if label_sets is None or label_sets.empty:
+        return ""
+    return _join([f"{queries:,}" for queries in _unique(label_sets["queries"])], "or") + " "
+
+
+def _best_students(students: "pd.DataFrame | None") -> str:
+    if students is None or students.empty:
+        return ""
+    finite = students[students["worst_case_epsilon_mean"] < float("inf")]
+    if finite.empty:
+        known = "no finite ε holds" if students["worst_case_epsilon_mean"].notna().any() else "no ε is known"
+        return f"The best student of their labels reached {_rounded(students['accuracy_mean'].max())}; {known}."
+    best = finite.sort_values("accuracy_mean", kind="stable").drop_duplicates("dataset", keep="last")
+    rows = best.sort_values("dataset").to_dict("records")
+    if len(rows) == 1:
+        return f"From their labels the best private student reached {_reached(rows[0])}{_ceiling(rows[0])}."
+    reached = [f"{_reached(row)} on {row['dataset']}{_ceiling(row)}" for row in rows]
+    return f"From their labels the best private students reached {', and '.join(reached)}."
+
+
+def _reached(row: Mapping[Any, Any]) -> str:
+    """How accurate a student is, and at what publishable ε."""
+    delta = f"{row['delta']:g}".replace("e-0", "e-")
+    epsilon = f"worst-case ε {_short(row['worst_case_epsilon_mean'])} at δ = {delta}, may be published"
+    return f"{_rounded(row['accuracy_mean'])} ({epsilon})"
+
+
+def _ceiling(row: Mapping[Any, Any]) -> str:
+    """How accurate a model without privacy is, where there is one."""
+    free = row["baseline_accuracy_mean"]
+    return f"; without privacy {_rounded(free)}" if free == free else ""
+
+
+def _rounded(accuracy: float) -> str:
+    return f"{100 * accuracy:.1f} %"
+
+
+def _short(epsilon: float) -> str:
+    return f"{epsilon:.1f}" if epsilon >= 1 else f"{epsilon:.2g}"
 
 
 def cards(tables: Mapping[str, "pd.DataFrame"], manifest: Mapping[str, Any]) -> list[Card]:
@@ -66,7 +102,7 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     if students is None or students.empty:
         return []
     best = students.sort_values("accuracy_mean").iloc[-1]
-    taught = f"{best['dataset']}, {best['queries']} queries to {best['mechanism']} {best['noise']}"
+    taught = f"{best['dataset']}, {best['queries']} queries to {best['mechanism']}, {best['noise_in_words']}"
     free = best["baseline_accuracy_mean"]
     ceiling = f"; without privacy: {percent(free)}" if free == free else ""
     found = [Card("Best student", percent(best["accuracy_mean"]), taught + ceiling)]
@@ -99,18 +135,13 @@ def duration(seconds: float) -> str:
     return f"{hours} h {left:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
-def _learners(ensembles: "pd.DataFrame") -> str:
-    pairs = _unique(zip(ensembles["model"], ensembles["recipe"], strict=True))
-    return _join([f"{model}, {recipe} recipe" for model, recipe in pairs])
-
-
 def _unique(values: Iterable[Any]) -> list[Any]:
     return sorted(set(values))
 
 
-def _join(words: Sequence[Any]) -> str:
+def _join(words: Sequence[Any], last: str = "and") -> str:
     named = [str(word) for word in words]
-    return named[0] if len(named) == 1 else ", ".join(named[:-1]) + " and " + named[-1]
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {last} {named[-1]}"
 
 
 def _s(count: Any) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NOTHING, _ZERO = 1e-3, 4e-4
 
 _BLOCK = ("dataset", "teachers", "delta")
-_ROW = ("mechanism", "noise")
+_ROW = ("mechanism", "noise", "noise_in_words")
 _ARROW: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
 _MARKS: dict[str, tuple[str, dict[str, Any]]] = {
     "worst_case": ("proven, whatever the votes are", {"kind": Kind.WORST_CASE, "s": 46}),
@@ -36,7 +36,7 @@ def draw(records: Records, published: Published) -> "Figure":
     frame = audited(records)
     if frame.empty:
         return empty("This run audits no mechanism,\nso there is nothing to compare.")
-    frame = frame.assign(asked=_asked(frame))
+    frame = frame.assign(column=_columns(frame))
     blocks = list(arrange(frame[list(_BLOCK)].drop_duplicates(), _BLOCK).itertuples(index=False, name=None))
     rows = [_rows(members(frame, block, _BLOCK)) for block in blocks]
     figure = Figure(figsize=(11.4, 1.0 + sum(0.7 + 0.3 * len(each) for each in rows)), layout="constrained")
@@ -44,11 +44,11 @@ def draw(records: Records, published: Published) -> "Figure":
     axes = figure.subplots(len(blocks), 2, squeeze=False, sharex=True, sharey="row", height_ratios=heights)
     infinity = _infinity(frame)
     for line, block, names in zip(axes, blocks, rows, strict=True):
-        for axis, asked in zip(line, ("one", "many"), strict=True):
-            shown = members(frame, (*block, asked), (*_BLOCK, "asked"))
+        for axis, column in zip(line, ("one", "many"), strict=True):
+            shown = members(frame, (*block, column), (*_BLOCK, "column"))
             _draw_block(axis, shown, names, infinity)
             axis.set_title(_title(block, shown))
-        line[0].set_yticks(range(len(names)), [_name(name) for name in names])
+        line[0].set_yticks(range(len(names)), [f"{mechanism}  {words}" for mechanism, _, words in names])
         line[0].set_ylim(len(names) - 0.4, -0.6)
     for axis in axes[-1]:
         axis.set_xlabel("ε")
@@ -56,13 +56,13 @@ def draw(records: Records, published: Published) -> "Figure":
     return figure
 
 
-def _asked(frame: "pd.DataFrame") -> "pd.Series[str]":
+def _columns(frame: "pd.DataFrame") -> "pd.Series[str]":
     """Of each block, one query and the largest number of them are shown; the table has the others."""
     most = frame.groupby(list(_BLOCK))["queries"].transform("max")
     return most.eq(frame["queries"]).map({True: "many", False: ""}).mask(frame["queries"] == 1, "one")
 
 
-def _rows(frame: "pd.DataFrame") -> list[tuple[str, str]]:
+def _rows(frame: "pd.DataFrame") -> list[tuple[str, ...]]:
     return list(arrange(frame[list(_ROW)].drop_duplicates(), _ROW).itertuples(index=False, name=None))
 
 
@@ -75,7 +75,7 @@ def _infinity(frame: "pd.DataFrame") -> float:
     return float(10 ** np.ceil(np.log10(30 * largest)))
 
 
-def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[str, str]], infinity: float) -> None:
+def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[str, ...]], infinity: float) -> None:
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
     for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):
@@ -85,7 +85,7 @@ def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[str, str]
     axis.tick_params(axis="y", length=0)
     _label_ticks(axis, infinity)
     for row in frame.to_dict("records"):
-        _draw_row(axis, names.index((row["mechanism"], row["noise"])), row, infinity)
+        _draw_row(axis, names.index(tuple(row[name] for name in _ROW)), row, infinity)
 
 
 def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], infinity: float) -> None:
@@ -108,10 +108,10 @@ def _place(epsilon: float, infinity: float) -> float:
 
 def _drawn(name: str) -> dict[str, Any]:
     settings = dict(_MARKS[name][1])
-    look, hollow = KINDS[settings.pop("kind")], settings.pop("hollow", False)
-    colors = {"facecolors": "white" if hollow else look.color, "edgecolors": look.color, "linewidths": 1.4}
+    style, hollow = KINDS[settings.pop("kind")], settings.pop("hollow", False)
+    colors = {"facecolors": "white" if hollow else style.color, "edgecolors": style.color, "linewidths": 1.4}
     order = 4 if name in FOUND else 3
-    return {**settings, **colors, "marker": look.marker, "zorder": order}
+    return {**settings, **colors, "marker": style.marker, "zorder": order}
 
 
 def _label_ticks(axis: "Axes", infinity: float) -> None:
@@ -129,14 +129,8 @@ def _label_ticks(axis: "Axes", infinity: float) -> None:
 
 def _title(block: tuple[Any, ...], frame: "pd.DataFrame") -> str:
     queries = int(frame["queries"].max()) if len(frame) else 1
-    asked = "one query" if queries == 1 else f"{queries} queries"
-    return f"{block[0] or 'any data'}, n = {block[1]}: {asked}, δ = {block[2]:g}"
-
-
-def _name(name: tuple[str, str]) -> str:
-    mechanism, noise = name
-    words = [word.partition("-") for word in noise.split("_")]
-    return f"{mechanism}  " + ", ".join(f"{parameter} {float(value):g}" for parameter, _, value in words)
+    counted = "one query" if queries == 1 else f"{queries} queries"
+    return f"{block[0] or 'any data'}, n = {block[1]}: {counted}, δ = {block[2]:g}"
 
 
 def _entries(frame: "pd.DataFrame") -> dict[str, Any]:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.distance import DISTANCE, share, shares
 from patebench.reporting.figures.panels import members, titles
-from patebench.reporting.frames import Records, spread
+from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import NZC_2020, Published
-from patebench.reporting.style import GREY, Look, empty, hollow, labelled, legend, looks, panels, percent
+from patebench.reporting.style import GREY, LineStyle, empty, hollow, labelled, legend, line_styles, panels, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,15 +22,15 @@ def draw(records: Records, published: Published) -> "Figure":
     ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])
     most = int(ensembles["teachers"].max())
     names = titles(ensembles)
-    style = looks(names)
+    styles = line_styles(names)
     heads = ["(a) accuracy", f"(b) queries of distance k, n = {most}", f"(c) queries of distance {DISTANCE}"]
     figure, axes = panels(heads, sharey=False, abreast=3)
     for family, name in names.items():
         mine = members(ensembles, family)
-        _draw_over_teachers(axes[0], mine, "plurality_accuracy_pool", style[family], f"{name}: ensemble")
-        _draw_over_teachers(axes[0], mine, "teacher_accuracy_mean", style[family], f"{name}: one teacher", faint=True)
-        _draw_over_distances(axes[1], mine[mine["teachers"] == most], style[family], f"{name}: ensemble")
-        _draw_over_teachers(axes[2], mine, "far", style[family], f"{name}: ensemble")
+        _draw_over_teachers(axes[0], mine, "plurality_accuracy_pool", styles[family], f"{name}: ensemble")
+        _draw_over_teachers(axes[0], mine, "teacher_accuracy_mean", styles[family], f"{name}: one teacher", faint=True)
+        _draw_over_distances(axes[1], mine[mine["teachers"] == most], styles[family], f"{name}: ensemble")
+        _draw_over_teachers(axes[2], mine, "far", styles[family], f"{name}: ensemble")
     sizes = set(ensembles["teachers"])
     printed = [_draw_published(axes[0], published.of(NZC_2020), name) for name in sorted(set(ensembles["dataset"]))]
     for axis, marked in ((axes[0], sizes.union(*printed)), (axes[2], sizes)):
@@ -41,23 +41,23 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _draw_over_teachers(
-    axis: "Axes", ensembles: "pd.DataFrame", value: str, look: Look, name: str, faint: bool = False
+    axis: "Axes", ensembles: "pd.DataFrame", value: str, style: LineStyle, name: str, faint: bool = False
 ) -> None:
-    points = spread(ensembles, ["teachers"], [value])
-    drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "capsize": 4, "label": name}
+    points = over_seeds(ensembles, ["teachers"], [value])
+    drawn: dict[str, Any] = {"color": style.color, "marker": style.marker, "capsize": 4, "label": name}
     drawn |= {"linestyle": ":", "markerfacecolor": "white"} if faint else {"linestyle": "-"}
     axis.errorbar(points["teachers"], points[f"{value}_mean"], yerr=points[f"{value}_std"], **drawn)
 
 
-def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", look: Look, name: str) -> None:
+def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineStyle, name: str) -> None:
     """The mean over the seeds, with the least and the largest share."""
     if ensembles.empty:
         return
     curves = [shares(gaps) for gaps in ensembles["gap_histogram"]]
     low, high = ([extreme(column) for column in zip(*curves, strict=True)] for extreme in (min, max))
     middle = [sum(column) / len(curves) for column in zip(*curves, strict=True)]
-    axis.step(range(len(middle)), middle, where="mid", color=look.color, label=name)
-    axis.fill_between(range(len(middle)), low, high, step="mid", color=look.color, alpha=0.18, linewidth=0)
+    axis.step(range(len(middle)), middle, where="mid", color=style.color, label=name)
+    axis.fill_between(range(len(middle)), low, high, step="mid", color=style.color, alpha=0.18, linewidth=0)
 
 
 def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:

@@ -3,19 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.panels import FAMILY, members, titles
-from patebench.reporting.frames import Records, spread
+from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     BLUE,
     GREEN,
     GREY,
     ORANGE,
-    Look,
+    LineStyle,
     empty,
     labelled,
     legend,
+    line_styles,
     logarithmic,
-    looks,
     panels,
     percent,
 )
@@ -29,9 +29,9 @@ _PANEL = (*FAMILY, "ensemble", "teachers", "distilled")
 
 #: The kinds of labels of the paper; other temperatures take what is free.
 _LABELS = {
-    "plurality": Look(ORANGE, "s", (0, (1, 1.2))),
-    "soft, T = 1": Look(GREEN, "^", (0, (4, 1.5))),
-    "soft, T = 5": Look(BLUE, "o", "-"),
+    "plurality": LineStyle(ORANGE, "s", (0, (1, 1.2))),
+    "soft, T = 1": LineStyle(GREEN, "^", (0, (4, 1.5))),
+    "soft, T = 5": LineStyle(BLUE, "o", "-"),
 }
 
 
@@ -41,11 +41,11 @@ def draw(records: Records, published: Published) -> "Figure":
     if learnt.empty:
         return empty("This run distilled no ensemble, so there is nothing to draw.")
     learnt = learnt.assign(kind=kinds(learnt))
-    style = looks(learnt["kind"], _LABELS)
+    styles = line_styles(learnt["kind"], _LABELS)
     names = _titles(learnt)
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
-        _draw(axis, members(learnt, panel, _PANEL), style)
+        _draw(axis, members(learnt, panel, _PANEL), styles)
         _draw_plurality(axis, members(records.ensembles, panel[:-1], _PANEL[:-1]))
         _dress(axis)
     legend(figure, labelled(axes))
@@ -64,12 +64,13 @@ def _titles(learnt: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     return {panel: f"{families[panel[: len(FAMILY)]]}, n = {panel[-2]}\nlearnt by {panel[-1]}" for panel in found}
 
 
-def _draw(axis: "Axes", learnt: "pd.DataFrame", style: dict[str, Look]) -> None:
-    for kind in (kind for kind in style if kind in set(learnt["kind"])):
-        points = spread(learnt[learnt["kind"] == kind], ["samples"], ["accuracy"])
-        look: dict[str, Any] = {"color": style[kind].color, "marker": style[kind].marker, "linestyle": style[kind].line}
+def _draw(axis: "Axes", learnt: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
+    for kind in (kind for kind in styles if kind in set(learnt["kind"])):
+        points = over_seeds(learnt[learnt["kind"] == kind], ["samples"], ["accuracy"])
+        style = styles[kind]
+        drawn: dict[str, Any] = {"color": style.color, "marker": style.marker, "linestyle": style.line}
         axis.errorbar(
-            points["samples"], points["accuracy_mean"], yerr=points["accuracy_std"], capsize=2, label=kind, **look
+            points["samples"], points["accuracy_mean"], yerr=points["accuracy_std"], capsize=2, label=kind, **drawn
         )
 
 

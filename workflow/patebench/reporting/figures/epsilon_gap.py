@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from patebench.accounting.accountant import RenyiAccountant
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
-from patebench.mechanisms.base import Mechanism, make
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import Mechanism, make_mechanism
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
-from patebench.reporting.style import GREY, KINDS, Look, empty, labelled, legend, logarithmic, looks, panels
+from patebench.reporting.style import GREY, KINDS, LineStyle, empty, labelled, legend, line_styles, logarithmic, panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,17 +38,19 @@ Costs = dict[tuple[str, Kind], NDArray[np.float64]]
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per release that a student learns from; the line tells the kind, the colour the accountant."""
-    used = records.students.drop_duplicates(list(_PANEL))
+    records = records.of_whole_pool()
+    used = records.students[records.students["mechanism"].isin(list(MECHANISMS))]
+    used = used.drop_duplicates(list(_PANEL))
     if used.empty:
         return empty("No student of this run learns from a release,\nso there is no cost of a query to draw.")
     families = titles(used)
     rows = arrange(used, _PANEL).to_dict("records")
     orders = [_order(members(records.bounds, _key(row, _PANEL), _PANEL)) for row in rows]
     costs = [_costs(row["teachers"], _mechanism(row), order) for row, order in zip(rows, orders, strict=True)]
-    style = looks({name for found in costs for name, _ in found})
+    styles = line_styles({name for found in costs for name, _ in found})
     figure, axes = panels([_title(row, families) for row in rows], sharey=False)
     for axis, row, order, found in zip(axes, rows, orders, costs, strict=True):
-        _draw_costs(axis, gaps(row["teachers"]), found, style)
+        _draw_costs(axis, gaps(row["teachers"]), found, styles)
         axis.set_ylabel(f"Rényi divergence of order {order:g}")
         _draw_histogram(axis, members(records.ensembles, _key(row, (*FAMILY, "teachers")), (*FAMILY, "teachers")))
     legend(figure, labelled(axes))
@@ -89,13 +92,13 @@ def _shown(accountant: RenyiAccountant) -> bool:
     return accountant.kind in (Kind.WORST_CASE, Kind.DATA_DEPENDENT) and not accountant.name.startswith("moments")
 
 
-def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, style: dict[str, Look]) -> None:
+def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, styles: dict[str, LineStyle]) -> None:
     axis.set_yscale("log")
     for (name, kind), curve in costs.items():
-        look = style[name]
+        style = styles[name]
         drawn = curve > _LEAST * max(np.max(each) for each in costs.values())
         label = f"{name}: {kind.replace('_', ' ')}"
-        axis.plot(gap[drawn], curve[drawn], color=look.color, linestyle=KINDS[kind].line, label=label)
+        axis.plot(gap[drawn], curve[drawn], color=style.color, linestyle=KINDS[kind].line, label=label)
     axis.set_xlabel("gap between the two largest counts")
     if not costs:
         words = "No accountant gives a finite Rényi\ncost of a query at every gap."
@@ -122,9 +125,7 @@ def _draw_histogram(axis: "Axes", ensembles: "pd.DataFrame") -> None:
 
 
 def _title(row: dict[Any, Any], families: dict[tuple[str, ...], str]) -> str:
-    return (
-        f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {row['mechanism']}\n{row['noise'].replace('_', ', ')}"
-    )
+    return f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {row['mechanism']}\n{row['noise_in_words']}"
 
 
 def _key(row: dict[Any, Any], columns: tuple[str, ...]) -> tuple[Any, ...]:
@@ -132,4 +133,4 @@ def _key(row: dict[Any, Any], columns: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def _mechanism(row: dict[Any, Any]) -> Mechanism:
-    return make(row["mechanism"], {name: float(value) for name, value in row["parameters"].items()})
+    return make_mechanism(row["mechanism"], {name: float(value) for name, value in row["parameters"].items()})

@@ -1,4 +1,4 @@
-"""Student accuracy against ε: what the privacy costs, and which ε may be told."""
+"""Student accuracy against ε: what the privacy costs, and which ε may be published."""
 
 import math
 import textwrap
@@ -9,20 +9,20 @@ import numpy as np
 from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import asked, frontier, outcomes
+from patebench.reporting.outcomes import frontier, outcomes
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import (
     BLACK,
     GREY,
     MECHANISMS,
     METHODS,
-    Look,
+    LineStyle,
     empty,
     hollow,
     labelled,
     legend,
+    line_styles,
     logarithmic,
-    looks,
     panels,
     percent,
 )
@@ -43,7 +43,7 @@ _CROWD = 20
 _PLACES = [(5.0, 3.5), (-5.0, 3.5), (5.0, -11.0), (-5.0, -11.0)]
 #: Half the side of a marker in pixels.
 _MARKER = 4
-#: The fill of a marker says what may be told.
+#: The fill of a marker says what may be published.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, publishable",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
@@ -57,7 +57,7 @@ def draw(records: Records, published: Published) -> "Figure":
         return empty("This run has no students, so there is no frontier to draw.")
     names = titles(reached, _PANEL)
     by = "method" if reached["method"].nunique() > reached["mechanism"].nunique() else "mechanism"
-    look = looks(reached[by], METHODS if by == "method" else MECHANISMS)
+    styles = line_styles(reached[by], METHODS if by == "method" else MECHANISMS)
     other = "mechanism" if by == "method" else "method"
     figure, axes = panels(list(names.values()), sharey=False)
     if len(axes) == 1:
@@ -65,11 +65,11 @@ def draw(records: Records, published: Published) -> "Figure":
     for axis, panel in zip(axes, names, strict=True):
         students = members(reached, panel, _PANEL)
         _draw_baseline(axis, students)
-        _draw_students(axis, students.assign(look=students[by].map(look)))
+        _draw_students(axis, students.assign(style=students[by].map(styles)))
         _draw_frontier(axis, students)
         _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
         _dress(axis, students)
-    _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], look)
+    _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], styles)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
     for axis, panel in zip(axes, names, strict=True):
@@ -78,17 +78,17 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
-    """Each at its two ε, in its column `look`."""
+    """Each at its two ε, in its column `style`."""
     endless = students["worst_case_epsilon_mean"] == math.inf
     for row in students[~endless].to_dict("records"):
         pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
-        look = {"color": row["look"].color, "marker": row["look"].marker}
-        axis.plot(pair, [row["accuracy_mean"]] * 2, color=look["color"], linewidth=0.6, alpha=0.5, zorder=1)
+        drawn = {"color": row["style"].color, "marker": row["style"].marker}
+        axis.plot(pair, [row["accuracy_mean"]] * 2, color=row["style"].color, linewidth=0.6, alpha=0.5, zorder=1)
         for kind in _KINDS:
             filled = {} if kind is Kind.WORST_CASE else {"markerfacecolor": "white", "markersize": 4.5, "alpha": 0.7}
-            drawn: dict[str, Any] = {**look, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
-            drawn |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"]}
-            axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **drawn)
+            settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
+            settings |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"]}
+            axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **settings)
 
 
 def _draw_frontier(axis: "Axes", students: "pd.DataFrame") -> None:
@@ -101,11 +101,11 @@ def _draw_frontier(axis: "Axes", students: "pd.DataFrame") -> None:
         )  # fmt: skip
 
 
-def _explain(axis: "Axes", things: "pd.Series[str]", look: dict[str, Look]) -> None:
-    """What looks and fills mean, as entries of the legend."""
+def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle]) -> None:
+    """What colours, markers and fills mean, as entries of the legend."""
     plain: dict[str, Any] = {"linestyle": "none"}
     for thing in dict.fromkeys(things):
-        axis.plot([], [], marker=look[thing].marker, color=look[thing].color, label=thing, **plain)
+        axis.plot([], [], marker=styles[thing].marker, color=styles[thing].color, label=thing, **plain)
     for kind, meaning in _KINDS.items():
         fill = GREY if kind is Kind.WORST_CASE else "white"
         axis.plot([], [], marker="o", color=GREY, markerfacecolor=fill, label=meaning, **plain)
@@ -118,12 +118,12 @@ def _name_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
     usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
     words, points = [text.get_window_extent() for text in axis.texts], _points(axis, students)
     for row in [*students[best].to_dict("records"), *rest.to_dict("records")]:
-        said = f"{row[other]}, " if row[other] != usual else ""
-        said += f"{asked(row['rounds'])[-1][0]}, " if row["rounds"] else ""
-        said += f"n = {row['teachers']}, " if several else ""
-        said += f"T = {row['queries']}"
+        name = f"{row[other]}, " if row[other] != usual else ""
+        name += f"{row['strategy']}, " if row["strategy"] else ""
+        name += f"n = {row['teachers']}, " if several else ""
+        name += f"T = {row['queries']}"
         if math.isfinite(row["worst_case_epsilon_mean"]):
-            _say(axis, (row["worst_case_epsilon_mean"], row["accuracy_mean"]), said, words, points)
+            _place_name(axis, (row["worst_case_epsilon_mean"], row["accuracy_mean"]), name, words, points)
 
 
 def _points(axis: "Axes", students: "pd.DataFrame") -> list["Bbox"]:
@@ -135,9 +135,9 @@ def _points(axis: "Axes", students: "pd.DataFrame") -> list["Bbox"]:
     return [Bbox([place - _MARKER, place + _MARKER]) for place in places[np.isfinite(places).all(1)]]
 
 
-def _say(axis: "Axes", at: tuple[float, float], said: str, words: list["Bbox"], points: list["Bbox"]) -> None:
+def _place_name(axis: "Axes", at: tuple[float, float], name: str, words: list["Bbox"], points: list["Bbox"]) -> None:
     """Write it where it covers no `words`, which it then is one of, and the fewest `points`; or nowhere."""
-    tried = [_annotate(axis, *at, said, place) for place in _PLACES]
+    tried = [_annotate(axis, *at, name, place) for place in _PLACES]
     extents = [text.get_window_extent() for text in tried]
     free = [n for n, extent in enumerate(extents) if not extent.count_overlaps(words) and extent.x0 > axis.bbox.x0]
     chosen = min(free, key=lambda n: extents[n].count_overlaps(points), default=None)
@@ -153,9 +153,9 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
         accuracy = published.lookup("student_accuracy", paper=value.paper, table=value.table, row=value.row)
         if accuracy is None:
             continue
-        look = MECHANISMS.get(value.mechanism or "", Look(GREY, "d"))
+        style = MECHANISMS.get(value.mechanism or "", LineStyle(GREY, "d"))
         cited = "" if value.queries else f"{value.row}, cited by "
-        hollow(axis, value.value, accuracy, BLACK, look.marker, f"published: {cited}{value.paper}")
+        hollow(axis, value.value, accuracy, BLACK, style.marker, f"published: {cited}{value.paper}")
         if value.queries:
             _annotate(axis, value.value, accuracy, f"T = {value.queries}", (6, -11))
 
@@ -193,6 +193,6 @@ def _endless(students: "pd.DataFrame") -> str:
 
 def _reached(mechanism: str, students: "pd.DataFrame") -> str:
     """At which T, and how accurate."""
-    asked = ", ".join(map(str, sorted(students["queries"].unique())))
+    numbers = ", ".join(map(str, sorted(students["queries"].unique())))
     accuracy = sorted({f"{100 * value:.4g}" for value in students["accuracy_mean"].agg(["min", "max"])}, key=float)
-    return f"{mechanism}, T = {asked} ({' to '.join(accuracy)}%)"
+    return f"{mechanism}, T = {numbers} ({' to '.join(accuracy)}%)"

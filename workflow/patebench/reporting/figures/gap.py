@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.panels import members, titles
-from patebench.reporting.frames import Records, spread
+from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import Published
-from patebench.reporting.style import empty, labelled, legend, looks, panels, percent
+from patebench.reporting.style import empty, labelled, legend, line_styles, panels, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,12 +18,12 @@ def draw(records: Records, published: Published) -> "Figure":
     if ensembles.empty:
         return empty("This run has no ensembles, so there is no gap to draw.")
     names = titles(ensembles)
-    style = looks(names)
+    styles = line_styles(names)
     figure, (axis,) = panels([""])
     for family, name in names.items():
-        points = spread(members(ensembles, family), ["teachers", "epochs"], ["gap_mean"])
-        look = style[family]
-        drawn: dict[str, Any] = {"color": look.color, "marker": look.marker, "linestyle": look.line, "capsize": 4}
+        points = over_seeds(members(ensembles, family), ["teachers", "epochs"], ["gap_mean"])
+        style = styles[family]
+        drawn: dict[str, Any] = {"color": style.color, "marker": style.marker, "linestyle": style.line, "capsize": 4}
         axis.errorbar(points["teachers"], points["gap_mean_mean"], yerr=points["gap_mean_std"], label=name, **drawn)
     _dress(axis, sorted(ensembles["teachers"].unique()))
     legend(figure, labelled([axis]))

@@ -1,11 +1,10 @@
-"""What the generators of GAN students draw, one picture for each kind of release."""
+"""What the generators of GAN students draw, one picture for each kind of label set."""
 
 import base64
 import io
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records, arrange
-from patebench.reporting.outcomes import every_student
 from patebench.reporting.published import Published
 from patebench.reporting.style import empty, panels
 
@@ -15,26 +14,27 @@ if TYPE_CHECKING:
 
 #: More pictures say no more.
 _MOST = 6
-_SHOWN = ["dataset", "mechanism", "noise", "queries", "strategy"]
+_SHOWN = ["dataset", "mechanism", "noise", "noise_in_words", "queries", "strategy"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
     """The students of the first seed, in the order of their names."""
-    students = every_student(records)
+    students = records.students
     students = students[students["picture"].notna()]
     if students.empty:
         return empty("This run has no GAN students of images,\nso there are no generated samples to show.")
     named = arrange(students, [*_SHOWN, "ensemble", "seed"])
     shown = named.drop_duplicates(_SHOWN).head(_MOST).to_dict("records")
-    titles = [
-        f"{row['dataset']} · {row['mechanism']}, {row['noise']}, T = {row['queries']} {row['strategy']}".strip()
-        for row in shown
-    ]
-    figure, axes = panels(titles, sharey=False)
+    figure, axes = panels([_title(row) for row in shown], sharey=False)
     for axis, row in zip(axes, shown, strict=True):
         _show(axis, row["picture"])
     figure.set_figheight(0.62 * figure.get_figheight())
     return figure
+
+
+def _title(row: dict[Any, Any]) -> str:
+    mechanism = f"{row['mechanism']}, {row['noise_in_words']}"
+    return f"{row['dataset']} · {mechanism}, T = {row['queries']} {row['strategy']}".strip()
 
 
 def _show(axis: "Axes", picture: str) -> None:

@@ -7,20 +7,20 @@ from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS as REGISTRY
 from patebench.mechanisms.local import LocalMechanism
 from patebench.reporting.figures.panels import FAMILY, members, titles
-from patebench.reporting.frames import Records, spread
-from patebench.reporting.outcomes import RELEASE
+from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.outcomes import LABEL_SET
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     BLUE,
     GREY,
     MECHANISMS,
     VERMILLION,
-    Look,
+    LineStyle,
     empty,
     labelled,
     legend,
+    line_styles,
     logarithmic,
-    looks,
     panels,
     percent,
 )
@@ -31,31 +31,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL = (*FAMILY, "teachers")
-_KEY = [*RELEASE, "seed"]
+_KEY = [*LABEL_SET, "seed"]
 
 #: How the votes of a release become labels: the colour; other ways take what is free.
-_WAYS = {"as published": Look(VERMILLION, "o"), "unbiased": Look(BLUE, "o")}
+_WAYS = {"as published": LineStyle(VERMILLION, "o"), "unbiased": LineStyle(BLUE, "o")}
 
 
 def draw(records: Records, published: Published) -> "Figure":
     """Two panels per ensemble; the marker tells the mechanism, the colour how labels come from the perturbed votes."""
-    releases = _local(records.releases)
-    if releases.empty:
+    records = records.of_whole_pool()
+    label_sets = _local(records.label_sets)
+    if label_sets.empty:
         return empty("This run released no labels under local privacy,\nso there is nothing to draw.")
     queries = _queries(records)
     total = _total(records.bounds, queries)
     students = _local(records.students)
     students = students[students["queries"] == queries].drop(columns="queries").merge(total, on=_KEY)
-    names = _titles(releases, queries)
-    style = looks(releases["way"], _WAYS)
+    names = _titles(label_sets, queries)
+    styles = line_styles(label_sets["way"], _WAYS)
     figure, axes = panels([title for pair in names.values() for title in pair], sharey=False)
     for panel, one_vote, all_votes in zip(names, axes[::2], axes[1::2], strict=True):
-        shown = members(releases, panel, _PANEL)
+        shown = members(label_sets, panel, _PANEL)
         for axis in (one_vote, all_votes):
             _draw_plurality(axis, members(records.ensembles, panel, _PANEL))
-        _draw(one_vote, shown, "vote_epsilon", "label_accuracy", style)
-        _draw(all_votes, shown.merge(total, on=_KEY), "total_epsilon", "label_accuracy", style)
-        _draw(all_votes, members(students, panel, _PANEL), "total_epsilon", "accuracy", style, student=True)
+        _draw(one_vote, shown, "vote_epsilon", "label_accuracy", styles)
+        _draw(all_votes, shown.merge(total, on=_KEY), "total_epsilon", "label_accuracy", styles)
+        _draw(all_votes, members(students, panel, _PANEL), "total_epsilon", "accuracy", styles, student=True)
         _dress(one_vote, "ε of one vote   (← more private)", "accuracy of released labels")
         _dress(all_votes, f"ε of {queries} queries, publishable   (← more private)", "accuracy of labels, students")
     legend(figure, labelled(axes))
@@ -64,7 +65,8 @@ def draw(records: Records, published: Published) -> "Figure":
 
 def _local(frame: "pd.DataFrame") -> "pd.DataFrame":
     """The rows of local mechanisms, with the ε of a vote and the way to labels spelt out."""
-    local = {name for name in set(frame["mechanism"]) if issubclass(REGISTRY.load(name), LocalMechanism)}
+    installed = [name for name in set(frame["mechanism"]) if name in REGISTRY]
+    local = {name for name in installed if issubclass(REGISTRY.load(name), LocalMechanism)}
     frame = frame[frame["mechanism"].isin(local)]
     values = [{name: float(value) for name, value in row.items()} for row in frame["parameters"]]
     return frame.assign(vote_epsilon=[row["epsilon"] for row in values], way=[_way(row) for row in values])
@@ -86,27 +88,29 @@ def _queries(records: Records) -> int:
 
 
 def _total(bounds: "pd.DataFrame", queries: int) -> "pd.DataFrame":
-    """The least worst-case ε of each release after so many queries."""
+    """The least worst-case ε of each label set after so many queries."""
     chosen = bounds[(bounds["queries"] == queries) & (bounds["kind"] == Kind.WORST_CASE) & bounds["publishable"]]
     return chosen.groupby(_KEY, dropna=False)["epsilon"].min().rename("total_epsilon").reset_index()
 
 
-def _titles(releases: "pd.DataFrame", queries: int) -> dict[tuple[Any, ...], tuple[str, str]]:
+def _titles(label_sets: "pd.DataFrame", queries: int) -> dict[tuple[Any, ...], tuple[str, str]]:
     """For each ensemble, the titles of its two panels."""
-    families = titles(releases)
-    found = sorted(set(releases[list(_PANEL)].itertuples(index=False, name=None)))
+    families = titles(label_sets)
+    found = sorted(set(label_sets[list(_PANEL)].itertuples(index=False, name=None)))
     names = {key: f"{families[key[:-1]]}, n = {key[-1]}" for key in found}
     return {key: (f"{name}\none vote", f"{name}\n{queries} queries") for key, name in names.items()}
 
 
-def _draw(axis: "Axes", frame: "pd.DataFrame", x: str, y: str, style: dict[str, Look], student: bool = False) -> None:
+def _draw(
+    axis: "Axes", frame: "pd.DataFrame", x: str, y: str, styles: dict[str, LineStyle], student: bool = False
+) -> None:
     """One line for each mechanism and way; students are single, larger markers with a black rim."""
     groups = frame[["mechanism", "way"]].drop_duplicates().sort_values(["mechanism", "way"])
     for mechanism, way in groups.itertuples(index=False, name=None):
         rows = frame[(frame["mechanism"] == mechanism) & (frame["way"] == way)]
-        points = spread(rows, ["vote_epsilon"], [x, y] if x != "vote_epsilon" else [y])
-        marker = MECHANISMS.get(mechanism, Look(GREY, "o")).marker
-        drawn: dict[str, Any] = {"color": style[way].color, "marker": marker, "markersize": 7}
+        points = over_seeds(rows, ["vote_epsilon"], [x, y] if x != "vote_epsilon" else [y])
+        marker = MECHANISMS.get(mechanism, LineStyle(GREY, "o")).marker
+        drawn: dict[str, Any] = {"color": styles[way].color, "marker": marker, "markersize": 7}
         if student:
             drawn |= {"linestyle": "none", "markersize": 10, "markeredgecolor": "black", "zorder": 4}
             label = f"{mechanism}: student"

@@ -1,73 +1,94 @@
-"""Every mechanism under every accountant: one row per release and number of queries, one column per way to count."""
+"""Every mechanism under every accountant: one row per set of labels and T, one column per way to count."""
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Conversion, Kind
 from patebench.reporting.accountants import SUBJECT
-from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.frames import Records, arrange, natural, over_seeds
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SOUND, _LEAKY, _CLEAN = Kind.WORST_CASE, Kind.DATA_DEPENDENT, Kind.SANITISED
-_CLASSIC, _TIGHT, _NONE = Conversion.CLASSIC, Conversion.TIGHT, Conversion.NONE
+#: The kinds of ε that are proven, in the order of the table, and what is said above their columns.
 _GROUPS = {
-    _SOUND: "ε, worst case, publishable",
-    _CLEAN: "ε, sanitised",
-    _LEAKY: "ε, data-dependent, not publishable",
+    Kind.WORST_CASE: "ε, worst case, publishable",
+    Kind.SANITISED: "ε, sanitised",
+    Kind.DATA_DEPENDENT: "ε, data-dependent, not publishable",
 }
-
-#: Columns: title, kind, and which accountants and conversions it shows (of several the least ε).
-_COLUMNS = (
-    ("strong composition", _SOUND, ("strong-composition",), (_NONE,)),
-    ("basic", _SOUND, ("basic",), (_NONE,)),
-    ("moments, l ≤ 8", _SOUND, ("moments",), (_CLASSIC,)),
-    ("Rényi", _SOUND, ("rdp",), (_TIGHT,)),
-    ("Gaussian DP, PLD", _SOUND, ("gdp", "pld", "pld-channel", "bounded-range"), (_NONE,)),
-    ("Rényi", _CLEAN, ("rdp-sanitised",), (_CLASSIC, _TIGHT, _NONE)),
-    ("moments, l ≤ 8", _LEAKY, ("moments",), (_CLASSIC,)),
-    ("Rényi, as published", _LEAKY, ("rdp",), (_CLASSIC,)),
-    ("Rényi", _LEAKY, ("rdp",), (_TIGHT,)),
-    ("exact", _LEAKY, ("exact", "exact-split"), (_TIGHT, _NONE)),
-    ("exact per teacher", _LEAKY, ("exact-per-teacher", "exact-split-per-teacher"), (_TIGHT, _NONE)),
+#: Added where a paper converts a Rényi curve in the classic way, and the tight one is beside it.
+_CLASSIC = ", as published"
+#: From the crudest to the tightest: the order of these columns in each group. Others come last, in natural order.
+_ORDER = (
+    *("strong composition", "basic", "moments, l ≤ 8", "Rényi" + _CLASSIC, "Rényi", "Gaussian DP, PLD"),
+    *("exact", "exact per teacher"),
 )
-
-
-def _field(title: str, kind: Kind) -> str:
-    words = title.replace(",", "").replace("≤ ", "").replace("é", "e").lower().split()
-    return "_".join([kind, *words])
-
-
-_FIELDS = {_field(title, kind): (kind, names, how) for title, kind, names, how in _COLUMNS}
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per release, number of queries and δ; NaN where an accountant does not bound the mechanism."""
-    frame = spread(records.bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
-    for field, (kind, names, how) in _FIELDS.items():
-        chosen = _chosen(records.bounds, kind, names, how).rename(columns={"epsilon": field})
-        found = spread(chosen, SUBJECT, [field]).drop(columns="seeds")
-        frame = frame.merge(found, on=SUBJECT, how="left")
+    """One row per set of labels of the whole pool, number of queries and δ; NaN where an accountant gives no bound.
+
+    A column for each kind and heading of bounds in the records; of several bounds with one heading the least ε.
+    """
+    bounds = records.of_whole_pool().bounds
+    frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
+    bounds = bounds[bounds["kind"].isin(list(_GROUPS)) & ~bounds["variant"]]
+    bounds = bounds.assign(heading=_headings(bounds)).dropna(subset="heading")
+    for kind, heading in _sorted(set(zip(bounds["kind"], bounds["heading"], strict=True))):
+        field = _field(kind, heading)
+        chosen = bounds[(bounds["kind"] == kind) & (bounds["heading"] == heading)]
+        least = chosen.groupby([*SUBJECT, "seed"], dropna=False)["epsilon"].min().rename(field).reset_index()
+        frame = frame.merge(over_seeds(least, SUBJECT, [field]).drop(columns="seeds"), on=SUBJECT, how="left")
     return arrange(frame, SUBJECT)
 
 
-def _chosen(bounds: "pd.DataFrame", kind: Kind, names: tuple[str, ...], how: tuple[Conversion, ...]) -> "pd.DataFrame":
-    """The least ε of these accountants for each subject and seed."""
-    wanted = bounds["accountant"].isin(names) & (bounds["kind"] == kind) & bounds["conversion"].isin(how)
-    return bounds[wanted].groupby([*SUBJECT, "seed"], dropna=False)["epsilon"].min().reset_index()
+def columns(frame: "pd.DataFrame") -> Sequence[Column]:
+    """Those that every row has, and one for each way to count that `frame` holds."""
+    known = {_field(kind, heading): (kind, heading) for kind in _GROUPS for heading in _ORDER}
+    found = []
+    for column in frame.columns:
+        field = str(column).removesuffix("_mean")
+        kind = next((kind for kind in _GROUPS if field.startswith(f"{kind}_")), None)
+        if kind and field != column:
+            named = known.get(field, (kind, field.removeprefix(f"{kind}_").replace("_", " ")))
+            found.append(Column(str(column), named[1], "epsilon", group=_GROUPS[kind], optional=True))
+    return (*SUBJECT_COLUMNS, *found, Column("seeds", "Seeds", "count"))
 
 
-TABLE = Table(
-    title="Every mechanism under every accountant",
-    columns=(
-        *SUBJECT_COLUMNS,
-        *(
-            Column(f"{_field(title, kind)}_mean", title, "epsilon", group=_GROUPS[kind], optional=True)
-            for title, kind, _, _ in _COLUMNS
-        ),
-        Column("seeds", "Seeds", "count"),
-    ),
-    build=build,
-)
+def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
+    """How the table heads each bound: by its label, or else by its accountant's name; None where it has no column.
+
+    Where an accountant converts in both ways, the tight one has the label. The classic one has a column of its own if
+    it depends on the votes and is no exact computation: papers state that.
+    """
+    import pandas as pd
+
+    labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
+    tight = bounds["conversion"] == Conversion.TIGHT
+    in_both_ways = zip(bounds.loc[tight, "kind"], bounds.loc[tight, "accountant"], strict=True)
+    pairs = pd.Series(list(zip(bounds["kind"], bounds["accountant"], strict=True)), bounds.index, dtype=object)
+    classic = pairs.isin(set(in_both_ways)) & (bounds["conversion"] == Conversion.CLASSIC)
+    stated = classic & (bounds["kind"] == Kind.DATA_DEPENDENT) & ~bounds["exact"]
+    named: pd.Series[str] = labels.where(~stated, labels + _CLASSIC).where(~classic | stated)
+    return named
+
+
+def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of kind and heading, in the order of the columns."""
+    kinds, known = list(_GROUPS), {heading: place for place, heading in enumerate(_ORDER)}
+    return sorted(
+        pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural(pair[1]))
+    )
+
+
+def _field(kind: str, heading: str) -> str:
+    """The column of the frame; a heading that is not known here is kept, so that it can be shown again."""
+    if heading not in _ORDER:
+        return f"{kind}_{heading.replace(' ', '_')}"
+    words = heading.replace(",", "").replace("≤ ", "").replace("é", "e").lower().split()
+    return "_".join([kind, *words])
+
+
+TABLE = Table(title="Every mechanism under every accountant", columns=columns, build=build)

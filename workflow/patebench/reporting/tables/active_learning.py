@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.frames import Records, arrange, spread
-from patebench.reporting.outcomes import ANY_STUDENT, RELEASE, outcomes
+from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.outcomes import LABEL_SET, outcomes
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
 
@@ -11,27 +11,32 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BASELINE = "random"
-_ASKED = [*RELEASE, "student", "student_model", "queries"]
+_SELECTED = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries"]
 _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_case_epsilon_mean", "delta"]
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per strategy and number of labels; the gain is over random queries of the same seed."""
     compared = gains(records)
-    frame = spread(compared, [*_ASKED, "rounds", "strategy"], ["answered", "accuracy", "gain"])
-    costs = outcomes(records)[[*ANY_STUDENT, *_EPSILON]]
-    frame = frame.merge(costs, on=[*_ASKED, "rounds"], how="left")
+    frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain"])
+    costs = outcomes(records)[[*_SELECTED, "rounds", *_EPSILON]]
+    frame = frame.merge(costs, on=[*_SELECTED, "rounds"], how="left")
     printed: list[Any] = [published_gain(published, strategy) for strategy in frame["strategy"]]
     frame = frame.assign(published_gain=printed)
-    return arrange(frame, [*RELEASE, "student", "queries", "strategy", "delta"])
+    return arrange(frame, [*LABEL_SET, "student", "queries", "strategy", "delta"])
 
 
 def gains(records: Records) -> "pd.DataFrame":
-    """The rounds of students that ask in several ways by then, with `gain`: accuracy less that of random queries."""
-    rounds = records.rounds
+    """The students of selected queries, where there are several ways to select by then.
+
+    Beside each `gain`: its accuracy less that of the student of as many random queries of the same seed.
+    """
+    rounds = records.students[records.students["rounds"] != ""]
     random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
-    compared = rounds.merge(random[[*_ASKED, "seed", "round", "random"]], on=[*_ASKED, "seed", "round"], how="left")
-    ways = compared.groupby([*_ASKED, "round"], dropna=False)["strategy"].transform("nunique")
+    compared = rounds.merge(
+        random[[*_SELECTED, "seed", "round", "random"]], on=[*_SELECTED, "seed", "round"], how="left"
+    )
+    ways = compared.groupby([*_SELECTED, "round"], dropna=False)["strategy"].transform("nunique")
     return compared[ways > 1].assign(gain=lambda frame: frame["accuracy"] - frame["random"])
 
 
@@ -47,14 +52,15 @@ TABLE = Table(
         Column("dataset", "Data set"),
         Column("teachers", "n", "count"),
         Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
-        Column("student", "Student"),
-        Column("queries", "Labels asked", "count"),
+        Column("noise_in_words", "Noise"),
+        Column("method", "Student"),
+        Column("student_model", "Its model"),
+        Column("queries", "Queries", "count"),
         Column("strategy", "Strategy"),
-        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", spread=True, group="ε"),
+        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
         Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
-        Column("accuracy", "student", "percent", spread=True, group="Accuracy %"),
-        Column("gain", "gain over random", "percent", spread=True, group="Accuracy %"),
+        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+        Column("gain", "gain over random", "percent", deviation=True, group="Accuracy %"),
         Column("published_gain", "gain, published", optional=True, group="Accuracy %"),
         Column("seeds", "Seeds", "count"),
     ),

@@ -22,7 +22,7 @@ TABLE = Table(
         Column("dataset", "Data set"),
         Column("teachers", "n", "count"),
         Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
+        Column("noise_in_words", "Noise"),
         Column("queries", "Queries", "count"),
         Column("delta", "δ", "number"),
         Column("claimed", "claimed", "epsilon", group="ε", optional=True),

@@ -1,22 +1,22 @@
-"""Every bound that was computed, with all that is needed to read it."""
+"""Every bound on labels of the whole pool, with all that is needed to read it."""
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.frames import Records, arrange, spread
-from patebench.reporting.outcomes import RELEASE
+from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.outcomes import LABEL_SET
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_BOUND = [*RELEASE, "queries", "delta", "kind", "accountant", "conversion", "publishable", "adjacency", "source"]
+_BOUND = [*LABEL_SET, "queries", "delta", "kind", "accountant", "conversion", "publishable", "adjacency", "source"]
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per bound; ε over the seeds, with its extremes, and the least and largest order that gave it."""
-    bounds = records.bounds
-    frame = spread(bounds, _BOUND, ["epsilon"])
+    bounds = records.of_whole_pool().bounds
+    frame = over_seeds(bounds, _BOUND, ["epsilon"])
     groups = bounds.groupby(_BOUND, dropna=False)
     extremes = groups.agg(
         epsilon_min=("epsilon", "min"),
@@ -31,7 +31,7 @@ TABLE = Table(
     title="Every bound",
     columns=(
         *SUBJECT_COLUMNS,
-        Column("epsilon", "ε", "epsilon", spread=True),
+        Column("epsilon", "ε", "epsilon", deviation=True),
         Column("kind", "Kind"),
         Column("publishable", "Publishable", "flag"),
         Column("accountant", "Accountant"),
@@ -41,4 +41,5 @@ TABLE = Table(
         Column("seeds", "Seeds", "count"),
     ),
     build=build,
+    folded=True,
 )

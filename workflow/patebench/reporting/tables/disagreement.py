@@ -23,10 +23,11 @@ TABLE = Table(
         Column("accountant", "Accountant"),
         Column("conversion", "Conversion"),
         Column("kind", "Kind"),
-        Column("epsilon", "ε", "epsilon", spread=True),
-        Column("over_sound", "tightest publishable", "epsilon", spread=True, group="ε, times the"),
+        Column("epsilon", "ε", "epsilon", deviation=True),
+        Column("over_sound", "tightest publishable", "epsilon", deviation=True, group="ε, times the"),
         Column("over_exact_mean", "exact", "epsilon", group="ε, times the", optional=True),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,
+    folded=True,
 )

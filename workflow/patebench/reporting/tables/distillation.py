@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import ENSEMBLE
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
@@ -20,7 +20,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
     learnt = learnt.merge(plain[[*_WHERE, "seed", "plain"]], on=[*_WHERE, "seed"], how="left")
     learnt = learnt.assign(gain=learnt["accuracy"] - learnt["plain"])
-    return arrange(spread(learnt, _KEY, ["accuracy", "gain"]), _KEY)
+    return arrange(over_seeds(learnt, _KEY, ["accuracy", "gain"]), _KEY)
 
 
 TABLE = Table(
@@ -35,8 +35,8 @@ TABLE = Table(
         Column("labels", "Labels"),
         Column("temperature", "T", "number"),
         Column("epsilon", "ε (no noise: not private)", "epsilon"),
-        Column("accuracy", "learnt", "percent", spread=True, group="Accuracy %"),
-        Column("gain", "gain over plurality", "percent", spread=True, group="Accuracy %"),
+        Column("accuracy", "learnt", "percent", deviation=True, group="Accuracy %"),
+        Column("gain", "gain over plurality", "percent", deviation=True, group="Accuracy %"),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

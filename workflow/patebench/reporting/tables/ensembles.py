@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.frames import Records, arrange, spread
+from patebench.core.slugs import parameters_slug
+from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import ENSEMBLE
 from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.tables.table import Column, Table
@@ -13,22 +14,22 @@ if TYPE_CHECKING:
 _VALUES = ["teacher_accuracy_mean", "plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean"]
 
 #: The one noise setting for which PATE 2017 prints the accuracy of noisy labels (Section 4.1).
-_PRINTED = {"mechanism": "lnmax", "noise": "gamma-0.05"}
+_PRINTED = {"mechanism": "lnmax", "noise": parameters_slug({"gamma": 0.05})}
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per ensemble setting."""
     ensembles = records.ensembles
-    frame = spread(ensembles, ENSEMBLE, _VALUES)
+    frame = over_seeds(ensembles, ENSEMBLE, _VALUES)
     # The mean over the seeds of a mean over teachers or queries is called by the one word.
     frame.columns = frame.columns.str.replace("_mean_", "_", regex=False)
     extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
         {"teacher_accuracy_min": "min", "teacher_accuracy_max": "max"}
     )
     frame = frame.merge(extremes.reset_index(), on=ENSEMBLE)
-    releases = records.releases
-    printed = releases[(releases[list(_PRINTED)] == list(_PRINTED.values())).all(axis=1)]
-    labels = spread(printed, ENSEMBLE, ["label_accuracy"]).drop(columns="seeds")
+    label_sets = records.of_whole_pool().label_sets
+    printed = label_sets[(label_sets[list(_PRINTED)] == list(_PRINTED.values())).all(axis=1)]
+    labels = over_seeds(printed, ENSEMBLE, ["label_accuracy"]).drop(columns="seeds")
     frame = arrange(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
     for quantity, keys in (("teacher_accuracy", {}), ("label_accuracy", _PRINTED)):
         pairs = zip(frame["dataset"], frame["teachers"], strict=True)
@@ -46,15 +47,15 @@ TABLE = Table(
         Column("model", "Model"),
         Column("recipe", "Recipe"),
         Column("epochs", "Epochs", "count"),
-        Column("teacher_accuracy", "mean", "percent", spread=True, group="Teacher accuracy %"),
+        Column("teacher_accuracy", "mean", "percent", deviation=True, group="Teacher accuracy %"),
         Column("published_teacher_accuracy", "published", "percent", group="Teacher accuracy %", optional=True),
         Column("teacher_accuracy_min", "worst", "percent", group="Teacher accuracy %"),
         Column("teacher_accuracy_max", "best", "percent", group="Teacher accuracy %"),
-        Column("plurality_accuracy_pool", "pool", "percent", spread=True, group="Plurality accuracy %"),
-        Column("plurality_accuracy_test", "test", "percent", spread=True, group="Plurality accuracy %"),
-        Column("label_accuracy", "measured", "percent", spread=True, group="LNMax γ = 0.05 labels %"),
+        Column("plurality_accuracy_pool", "pool", "percent", deviation=True, group="Plurality accuracy %"),
+        Column("plurality_accuracy_test", "test", "percent", deviation=True, group="Plurality accuracy %"),
+        Column("label_accuracy", "measured", "percent", deviation=True, group="LNMax γ = 0.05 labels %"),
         Column("published_label_accuracy", "published", "percent", group="LNMax γ = 0.05 labels %", optional=True),
-        Column("gap", "Gap / n %", "percent", spread=True),
+        Column("gap", "Gap / n %", "percent", deviation=True),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

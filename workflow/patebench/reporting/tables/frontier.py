@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import ANY_STUDENT, frontier, outcomes
+from patebench.reporting.outcomes import STUDENT, frontier, outcomes
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
 
@@ -21,7 +21,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per student on the frontier, by data set and rising ε."""
     frame = outcomes(records)
     best = frame[frontier(frame)].sort_values(["dataset", "setting", "worst_case_epsilon_mean"], kind="stable")
-    return best[[*ANY_STUDENT, "delta", "seeds", *_MEASURED]].reset_index(drop=True)
+    return best[[*STUDENT, "delta", "seeds", *_MEASURED]].reset_index(drop=True)
 
 
 TABLE = Table(
@@ -30,15 +30,15 @@ TABLE = Table(
         Column("dataset", "Data set"),
         Column("teachers", "n", "count"),
         Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
-        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", spread=True, group="ε"),
+        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
         Column("delta", "δ", "number"),
         Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
+        Column("noise_in_words", "Noise"),
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
         Column("method", "Student"),
-        Column("label_accuracy", "labels", "percent", spread=True, group="Accuracy %"),
-        Column("accuracy", "student", "percent", spread=True, group="Accuracy %"),
+        Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
+        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

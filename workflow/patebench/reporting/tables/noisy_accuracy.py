@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.frames import Records, arrange, spread
-from patebench.reporting.outcomes import RELEASE
+from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.outcomes import LABEL_SET
 from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.tables.table import Column, Table
 
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per release setting."""
+    """One row per setting of the labels of the whole pool."""
     values = ["answered", "expected_label_accuracy", "label_accuracy"]
-    frame = arrange(spread(records.releases, [*RELEASE, "queries"], values), [*RELEASE, "queries"])
+    frame = arrange(
+        over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values), [*LABEL_SET, "queries"]
+    )
     keys = ["dataset", "teachers", "mechanism", "noise"]
     paper = published.of(PATE_2017)
     found = [paper.lookup("label_accuracy", **dict(zip(keys, row, strict=True))) for row in frame[keys].to_numpy()]
@@ -31,13 +33,14 @@ TABLE = Table(
         Column("model", "Teacher"),
         Column("recipe", "Recipe"),
         Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
+        Column("noise_in_words", "Noise"),
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
-        Column("expected_label_accuracy", "expected", "percent", spread=True, group="Label accuracy %"),
-        Column("label_accuracy", "drawn", "percent", spread=True, group="Label accuracy %"),
+        Column("expected_label_accuracy", "expected", "percent", deviation=True, group="Label accuracy %"),
+        Column("label_accuracy", "drawn", "percent", deviation=True, group="Label accuracy %"),
         Column("published_label_accuracy", "published", "percent", group="Label accuracy %", optional=True),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,
+    folded=True,
 )

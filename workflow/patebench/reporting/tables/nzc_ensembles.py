@@ -3,32 +3,40 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from patebench.core.slugs import parameters_slug
 from patebench.reporting.distance import DISTANCE, share
-from patebench.reporting.frames import Records, arrange, spread
+from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import ENSEMBLE
 from patebench.reporting.published import NZC_2020, Published
+from patebench.reporting.tables.nzc_students import IMMUTABLE
 from patebench.reporting.tables.table import Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The releases whose labels the paper rates, and that of its distance-3 form.
+
+def _labels_of(mechanism: str, **parameters: float) -> dict[str, str]:
+    return {"mechanism": mechanism, "noise": parameters_slug(parameters)}
+
+
+#: The labels that the paper rates, and those of its distance-3 form.
 _LABELS = {
-    "lnmax": {"mechanism": "lnmax", "noise": "gamma-0.05"},
-    "immutable": {"mechanism": "immutable-lnmax", "noise": "c-1e+100_gamma-1e-10_distance-0"},
-    "gated": {"mechanism": "immutable-lnmax", "noise": "c-1e+100_gamma-1e-10_distance-3"},
+    "lnmax": _labels_of("lnmax", gamma=0.05),
+    "immutable": _labels_of("immutable-lnmax", c=1e100, gamma=1e-10, distance=0),
+    "gated": _labels_of("immutable-lnmax", c=1e100, gamma=1e-10, distance=3),
 }
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per setting of an ensemble whose votes the immutable noisy argmax released."""
-    used = set(records.releases.loc[records.releases["mechanism"].str.startswith("immutable-"), "ensemble"])
+    """One row per setting of an ensemble whose whole pool the immutable noisy argmax labelled."""
+    label_sets = records.of_whole_pool().label_sets
+    used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]
     ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])
-    frame = spread(ensembles, ENSEMBLE, ["teacher_accuracy_mean", "plurality_accuracy_pool", "far"])
+    frame = over_seeds(ensembles, ENSEMBLE, ["teacher_accuracy_mean", "plurality_accuracy_pool", "far"])
     frame.columns = frame.columns.str.replace("_mean_", "_", regex=False)
     for name, keys in _LABELS.items():
-        frame = frame.merge(_labels(records, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
+        frame = frame.merge(_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
     frame = arrange(frame, ENSEMBLE)
     for column, quantity, keys in (
         ("teacher_accuracy", "teacher_accuracy", {}),
@@ -40,10 +48,9 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     return frame
 
 
-def _labels(records: Records, keys: Mapping[str, str], name: str) -> "pd.DataFrame":
-    releases = records.releases
-    chosen = releases[(releases[list(keys)] == list(keys.values())).all(axis=1)]
-    return spread(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
+def _labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
+    chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
+    return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
 
 
 def _printed(paper: Published, frame: "pd.DataFrame", quantity: str, keys: Mapping[str, Any]) -> list[float]:
@@ -63,16 +70,16 @@ TABLE = Table(
         Column("model", "Model"),
         Column("recipe", "Recipe"),
         Column("epochs", "Epochs", "count"),
-        Column("teacher_accuracy", "mean", "percent", spread=True, group=_TEACHERS),
+        Column("teacher_accuracy", "mean", "percent", deviation=True, group=_TEACHERS),
         Column("published_teacher_accuracy", "published", "percent", group=_TEACHERS, optional=True),
-        Column("lnmax_accuracy", "right", "percent", spread=True, group=_LNMAX),
+        Column("lnmax_accuracy", "right", "percent", deviation=True, group=_LNMAX),
         Column("published_lnmax_accuracy", "published", "percent", group=_LNMAX, optional=True),
-        Column("immutable_accuracy", "right", "percent", spread=True, group=_NZC),
+        Column("immutable_accuracy", "right", "percent", deviation=True, group=_NZC),
         Column("published_immutable_accuracy", "published", "percent", group=_NZC, optional=True),
-        Column("plurality_accuracy_pool", "right", "percent", spread=True, group=_CLEAN),
+        Column("plurality_accuracy_pool", "right", "percent", deviation=True, group=_CLEAN),
         Column("published_plurality_accuracy", "published", "percent", group=_CLEAN, optional=True),
-        Column("far", "of the queries", "percent", spread=True, group="Distance 3 %"),
-        Column("gated_accuracy", "right among them", "percent", spread=True, group="Distance 3 %"),
+        Column("far", "of the queries", "percent", deviation=True, group="Distance 3 %"),
+        Column("gated_accuracy", "right among them", "percent", deviation=True, group="Distance 3 %"),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

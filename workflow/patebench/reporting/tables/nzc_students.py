@@ -3,53 +3,57 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from patebench.core.bound import Kind
-from patebench.mechanisms import MECHANISMS
 from patebench.reporting.accountants import SUBJECT, compared
-from patebench.reporting.frames import Records, arrange, spread
-from patebench.reporting.outcomes import RELEASE, STUDENT
+from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.outcomes import LABEL_SET, STUDENT, stated_by_paper
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.tables.table import Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
-#: What the paper compares with (its "clean votes" are gnmax sigma-0), and sound mechanisms of the same aim.
+IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
+#: What the paper compares with (its "clean votes" are gnmax at σ = 0), and sound mechanisms of the same aim.
 _OTHERS = ("lnmax", "gnmax", "stable-argmax", "stable-svt", "stable-svt-gaussian")
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
-    frame = spread(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy"])
-    frame = frame.merge(_epsilons(records), on=[*RELEASE, "queries"], how="left")
-    frame = frame.merge(_truthful(records), on=["dataset", "setting", "queries"], how="left")
+    records = records.of_whole_pool()
+    frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy"])
+    frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
+    frame = frame.merge(_of_true_labels(records), on=["dataset", "setting", "queries"], how="left")
     frame = arrange(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
     rows, paper = frame.to_dict("records"), published.of(NZC_2020)
     accuracies = [paper.lookup("student_accuracy", **_keys(row)) for row in rows]
-    truthful = [paper.lookup("ground_truth_student_accuracy", **_about(row, "dataset", "queries")) for row in rows]
+    of_true_labels = [
+        paper.lookup("ground_truth_student_accuracy", **_about(row, "dataset", "queries")) for row in rows
+    ]
     return frame.assign(
         published_epsilon=[_printed_epsilon(paper, row) for row in rows],
         published_student_accuracy=[math.nan if value is None else value for value in accuracies],
-        published_truth_accuracy=[math.nan if value is None else value for value in truthful],
+        published_true_label_accuracy=[math.nan if value is None else value for value in of_true_labels],
     )
 
 
 def _students(records: Records) -> "pd.DataFrame":
     """Those to compare, on the data sets where an immutable mechanism has students."""
     students = records.students
-    here = students["dataset"].isin(students.loc[students["mechanism"].isin(_IMMUTABLE), "dataset"])
-    return students[here & students["mechanism"].isin([*_IMMUTABLE, *_OTHERS])]
+    here = students["dataset"].isin(students.loc[students["mechanism"].isin(IMMUTABLE), "dataset"])
+    return students[here & students["mechanism"].isin([*IMMUTABLE, *_OTHERS])]
 
 
-def _truthful(records: Records) -> "pd.DataFrame":
+def _of_true_labels(records: Records) -> "pd.DataFrame":
     """The most accurate learner of so many true labels of the pool, for each data set and split."""
-    told = records.baselines[records.baselines["truth"].notna()].astype({"truth": int})
-    found = spread(told, ["dataset", "setting", "learner", "truth"], ["accuracy"])
-    found = found.sort_values("accuracy_mean", ascending=False).drop_duplicates(["dataset", "setting", "truth"])
-    named = {"truth": "queries", "accuracy_mean": "truth_accuracy_mean", "accuracy_std": "truth_accuracy_std"}
+    baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
+    found = over_seeds(baselines, ["dataset", "setting", "learner", "true_labels"], ["accuracy"])
+    found = found.sort_values("accuracy_mean", ascending=False).drop_duplicates(["dataset", "setting", "true_labels"])
+    named = {
+        "true_labels": "queries",
+        "accuracy_mean": "true_label_accuracy_mean",
+        "accuracy_std": "true_label_accuracy_std",
+    }
     return found[["dataset", "setting", *named]].rename(columns=named)
 
 
@@ -58,16 +62,14 @@ def _epsilons(records: Records) -> "pd.DataFrame":
 
     Where that accountant has a bound for these votes beside that for all, the paper states the former.
     """
-    bounds = compared(records).rename(columns={"sound": "worst_case_epsilon", "exact": "exact_epsilon"})
-    how = zip(bounds["accountant"], bounds["conversion"], strict=True)
-    own = [MECHANISMS.load(name).published for name in bounds["mechanism"]]
-    stated = bounds[np.array([pair == ours for pair, ours in zip(how, own, strict=True)], dtype=bool)]
+    bounds = compared(records).rename(columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"})
+    stated = bounds[stated_by_paper(bounds)]
     stated = stated.assign(last=stated["kind"] == Kind.WORST_CASE).sort_values("last")
     stated = stated.drop_duplicates([*SUBJECT, "seed"])[[*SUBJECT, "seed", "epsilon", "kind"]]
     stated = stated.rename(columns={"epsilon": "stated_epsilon", "kind": "stated_kind"})
     frame = bounds.drop_duplicates([*SUBJECT, "seed"]).merge(stated, on=[*SUBJECT, "seed"], how="left")
     values = ["stated_epsilon", "worst_case_epsilon", "exact_epsilon"]
-    return spread(frame, [*SUBJECT, "stated_kind"], values).drop(columns="seeds")
+    return over_seeds(frame, [*SUBJECT, "stated_kind"], values).drop(columns="seeds")
 
 
 def _printed_epsilon(paper: Published, row: dict[Any, Any]) -> str | float:
@@ -95,21 +97,23 @@ TABLE = Table(
         Column("teachers", "n", "count"),
         Column("model", "Teacher"),
         Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
+        Column("noise_in_words", "Noise"),
         Column("student_model", "Student"),
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
         Column("delta", "δ", "number"),
         Column("published_epsilon", "published", group="ε", optional=True),
-        Column("stated_epsilon", "as its paper computes it", "epsilon", spread=True, group="ε"),
+        Column("stated_epsilon", "as its paper computes it", "epsilon", deviation=True, group="ε"),
         Column("stated_kind", "which is", group="ε"),
         Column("worst_case_epsilon_mean", "for all votes", "epsilon", group="ε"),
         Column("exact_epsilon_mean", "for these votes, not publishable", "epsilon", group="ε"),
-        Column("label_accuracy", "labels", "percent", spread=True, group="Accuracy %"),
-        Column("accuracy", "student", "percent", spread=True, group="Accuracy %"),
+        Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
+        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
-        Column("truth_accuracy", "of true labels", "percent", spread=True, group="Accuracy %", optional=True),
-        Column("published_truth_accuracy", "of true labels, published", "percent", group="Accuracy %", optional=True),
+        Column("true_label_accuracy", "of true labels", "percent", deviation=True, group="Accuracy %", optional=True),
+        Column(
+            "published_true_label_accuracy", "of true labels, published", "percent", group="Accuracy %", optional=True
+        ),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

@@ -30,7 +30,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column to show: of which field, under which title, in which style; with `spread`, mean ± deviation.
+    """One column to show: of which field, under which title, in which style; with `deviation`, mean ± deviation.
 
     `group` puts columns under a common heading; an `optional` column without any value is left out.
     """
@@ -38,7 +38,7 @@ class Column:
     field: str
     title: str
     style: str = "text"
-    spread: bool = False
+    deviation: bool = False
     group: str = ""
     optional: bool = False
 
@@ -50,15 +50,15 @@ class Column:
         if value == float("inf"):
             return "∞"
         shown = _FORMATS["small" if self.style == "epsilon" and 0 < value < 0.1 else self.style]
-        if not self.spread:
+        if not self.deviation:
             return shown(value)
-        deviation = row[f"{self.field}_std"]
-        return f"{shown(value)} ± {DASH if _missing(deviation) else shown(deviation)}"
+        std = row[f"{self.field}_std"]
+        return f"{shown(value)} ± {DASH if _missing(std) else shown(std)}"
 
     @property
     def value(self) -> str:
         """The column of the frame that holds its values, or their means."""
-        return f"{self.field}_mean" if self.spread else self.field
+        return f"{self.field}_mean" if self.deviation else self.field
 
     @property
     def right(self) -> bool:
@@ -66,34 +66,46 @@ class Column:
         return self.style not in ("text", "flag")
 
 
-#: Which release of labels a row is about, …
-RELEASE_COLUMNS = (
+#: Which labels a row is about, …
+LABEL_SET_COLUMNS = (
     Column("dataset", "Data set"),
     Column("teachers", "n", "count"),
     Column("model", "Teacher"),
     Column("recipe", "Recipe"),
     Column("mechanism", "Mechanism"),
-    Column("noise", "Noise"),
+    Column("noise_in_words", "Noise"),
 )
 
-#: … and of which T queries ε is told, at which δ.
-SUBJECT_COLUMNS = (*RELEASE_COLUMNS, Column("queries", "Queries", "count"), Column("delta", "δ", "number"))
+#: … and for how many queries T ε is stated, at which δ.
+SUBJECT_COLUMNS = (*LABEL_SET_COLUMNS, Column("queries", "Queries", "count"), Column("delta", "δ", "number"))
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what it is called, which columns people see, and how its frame is made from records."""
+    """A table: what it is called, which columns people see, and how its frame is made from records.
+
+    Where the columns depend on what was found, `columns` is a function of the frame.
+    """
 
     title: str
-    columns: Sequence[Column]
+    columns: "Sequence[Column] | Callable[[pd.DataFrame], Sequence[Column]]"
     build: Callable[[Records, Published], "pd.DataFrame"]
+    #: Whether the page shows it folded up at first: it is long.
+    folded: bool = False
+
+    def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
+        """The columns to show of this frame, optional ones included."""
+        return self.columns(frame) if callable(self.columns) else self.columns
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
-        """The columns to show of this frame; where no row has a deviation, there is none to see."""
-        columns = [column for column in self.columns if not column.optional or frame[column.value].notna().any()]
-        spreads = {column for column in columns if column.spread and frame[f"{column.field}_std"].notna().any()}
+        """The columns that have something to show; where no row has a deviation, there is none to see."""
+        columns = [
+            column for column in self.all_columns(frame) if not column.optional or frame[column.value].notna().any()
+        ]
+        deviating = {column for column in columns if column.deviation and frame[f"{column.field}_std"].notna().any()}
         return [
-            column if column in spreads else replace(column, field=column.value, spread=False) for column in columns
+            column if column in deviating else replace(column, field=column.value, deviation=False)
+            for column in columns
         ]
 
     def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
@@ -148,6 +160,8 @@ _LATEX = {
     "–": "--",
     "ε": r"$\varepsilon$",
     "δ": r"$\delta$",
+    "₁": r"$_1$",
+    "₂": r"$_2$",
     "γ": r"$\gamma$",
     "σ": r"$\sigma$",
     "μ": r"$\mu$",

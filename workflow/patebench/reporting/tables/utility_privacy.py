@@ -1,11 +1,12 @@
 """What students reach at what ε, beside the published values: the table in Figure 4 of PATE 2017."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import ANY_STUDENT, asked, outcomes
+from patebench.reporting.outcomes import STUDENT, outcomes
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
-from patebench.reporting.tables.table import RELEASE_COLUMNS, Column, Table
+from patebench.reporting.tables.table import LABEL_SET_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,11 +30,8 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
         f"published_{quantity}": [_published(published, quantity, row) for row in rows] for quantity in _PUBLISHED
     }
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
-    frame = frame[[*ANY_STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
-    words: list[Any] = [in_words(rounds) or None for rounds in frame["rounds"]]
-    return frame.assign(
-        asked=words, **{name: [float("nan") if value is None else value for value in beside[name]] for name in beside}
-    )
+    frame = frame[[*STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
+    return frame.assign(**{name: [math.nan if value is None else value for value in beside[name]] for name in beside})
 
 
 def _published(published: Published, quantity: str, row: dict[Any, Any]) -> float | None:
@@ -41,28 +39,23 @@ def _published(published: Published, quantity: str, row: dict[Any, Any]) -> floa
     return published.of(PATE_2017, SCALABLE_2018).lookup(quantity, **{key: row[key] for key in keys})
 
 
-def in_words(rounds: str) -> str:
-    """…/round-0_random-100/round-1_siamese-50 as "random 100 + siamese 50"."""
-    return " + ".join(f"{strategy} {queries}" for strategy, queries in asked(rounds))
-
-
 TABLE = Table(
     title="Utility and privacy of the students",
     columns=(
-        *RELEASE_COLUMNS,
+        *LABEL_SET_COLUMNS,
         Column("method", "Student"),
         Column("student_model", "Its model"),
-        Column("asked", "Asked in rounds", optional=True),
+        Column("rounds_in_words", "Selected in rounds", optional=True),
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
         Column("delta", "δ", "number"),
-        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", spread=True, group="ε"),
+        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
         Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
         Column("published_epsilon", "published", "epsilon", group="ε", optional=True),
-        Column("label_accuracy", "labels", "percent", spread=True, group="Accuracy %"),
-        Column("accuracy", "student", "percent", spread=True, group="Accuracy %"),
+        Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
+        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
-        Column("baseline_accuracy", "Non-private accuracy %", "percent", spread=True),
+        Column("baseline_accuracy", "Non-private accuracy %", "percent", deviation=True),
         Column("published_baseline_accuracy", "Non-private, published", "percent", optional=True),
         Column("seeds", "Seeds", "count"),
     ),

@@ -1,24 +1,24 @@
-"""What single teachers pay under local privacy: T_n queries at ε_n each, as published and composed."""
+"""What single teachers pay under local privacy, for labels of the whole pool: T_n queries at ε_n each, and composed."""
 
 from typing import TYPE_CHECKING
 
-from patebench.accounting.entities import WHICH
-from patebench.reporting.frames import Records, arrange, spread
-from patebench.reporting.outcomes import RELEASE
+from patebench.accounting.teacher_costs import WHICH
+from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.outcomes import LABEL_SET
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_KEY = [*RELEASE, "queries", "delta"]
+_KEY = [*LABEL_SET, "queries", "delta"]
 _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", "composed": "ε composed"}
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per release and number of queries; costs depend on no votes, so that all seeds agree."""
+    """One row per set of labels and number of queries; costs depend on no votes, so that all seeds agree."""
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
-    frame = spread(records.entities, _KEY, values)
+    frame = over_seeds(records.of_whole_pool().teacher_costs, _KEY, values)
     return arrange(frame[[*_KEY, "seeds", *(f"{value}_mean" for value in values)]], _KEY)
 
 
@@ -28,7 +28,7 @@ TABLE = Table(
         Column("dataset", "Data set"),
         Column("teachers", "n", "count"),
         Column("mechanism", "Mechanism"),
-        Column("noise", "Noise"),
+        Column("noise_in_words", "Noise"),
         Column("queries", "Queries", "count"),
         Column("delta", "δ", "number"),
         *(

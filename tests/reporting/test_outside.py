@@ -1,0 +1,166 @@
+"""What other packages add appears in tables and figures, without a line here that knows its name."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.core.errors import ArtefactError
+from patebench.reporting import captions
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.frames import Records
+from patebench.reporting.published import read_published
+from patebench.reporting.style import themed
+from patebench.reporting.tables import TABLES
+from patebench.stages.report import run as write_report
+
+PUBLISHED = read_published(made.PUBLISHED)
+MODULE = '''
+from matplotlib.figure import Figure
+from patebench.reporting.tables.table import Column, Table
+
+def draw(records, published):
+    """**How many** ensembles there are,
+    one bar each.
+
+    This is not shown."""
+    return Figure()
+
+def build(records, published):
+    """All ensembles, *by name*."""
+    return records.ensembles[["ensemble"]]
+
+TABLE = Table(title="Names", columns=(Column("ensemble", "Ensemble"),), build=build)
+'''
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Records:
+    """A mechanism, accountants, a method and a strategy that nothing here has heard of."""
+    facts = made.ensemble()
+    toy = {**facts, **made.WHOLE_POOL, "mechanism": "toy", "noise": "heat-3", "parameters": {"heat": 3.0}}
+    selected = made.selected(toy, ("oracle", 50))
+    found = [
+        made.ensemble_record(facts),
+        made.label_set_record(toy, 0.9, 0.9),
+        made.bound_record(toy, 100, 1.5, "zcdp", Kind.WORST_CASE) | {"label": "Concentrated DP, tight"},
+        made.bound_record(toy, 100, 1.75, "nameless", Kind.WORST_CASE),
+        made.bound_record(toy, 100, 2.5, "sketch", Kind.WORST_CASE) | {"variant": True},
+        made.bound_record(toy, 100, 0.5, "enumerated", Kind.DATA_DEPENDENT) | {"exact": True},
+        made.bound_record(toy, 100, 4.0, "pld", Kind.WORST_CASE),
+        made.student_record(toy, 100, 0.9) | {"method": "diffusion", "student": "diffusion_queries-100"},
+        made.bound_record(selected, 50, 1.0, "zcdp", Kind.WORST_CASE),
+        made.selected_student_record(selected, 50, 0.8, "oracle"),
+        made.selected_student_record(toy, 50, 0.7, "random"),
+    ]
+    return made.load_records([made.write_collected(tmp_path / "c.json", found)])
+
+
+def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(records: Records) -> None:
+    table = TABLES.load("accountants")
+    frame = table.build(records, PUBLISHED)
+    heads = [(column.group, column.title) for column in table.shown(frame) if column.group]
+    sound, leaky = "ε, worst case, publishable", "ε, data-dependent, not publishable"
+    wanted = [(sound, "Gaussian DP, PLD"), (sound, "Concentrated DP, tight"), (sound, "nameless")]
+    assert heads == [*wanted, (leaky, "enumerated")]
+    assert "| 4.00 | 1.50 | 1.75 | 0.50 |" in table.markdown(frame)
+
+
+def test_an_accountant_is_in_the_other_tables_and_in_the_figure(records: Records) -> None:
+    for name in ("bounds", "disagreement"):
+        table = TABLES.load(name)
+        assert "| zcdp |" in table.markdown(table.build(records, PUBLISHED))
+    (row,) = TABLES.load("disagreement").build(records, PUBLISHED).query("accountant == 'zcdp'").to_dict("records")
+    assert (row["over_sound_mean"], row["over_exact_mean"]) == (1.0, 3.0)
+    with themed():
+        figure = FIGURES.load("epsilon")(records, PUBLISHED)
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"zcdp", "nameless", "enumerated"} < set(names)
+    assert "sketch" not in names, "a variant is for the tables"
+
+
+@pytest.mark.parametrize("name", ["utility-privacy", "frontier", "noisy-accuracy", "accountants", "active-learning"])
+def test_a_mechanism_is_in_every_table_with_its_parameters_in_words(records: Records, name: str) -> None:
+    table = TABLES.load(name)
+    assert "| toy | heat = 3 |" in table.markdown(table.build(records, PUBLISHED))
+
+
+def test_a_method_and_a_strategy_are_in_tables_and_figures(records: Records) -> None:
+    utility, learning = (TABLES.load(name) for name in ("utility-privacy", "active-learning"))
+    assert "| diffusion |" in utility.markdown(utility.build(records, PUBLISHED))
+    assert "oracle 50" in utility.markdown(utility.build(records, PUBLISHED))
+    rows = learning.build(records, PUBLISHED).to_dict("records")
+    gains = {row["strategy"]: row["gain_mean"] for row in rows}
+    assert gains == {"oracle": pytest.approx(0.1), "random": 0}
+    with themed():
+        titles = [axis.get_title() for axis in FIGURES.load("learning-curves")(records, PUBLISHED).axes]
+        legend = FIGURES.load("frontier")(records, PUBLISHED).legends[0]
+    assert {"mnist · diffusion", "mnist · supervised · oracle"} < set(titles)
+    assert {"diffusion", "supervised"} < {text.get_text() for text in legend.get_texts()}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_can_be_drawn_of_them(records: Records, name: str) -> None:
+    with themed():
+        FIGURES.load(name)(records, PUBLISHED).draw_without_rendering()
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Installs a package with a figure and a table of its own; what it holds can be changed."""
+
+    def install(module: str) -> None:
+        folder = tmp_path / "elsewhere"
+        info = folder / "toys-1.0.dist-info"
+        info.mkdir(parents=True)
+        (folder / "toy_pages.py").write_text(module)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(
+            "[patebench.figures]\nnumbers = toy_pages:draw\n[patebench.tables]\nnames = toy_pages:TABLE\n"
+        )
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(__import__("sys").modules, "toy_pages", raising=False)
+        for registry in (FIGURES, TABLES):
+            monkeypatch.setitem(vars(registry), "_outside", type(registry)._outside.func(registry))  # type: ignore[attr-defined]
+
+    return install
+
+
+def _page(folder: Path) -> str:
+    """The page of the package's figure and table."""
+    from tests.reporting.test_report import STAND_IN
+
+    collected = [made.write_collected(folder / "c.json", [made.ensemble_record(made.ensemble())])]
+    (folder / "numbers.png").write_bytes(STAND_IN)
+    paths = [folder / f"names.{suffix}" for suffix in ("csv", "md", "tex")]
+    made.write_table("names", collected, [], made.PUBLISHED, *paths)
+    made.write_manifest({"name": ""}, [0], folder / "none", [], folder / "manifest.json")
+    write_report(
+        figures=[folder / "numbers.png"], tables=[folder / "names.csv"], manifest=folder / "manifest.json",
+        captions=made.CAPTIONS, out=folder / "report.html",
+    )  # fmt: skip
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_figures_and_tables_of_other_packages_take_their_captions_from_docstrings(
+    package: Callable[[str], None], tmp_path: Path
+) -> None:
+    package(MODULE)
+    assert {"numbers", "names"} < {*FIGURES, *TABLES}
+    page = _page(tmp_path)
+    assert "<p><strong>How many</strong> ensembles there are, one bar each.</p>" in page
+    assert "<p>All ensembles, <em>by name</em>.</p>" in page
+    assert "This is not shown" not in page
+
+
+def test_without_docstring_and_file_there_is_no_caption(package: Callable[[str], None], tmp_path: Path) -> None:
+    package(MODULE.replace('"""All ensembles, *by name*."""', ""))
+    with pytest.raises(ArtefactError, match=r"no such caption; write it, or give toy_pages\.build a docstring"):
+        _page(tmp_path)
+
+
+def test_a_caption_of_ones_own_is_never_replaced_by_a_docstring(tmp_path: Path) -> None:
+    with pytest.raises(ArtefactError, match="restore it"):
+        captions.caption_of(tmp_path / "none.rst", FIGURES.load("gap"))
