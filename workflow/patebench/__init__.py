@@ -1,3 +1,84 @@
-"""patebench: a reproducibility benchmark for private learning with teacher ensembles."""
+"""patebench: a reproducibility benchmark for private learning with teacher ensembles.
+
+In Python, with votes of your own:
+
+    import patebench
+
+    patebench.bounds(counts, "gnmax", sigma=40, delta=1e-5)[0]
+    labels = patebench.label(counts, "gnmax", sigma=40, release=True)
+
+`patebench.api` explains each function. Importing patebench imports nothing else; each name brings what it needs.
+"""
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "MECHANISMS",
+    "NO_ANSWER",
+    "Audit",
+    "Bound",
+    "Calibration",
+    "Mechanism",
+    "PatebenchError",
+    "Student",
+    "Votes",
+    "audit",
+    "bounds",
+    "calibrate",
+    "label",
+    "make_mechanism",
+    "train_student",
+]
+
+if TYPE_CHECKING:
+    from patebench.accounting.votes import Votes as Votes
+    from patebench.api import Audit as Audit
+    from patebench.api import Student as Student
+    from patebench.api import audit as audit
+    from patebench.api import bounds as bounds
+    from patebench.api import calibrate as calibrate
+    from patebench.api import label as label
+    from patebench.api import train_student as train_student
+    from patebench.calculator.calibrate import Calibration as Calibration
+    from patebench.core.bound import Bound as Bound
+    from patebench.core.errors import PatebenchError as PatebenchError
+    from patebench.mechanisms import MECHANISMS as MECHANISMS
+    from patebench.mechanisms.base import NO_ANSWER as NO_ANSWER
+    from patebench.mechanisms.base import Mechanism as Mechanism
+    from patebench.mechanisms.base import make_mechanism as make_mechanism
+else:
+    #: Where the names are that `patebench.api` does not define itself.
+    _ELSEWHERE = {
+        "PatebenchError": "patebench.core.errors",
+        "Bound": "patebench.core.bound",
+        "Votes": "patebench.accounting.votes",
+        "MECHANISMS": "patebench.mechanisms",
+        "Mechanism": "patebench.mechanisms.base",
+        "NO_ANSWER": "patebench.mechanisms.base",
+        "make_mechanism": "patebench.mechanisms.base",
+        "Calibration": "patebench.calculator.calibrate",
+    }
+
+    def __getattr__(name: str) -> Any:
+        """A name of `__all__`, from the module that has it."""
+        if name not in __all__:
+            raise AttributeError(f"module 'patebench' has no attribute '{name}'")
+        from importlib import import_module
+
+        return getattr(import_module(_ELSEWHERE.get(name, "patebench.api")), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+    class _Package(ModuleType):
+        """Whoever imports from the folder `audit` does not lose the function of that name to it."""
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if not (name in __all__ and isinstance(value, ModuleType)):
+                super().__setattr__(name, value)
+
+    sys.modules[__name__].__class__ = _Package

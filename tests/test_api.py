@@ -1,0 +1,338 @@
+"""The Python interface: each function against what it is a layer of, how light the package is, and its faults."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+import patebench
+from patebench.accounting.votes import Votes
+from patebench.audit import show, verdict
+from patebench.calculator import calibrate as calculator
+from patebench.calculator.epsilon import epsilon
+from patebench.cli import cli
+from patebench.core.bound import Kind
+from patebench.core.entropy import Draws
+from patebench.core.seeds import generator
+from patebench.mechanisms.exponential import Exponential
+from patebench.mechanisms.gnmax import GNMax
+from patebench.students.interface import StudentConfig, StudentData
+from patebench.students.training import train
+
+DELTA = 1e-5
+MATRIX = np.random.default_rng(0).integers(0, 4, (20, 30)) % 3  # teachers × queries
+VOTES = Votes.of(MATRIX, 4)
+SOURCES: dict[str, tuple[Any, dict[str, int]]] = {
+    "votes": (VOTES, {}),
+    "counts": (VOTES.counts, {}),
+    "lists": (VOTES.counts.tolist(), {}),
+    "matrix": (MATRIX, {"classes": 4}),
+}
+
+
+def run(code: str) -> Any:
+    """What `code`, run in a fresh interpreter, prints as JSON."""
+    head = "import json, sys, patebench\n"
+    done = subprocess.run([sys.executable, "-c", head + code], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+# The package.
+
+
+def test_the_package_imports_nothing() -> None:
+    heavy = {"torch", "numpy", "pandas", "scipy", "sklearn", "click", "pydantic", "rich", "matplotlib"}
+    assert run(f"dir(patebench), patebench.__version__; print(json.dumps(sorted({heavy} & set(sys.modules))))") == []
+    assert run("print(json.dumps([name for name in sys.modules if name.startswith('patebench.')]))") == []
+
+
+def test_bounds_and_labels_need_no_torch() -> None:
+    code = """
+patebench.bounds([[6, 4]], "gnmax", sigma=4, delta=1e-5)
+patebench.label([[6, 4]], "gnmax", sigma=4, seed=0)
+print(json.dumps(sorted({"torch", "pandas", "click", "pydantic", "sklearn"} & set(sys.modules))))
+"""
+    assert run(code) == []
+
+
+def test_every_name_is_there_with_a_docstring_and_listed() -> None:
+    assert set(patebench.__all__) <= set(dir(patebench))
+    for name in patebench.__all__:
+        found = getattr(patebench, name)
+        assert found.__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'bound'"):
+        patebench.bound  # noqa: B018
+
+
+@pytest.mark.parametrize("first", ["import patebench.audit.show", "from patebench.audit import show", "pass"])
+def test_the_folder_of_audits_does_not_hide_the_function(first: str) -> None:
+    code = f"""
+{first}
+from patebench import audit
+from patebench.audit.verdict import Verdict
+print(json.dumps([patebench.audit is audit, patebench.audit.__module__]))
+"""
+    assert run(code) == [True, "patebench.api"]
+
+
+# Bounds.
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("queries", [None, 7])
+def test_bounds_are_those_of_the_calculator_the_least_publishable_first(source: str, queries: int | None) -> None:
+    votes, more = SOURCES[source]
+    found = patebench.bounds(votes, "lnmax", gamma=0.1, delta=DELTA, queries=queries, **more)
+    known = epsilon(
+        VOTES if source in ("votes", "matrix") else Votes(VOTES.counts), "lnmax", {"gamma": 0.1}, DELTA, queries
+    )
+    assert sorted(map(repr, found)) == sorted(map(repr, known.bounds))
+    order = [(not bound.publishable, bound.epsilon) for bound in found]
+    assert order == sorted(order)
+    assert found[0].publishable
+    assert {bound.publishable for bound in found} == {True, False}
+    assert {bound.queries for bound in found} == {queries or 30}
+
+
+def test_bounds_of_a_release_are_those_that_hold_for_discrete_noise() -> None:
+    found = patebench.bounds(VOTES, "gnmax", sigma=20, delta=DELTA, release=True)
+    assert sorted(map(repr, found)) == sorted(map(repr, GNMax(20).bounds(VOTES, [30], DELTA, discrete=True)))
+    assert "gdp" not in {bound.accountant for bound in found}
+
+
+# Labels.
+
+
+def test_seeded_labels_are_those_of_the_mechanism_and_can_be_drawn_again() -> None:
+    wanted = GNMax(3).release(VOTES, Draws(5, "label").source())
+    for votes, more in SOURCES.values():
+        assert np.array_equal(patebench.label(votes, "gnmax", sigma=3, seed=5, **more), wanted)
+    assert not np.array_equal(patebench.label(VOTES, "gnmax", sigma=3, seed=6), wanted)
+
+
+def test_labels_to_hand_out_have_fresh_discrete_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+
+    def noted(self: Draws, *names: str) -> Any:
+        drawn.append(self.mode)
+        return source(self, *names)
+
+    source = Draws.source
+    monkeypatch.setattr(Draws, "source", noted)
+    assert np.array_equal(patebench.label([[50, 0, 0]] * 8, "gnmax", sigma=1, release=True), np.zeros(8))
+    ties = [patebench.label(np.full((200, 4), 25), "gnmax", sigma=20, release=True) for _ in range(2)]
+    assert not np.array_equal(*ties)
+    assert drawn == ["release"] * 3
+
+
+def test_silence_is_no_answer() -> None:
+    never = patebench.label(VOTES, "confident-gnmax", threshold=1e6, sigma1=1, sigma2=1, seed=0)
+    assert set(never) == {patebench.NO_ANSWER} == {-1}
+
+
+# Audits.
+
+
+def test_an_audit_is_that_of_the_command(tmp_path: Path) -> None:
+    found = patebench.audit("gnmax", sigma=5, teachers=10, classes=3, delta=DELTA, queries=4, runs=2000, seed=3)
+    direct = verdict.run_audit(
+        "gnmax", GNMax(5), 10, 3, [4], DELTA, 2000, 0.999, lambda name: generator(3, "audit", name)
+    )
+    assert found.to_json() == direct.to_json()
+    words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=5", "--teachers", "10", "--classes", "3"]
+    words += ["--delta", "1e-5", "--queries", "4", "--runs", "2000", "--seed", "3"]
+    told = CliRunner().invoke(cli, words).output
+    assert str(found).split() == told.split()
+    assert [finding.queries for finding in found.findings] == [1, 4]
+    assert {stated.verdict for finding in found.findings for stated in finding.stated} == {verdict.Verdict.HOLDS}
+
+
+def test_an_audit_takes_a_mechanism_and_several_numbers_of_queries() -> None:
+    found = patebench.audit(Exponential(0.5), teachers=10, classes=2, delta=DELTA, queries=[2, 3], runs=1000)
+    assert [finding.queries for finding in found.findings] == [1, 2, 3]
+    assert "Exponential epsilon = 0.5: 3 queries" in str(found)
+    assert show.render(found)
+
+
+# Calibration.
+
+
+def test_calibration_is_that_of_the_calculator() -> None:
+    assert patebench.calibrate("gnmax", epsilon=1, delta=DELTA, queries=100) == calculator.solve(
+        "gnmax", {}, 1, DELTA, 100
+    )
+    most = calculator.solve("gnmax", {"sigma": 40}, 1, DELTA)
+    assert patebench.calibrate("gnmax", epsilon=1, delta=DELTA, sigma=40) == most
+
+
+def test_calibration_of_a_mechanism_finds_the_queries() -> None:
+    most = calculator.solve("exponential", {"epsilon": 0.1}, 2, DELTA)
+    found = patebench.calibrate(Exponential(0.1), epsilon=2, delta=DELTA)
+    assert (found.queries, found.bounds, found.parameters) == (most.queries, most.bounds, most.parameters)
+    made = patebench.make_mechanism("exponential", {"epsilon": 0.1})
+    assert patebench.calibrate(made, epsilon=2, delta=DELTA) == found
+
+
+# Students.
+
+POOL = np.random.default_rng(1).normal(size=(60, 5)) + np.repeat([[0], [4], [8]], 20, axis=0)
+TRUTH = np.repeat([0, 1, 2], 20)
+GIVEN = np.where(np.arange(60) % 4 == 0, TRUTH, -1)
+
+
+@pytest.mark.parametrize("method", ["supervised", "consistency"])
+def test_a_student_is_that_of_the_training(method: str) -> None:
+    student = patebench.train_student(POOL, GIVEN, method=method, model="mlp", epochs=3, seed=2)
+    data = StudentData(pool=POOL.astype(np.float32), labels=GIVEN, classes=3)
+    direct, curve = train(data, StudentConfig(method=method, model="mlp", epochs=3), seed=2)
+    found, wanted = student.log_probabilities(POOL), direct.log_probabilities(data.pool)
+    assert np.array_equal(found, wanted)
+    assert found.shape == (60, 3)
+    assert np.array_equal(student.predict(POOL), wanted.argmax(axis=1))
+    assert student.curve == curve
+
+
+def test_a_student_knows_more_classes_than_it_saw() -> None:
+    student = patebench.train_student(POOL.tolist(), GIVEN.tolist(), method="supervised", model="logistic", classes=5)
+    assert student.log_probabilities(POOL).shape == (60, 5)
+    assert np.mean(student.predict(POOL) == TRUTH) > 0.9
+
+
+@pytest.mark.filterwarnings("error")
+def test_grey_images_need_no_channel_and_nothing_given_is_changed() -> None:
+    images = np.random.default_rng(0).integers(0, 255, (40, 8, 8)).astype(np.uint8)
+    labels = np.arange(40) % 2
+    for array in (images, labels):
+        array.setflags(write=False)
+    flat = patebench.train_student(images, labels, method="supervised", model="small-cnn", epochs=1)
+    deep = patebench.train_student(images[:, None], labels, method="supervised", model="small-cnn", epochs=1)
+    assert flat.shape == (1, 8, 8)
+    assert np.array_equal(flat.log_probabilities(images[::-1]), deep.log_probabilities(images[::-1, None]))
+
+
+# Faults: each is one line that says what to do.
+
+
+def student(pool: Any = POOL, labels: Any = GIVEN, **more: Any) -> Any:
+    return patebench.train_student(pool, labels, **{"method": "supervised", **more})
+
+
+def audited(**more: Any) -> Any:
+    return patebench.audit("gnmax", **{"sigma": 4, "teachers": 5, "classes": 2, "delta": DELTA, **more})
+
+
+def with_nan() -> NDArray[np.float64]:
+    pool = POOL.copy()
+    pool[3, 1] = np.nan
+    return pool
+
+
+def bounds(votes: Any = VOTES, mechanism: Any = "gnmax", **more: Any) -> Any:
+    return patebench.bounds(votes, mechanism, **{"delta": DELTA, **more})
+
+
+FAULTS: list[tuple[str, Callable[[], Any]]] = [
+    ("unknown mechanism 'gnmx' (did you mean 'gnmax'?)", lambda: bounds(mechanism="gnmx", sigma=4)),
+    ("has no parameter 'sigam' (did you mean 'sigma'?)", lambda: bounds(sigam=4)),
+    ("lacks its parameter 'sigma'", lambda: bounds()),
+    ("sigma = -1 is out of range", lambda: bounds(sigma=-1)),
+    ("sigma = 'four' is not a number", lambda: bounds(sigma="four")),
+    ("not the class GNMax", lambda: bounds(mechanism=GNMax)),
+    ("a mechanism is a name, such as 'gnmax', or a Mechanism with its parameters, not 3", lambda: bounds(mechanism=3)),
+    ("GNMax has its parameters already; leave out sigma", lambda: bounds(mechanism=GNMax(4), sigma=4)),
+    ("δ = 0 is not in (0, 1)", lambda: bounds(sigma=4, delta=0)),
+    ("31 queries cannot be accounted for", lambda: bounds(sigma=4, queries=31)),
+    ("queries = 0 is too small", lambda: bounds(sigma=4, queries=0)),
+    ("queries = 2.5 is no whole number", lambda: bounds(sigma=4, queries=2.5)),
+    ("counts have shape (3,)", lambda: bounds([1, 2, 3], sigma=4)),
+    ("votes can not be made an array", lambda: bounds([[1, 2], [3]], sigma=4)),
+    ("dtype float64", lambda: bounds([[0.5, 0.5]], sigma=4)),
+    ("if these are votes, teachers × queries, give classes=…", lambda: bounds(MATRIX, sigma=4)),
+    ("labels from 0 to 1 are allowed", lambda: bounds(MATRIX, sigma=4, classes=2)),
+    ("classes = 1 is too small", lambda: bounds(MATRIX, sigma=4, classes=1)),
+    ("the votes are among 4 classes, not 5", lambda: bounds(VOTES, sigma=4, classes=5)),
+    ("can not be drawn with discrete noise", lambda: bounds(mechanism=Exponential(1), release=True)),
+    ("either seed=…", lambda: patebench.label(VOTES, "gnmax", sigma=4)),
+    ("either seed=…", lambda: patebench.label(VOTES, "gnmax", sigma=4, seed=1, release=True)),
+    ("seed = 1.5 is no whole number", lambda: patebench.label(VOTES, "gnmax", sigma=4, seed=1.5)),
+    ("can not be drawn with discrete noise", lambda: patebench.label(VOTES, "exponential", epsilon=1, release=True)),
+    (
+        "give the votes, teachers × queries",
+        lambda: patebench.label(
+            VOTES.counts, "randomised-response", epsilon=1, unbiased=1, participation=1, spread=1, seed=0
+        ),
+    ),
+    ("teachers = 0 is too small", lambda: audited(teachers=0)),
+    ("classes = 1 is too small", lambda: audited(classes=1)),
+    ("queries = 0 is too small", lambda: audited(queries=[0])),
+    ("δ = 2 is not in (0, 1)", lambda: audited(delta=2)),
+    ("runs: is 10; a value of at least 1000 is needed", lambda: audited(runs=10)),
+    ("confidence: is 1.0; a value below 1 is needed", lambda: audited(confidence=1)),
+    ("give a positive, finite ε", lambda: patebench.calibrate("gnmax", epsilon=0, delta=DELTA, sigma=4)),
+    ("give a positive, finite ε", lambda: patebench.calibrate(GNMax(4), epsilon=0, delta=DELTA)),
+    ("δ = 1 is not in (0, 1)", lambda: patebench.calibrate(GNMax(4), epsilon=1, delta=1)),
+    (
+        "leave out exactly one parameter",
+        lambda: patebench.calibrate("gnmax", epsilon=1, delta=DELTA, sigma=4, queries=9),
+    ),
+    ("leave out the queries", lambda: patebench.calibrate(GNMax(4), epsilon=1, delta=DELTA, queries=9)),
+    ("add noise", lambda: patebench.calibrate(GNMax(1), epsilon=0.1, delta=DELTA)),
+    ("not the class GNMax", lambda: patebench.calibrate(GNMax, epsilon=1, delta=DELTA)),
+    (
+        "depends on the number of classes; give classes=…",
+        lambda: patebench.calibrate(
+            "randomised-response", epsilon=1, delta=DELTA, unbiased=1, participation=1, spread=1
+        ),
+    ),
+    (
+        "depends on the number of teachers; give teachers=…",
+        lambda: patebench.calibrate("distributed-gnmax", epsilon=1, delta=DELTA, sigma=4, tolerance=1),
+    ),
+    ("unknown student method 'consistent' (did you mean 'consistency'?)", lambda: student(method="consistent")),
+    ("a student has no option 'epoch' (did you mean 'epochs'?)", lambda: student(epoch=3)),
+    ("unknown model 'mpl' (did you mean 'mlp'?)", lambda: student(model="mpl")),
+    ("has a recipe of its own", lambda: student(method="consistency", recipe="plain")),
+    ("epochs = 0 is too small", lambda: student(epochs=0)),
+    ("epochs = 2.5 is no whole number", lambda: student(epochs=2.5)),
+    ("whole numbers of shape (60,) are needed", lambda: student(labels=GIVEN[:20])),
+    ("labels are float64", lambda: student(labels=GIVEN * 1.0)),
+    ("no sample of the pool has a label", lambda: student(labels=np.full(60, -1))),
+    ("labels run from -1 to 2; −1 and 0 to 1 are allowed", lambda: student(classes=2)),
+    ("labels run from -2 to 2", lambda: student(labels=np.where(GIVEN < 0, -2, GIVEN))),
+    ("samples hold NaN", lambda: student(pool=with_nan())),
+    ("samples are float64 of shape (60, 1, 5)", lambda: student(pool=POOL[:, None])),
+    ("images must be uint8", lambda: student(pool=np.zeros((60, 1, 8, 8), np.uint16))),
+    (
+        "samples have shape (2,), and those of the pool have (5,)",
+        lambda: student(model="logistic").predict(POOL[:, :2]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "call"), FAULTS, ids=[f"{i} {words}" for i, (words, _) in enumerate(FAULTS)])
+def test_a_fault_is_one_line(words: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(patebench.PatebenchError, match=re.escape(words)) as found:
+        call()
+    assert "\n" not in str(found.value)
+
+
+def test_a_mechanism_of_ones_own_goes_wherever_a_name_does() -> None:
+    class Mine(GNMax):
+        """Registered nowhere."""
+
+    mine = Mine(8)
+    assert np.array_equal(patebench.label(VOTES, mine, seed=1), patebench.label(VOTES, "gnmax", sigma=8, seed=1))
+    assert patebench.bounds(VOTES, mine, delta=DELTA) == patebench.bounds(VOTES, "gnmax", sigma=8, delta=DELTA)
+    known = patebench.calibrate("gnmax", epsilon=2, delta=DELTA, sigma=8)
+    found = patebench.calibrate(mine, epsilon=2, delta=DELTA)
+    assert (found.mechanism, found.queries, found.bounds) == ("Mine", known.queries, known.bounds)
+    assert found.bounds[0].kind is Kind.WORST_CASE
+    assert patebench.audit(mine, teachers=5, classes=2, delta=DELTA, runs=1000).name == "Mine"

@@ -1,0 +1,341 @@
+"""The Python interface: what can be done with votes and labels of your own, as functions of values.
+
+    import patebench
+
+    patebench.bounds(counts, "gnmax", sigma=40, delta=1e-5)        # every ε, the least that you may publish first
+    patebench.label(counts, "gnmax", sigma=40, release=True)       # labels to hand out
+    patebench.audit("gnmax", sigma=40, teachers=250, classes=10, delta=1e-5)
+    patebench.calibrate("gnmax", epsilon=1, delta=1e-5, queries=286)
+    patebench.train_student(pool, labels, classes=10).predict(x)
+
+Votes are counts (queries × classes), a matrix (teachers × queries) of labels 0 … classes − 1 with `classes`, or
+`Votes`. A mechanism is a name of `MECHANISMS` with its parameters as keywords, or a `Mechanism`, which has them; make
+one with `make_mechanism` where a parameter is called as an argument is. ε is always for data sets that differ in one
+teacher's shard, in nats. What is wrong is one line of a `PatebenchError`.
+
+A thin layer: the work is done by the functions named in each docstring. Nothing here reads or writes a file.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from patebench.accounting.accountant import check_queries
+from patebench.accounting.calibrate import most
+from patebench.accounting.votes import Votes
+from patebench.audit import verdict
+from patebench.calculator.calibrate import MOST_QUERIES, Calibration, solve, worst_case
+from patebench.core.bound import Bound
+from patebench.core.entropy import Draws
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+from patebench.core.seeds import generator
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, check_releasable, make_mechanism
+
+if TYPE_CHECKING:
+    from patebench.students.interface import StudentTrainer
+
+#: The options of `train_student`; each method takes some of them.
+_STUDENT_OPTIONS = ("model", "recipe", "epochs")
+
+
+def bounds(
+    votes: Votes | ArrayLike,
+    mechanism: str | Mechanism,
+    *,
+    delta: float,
+    queries: int | None = None,
+    classes: int | None = None,
+    release: bool = False,
+    **parameters: float,
+) -> list[Bound]:
+    """Every bound on ε of labelling these votes: the least publishable one first, then those not to be published.
+
+    `queries` states the cost of the first so many; by default of all. With `release` only those bounds are stated that
+    hold for the discrete noise of `label(…, release=True)`; without, those for continuous noise. A `data_dependent`
+    bound tells of the votes and may not be published. Each bound names the theorem that it follows from. None is
+    drawn at random: sanitised bounds are drawn by `patebench epsilon --sanitise`.
+
+    Raises PatebenchError for votes, a mechanism, a parameter, δ or a number of queries that will not do, and for
+    `release` of a mechanism without a discrete form. See `Mechanism.bounds`.
+    """
+    name, made = _named(mechanism, parameters)
+    if release:
+        check_releasable(name, type(made))
+    every = _votes(votes, classes)
+    (count,) = check_queries([every.queries if queries is None else _whole("queries", queries)], every.queries)
+    found = made.bounds(every.at(slice(count)), [count], delta, discrete=release)
+    return sorted(found, key=lambda bound: (not bound.publishable, bound.epsilon))
+
+
+def label(
+    votes: Votes | ArrayLike,
+    mechanism: str | Mechanism,
+    *,
+    seed: int | None = None,
+    release: bool = False,
+    classes: int | None = None,
+    **parameters: float,
+) -> Labels:
+    """One label for each query (queries,), drawn by the mechanism; −1 (`NO_ANSWER`) where it keeps silent.
+
+    With `seed` the same labels can be drawn again: they are for experiments, since whoever knows the seed can take the
+    noise off. With `release=True` noise is discrete, comes from the operating system's entropy and cannot be drawn
+    again: for labels to hand out. Each call is then a release of its own, and all calls on the same votes are paid for
+    together.
+
+    Raises PatebenchError unless exactly one of both is given, for votes, a mechanism or a parameter that will not do,
+    and for `release` of a mechanism without a discrete form. See `Mechanism.release` and `core.entropy`.
+    """
+    if (seed is None) != release:
+        raise PatebenchError("give either seed=…, for labels to draw again, or release=True, for labels to hand out")
+    name, made = _named(mechanism, parameters)
+    if release:
+        check_releasable(name, type(made))
+    draws = Draws(None if seed is None else _whole("seed", seed, least=0), "label")
+    return made.release(_votes(votes, classes), draws.source())
+
+
+def audit(
+    mechanism: str | Mechanism,
+    *,
+    teachers: int,
+    classes: int,
+    delta: float,
+    queries: int | Sequence[int] = (),
+    runs: int = 100_000,
+    confidence: float = 0.999,
+    seed: int = 0,
+    **parameters: float,
+) -> "Audit":
+    """What a mechanism loses at least, whatever so many teachers vote among so many classes, beside all that it states.
+
+    One query is always audited, and each number in `queries` of queries together. The search for the worst pair of
+    adjacent votes is exact. The code is also run `runs` times on each of two such votes, drawn from `seed`, and what
+    that shows holds with this `confidence`. Each of the `findings` has the `stated` bounds, each with its `verdict`:
+    `holds`, `violated` or `vacuous`.
+
+    Raises PatebenchError for a mechanism, a parameter or a number that will not do. See `audit.verdict.run_audit`.
+    """
+    from patebench.plan.parameters import AuditParameters
+
+    name, made = _named(mechanism, parameters)
+    together = [_whole("queries", T) for T in np.atleast_1d(queries).tolist()]
+    settings = AuditParameters.checked({"runs": runs, "confidence": confidence})
+    base = _whole("seed", seed, least=0)
+    found = verdict.run_audit(
+        name, made, _whole("teachers", teachers), _whole("classes", classes, least=2), together, _checked_delta(delta),
+        settings.runs, settings.confidence, lambda stream: generator(base, "audit", stream),
+    )  # fmt: skip
+    return Audit(**vars(found))
+
+
+class Audit(verdict.Audit):
+    """An audit, which prints as tables: `print(patebench.audit(…))`."""
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        from patebench.audit.show import render
+
+        console = Console(width=120, highlight=False, markup=False, color_system=None)
+        with console.capture() as captured:
+            console.print(render(self))
+        return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+def calibrate(
+    mechanism: str | Mechanism,
+    *,
+    epsilon: float,
+    delta: float,
+    queries: int | None = None,
+    classes: int | None = None,
+    teachers: int | None = None,
+    **parameters: float,
+) -> Calibration:
+    """The least noise for so many `queries`, or, without `queries`, the most queries at the given noise.
+
+    The target (ε, δ) is kept whatever the votes are: only publishable bounds count. They are those of continuous noise;
+    `bounds(…, release=True)` says what discrete noise costs. For the noise give all parameters but the one to find, for
+    the queries all of them, or a `Mechanism`. `classes` and `teachers` are needed where the cost depends on them. The
+    result has the `parameters`, `queries` and `bounds`, the least ε first.
+
+    Raises PatebenchError where nothing keeps the target, or what is given leaves more or less than one thing to find.
+    See `calculator.calibrate.solve`.
+    """
+    kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
+    for size, known in (("classes", classes), ("teachers", teachers)):
+        if known is None and getattr(kind, f"cost_needs_{size}", False):
+            raise PatebenchError(f"what {kind.__name__} costs depends on the number of {size}; give {size}=…")
+    count = None if queries is None else _whole("queries", queries)
+    if isinstance(mechanism, str):
+        return solve(mechanism, parameters, epsilon, delta, count, classes, teachers)
+    name, made = _named(mechanism, parameters)
+    if count is not None:
+        raise PatebenchError(f"{name} has all its parameters, so no noise is left to find; leave out the queries")
+    if not 0 < epsilon < math.inf:
+        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
+    delta = _checked_delta(delta)
+    count = most(lambda T: worst_case(made, T, delta, classes, teachers)[0].epsilon, epsilon, MOST_QUERIES)
+    if count == 0:
+        raise PatebenchError(f"a single query costs more than the target ε = {epsilon:g}; add noise")
+    stated = worst_case(made, count, delta, classes, teachers)
+    return Calibration(name, made.parameters(), delta, epsilon, count, "queries", stated, classes, teachers)
+
+
+def train_student(
+    pool: ArrayLike,
+    labels: ArrayLike,
+    *,
+    method: str = "consistency",
+    classes: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> "Student":
+    """A student that learns from a public `pool` and the `labels` that were released for some of its samples.
+
+    `pool` holds images of bytes, (samples, channels, height, width) or grey ones (samples, height, width), or a table
+    of numbers (samples, features). `labels` (samples,) has a label 0 … classes − 1 for each, −1 where there is none.
+    `classes` is by default one more than the largest label. `method` is a name of `students.STUDENTS`; `options` are
+    `model`, `recipe` and `epochs`, which the method chooses by the pool if they are left out. The same arguments give
+    the same student on the same machine.
+
+    The pool and the labels are all it sees, so it costs no more ε than they did.
+
+    Raises PatebenchError for arrays of another shape, type or range, an unknown name, and an option that the method
+    does not take. See `students.training.train`.
+    """
+    for given in options:
+        if given not in _STUDENT_OPTIONS:
+            hint = nearest(given, _STUDENT_OPTIONS)
+            raise PatebenchError(f"a student has no option '{given}'{hint}; known: {', '.join(_STUDENT_OPTIONS)}")
+    from patebench.students import STUDENTS
+    from patebench.students.interface import StudentConfig, StudentData
+
+    if options.get("epochs") is not None:
+        options["epochs"] = _whole("epochs", options["epochs"])
+    config = StudentConfig(method=STUDENTS.check(method), **options)
+    samples = _samples(pool)
+    known, number = _labels(labels, len(samples), classes)
+    data = StudentData(pool=samples, labels=known, classes=number)
+    from patebench.students.training import train  # brings torch, after all that can be wrong was looked at
+
+    trainer, curve = train(data, config, seed=_whole("seed", seed, least=0))
+    return Student(trainer, curve, samples.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Student:
+    """A trained student; `curve` is its learning curve, a row for each epoch, and `shape` that of one sample."""
+
+    trainer: "StudentTrainer"
+    curve: list[dict[str, float]]
+    shape: tuple[int, ...]
+
+    def log_probabilities(self, x: ArrayLike) -> NDArray[np.float64]:
+        """ln of the probabilities (samples, classes) of the classes, for samples of the pool's kind and shape."""
+        samples = _samples(x)
+        if samples.shape[1:] != self.shape:
+            raise PatebenchError(f"samples have shape {samples.shape[1:]}, and those of the pool have {self.shape}")
+        return self.trainer.log_probabilities(samples)
+
+    def predict(self, x: ArrayLike) -> NDArray[np.int64]:
+        """The likeliest class (samples,) of each sample."""
+        likeliest: NDArray[np.int64] = np.argmax(self.log_probabilities(x), axis=1)
+        return likeliest
+
+
+def _named(mechanism: object, parameters: dict[str, float]) -> tuple[str, Mechanism]:
+    """A mechanism and what messages and tables call it."""
+    if isinstance(mechanism, str):
+        return mechanism, make_mechanism(mechanism, parameters)
+    if not isinstance(mechanism, Mechanism):
+        what = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else repr(mechanism)
+        raise PatebenchError(f"a mechanism is a name, such as 'gnmax', or a Mechanism with its parameters, not {what}")
+    name = type(mechanism).__name__
+    if parameters:
+        raise PatebenchError(f"{name} has its parameters already; leave out {', '.join(parameters)}")
+    return name, mechanism
+
+
+def _votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
+    if isinstance(votes, Votes):
+        if classes not in (None, votes.classes):
+            raise PatebenchError(f"the votes are among {votes.classes} classes, not {classes}; leave classes out")
+        return votes
+    table = _array("votes", votes)
+    if classes is not None:
+        return Votes.of(table, _whole("classes", classes, least=2))
+    try:
+        return Votes.from_counts(table)
+    except PatebenchError as fault:
+        raise PatebenchError(f"{fault} (if these are votes, teachers × queries, give classes=…)") from None
+
+
+def _samples(x: ArrayLike) -> NDArray[Any]:
+    """Images of bytes (samples, channels, height, width) or a table of single precision; always a copy."""
+    given = _array("samples", x)
+    if given.size == 0 or (given.ndim, given.dtype.kind) not in {(2, "f"), (2, "i"), (2, "u"), (3, "u"), (4, "u")}:
+        raise PatebenchError(_not_samples(given))
+    if given.ndim == 2:
+        table = np.array(given, dtype=np.float32, order="C")
+        if not np.isfinite(table).all():
+            raise PatebenchError("samples hold NaN or infinite values; fill or drop them first")
+        return table
+    if given.dtype != np.uint8:
+        raise PatebenchError(_not_samples(given))
+    return np.array(given[:, None] if given.ndim == 3 else given, order="C")
+
+
+def _not_samples(given: NDArray[Any]) -> str:
+    return (
+        f"samples are {given.dtype} of shape {given.shape}; images must be uint8 (samples, channels, height, width) "
+        "or (samples, height, width), tables numbers (samples, features)"
+    )
+
+
+def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
+    """Labels of the whole pool, and the number of classes."""
+    given = _array("labels", labels)
+    if given.shape != (samples,) or given.dtype.kind not in "iu":
+        raise PatebenchError(
+            f"labels are {given.dtype} of shape {given.shape}; whole numbers of shape ({samples},) are needed, one for "
+            "each sample of the pool, −1 where it has none"
+        )
+    least, largest = int(given.min()), int(given.max())
+    number = max(largest + 1, 2) if classes is None else _whole("classes", classes, least=2)
+    if largest == NO_ANSWER:
+        raise PatebenchError("no sample of the pool has a label, so there is nothing to learn from")
+    if least < NO_ANSWER or largest >= number:
+        raise PatebenchError(f"labels run from {least} to {largest}; −1 and 0 to {number - 1} are allowed")
+    return given.astype(np.int64), number
+
+
+def _array(what: str, values: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as fault:
+        raise PatebenchError(f"{what} can not be made an array: {fault}") from None
+
+
+def _whole(name: str, value: Any, least: int = 1) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise PatebenchError(f"{name} = {value!r} is no whole number") from None
+    if number < least:
+        raise PatebenchError(f"{name} = {number} is too small; it must be at least {least}")
+    return number
+
+
+def _checked_delta(delta: float) -> float:
+    if not 0 < delta < 1:
+        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+    return delta
