@@ -1,0 +1,137 @@
+"""Numbers in the text are those of the tables that are kept: results/reference/claims.yaml says which is which."""
+
+import csv
+import functools
+import math
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+REFERENCE = Path(__file__).parents[1] / "results" / "reference"
+
+#: What binary fractions lose.
+SLACK = 1e-9
+
+
+class Cell(float):
+    """A number of a table as the pages print it: `.1p` is per cent, a minus is a minus sign, 1e-08 is 1e-8."""
+
+    def __format__(self, form: str) -> str:
+        if math.isinf(self):
+            return "∞"
+        if form.endswith("e"):
+            mantissa, _, power = format(float(self), form).partition("e")
+            return f"{mantissa}e{int(power)}"
+        text = format(100 * self, form[:-1] + "f") if form.endswith("p") else format(float(self), form)
+        return text.replace("-", "−")
+
+
+@functools.cache
+def table(file: str) -> list[dict[str, str]]:
+    with (REFERENCE / file).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def equal(cell: str, wanted: object) -> bool:
+    return cell == wanted if isinstance(wanted, str) else bool(cell) and float(cell) == wanted
+
+
+def row(file: str, where: dict[str, object]) -> SimpleNamespace:
+    """The cells of the one row of a table that `where` selects; numbers as such, empty ones left out."""
+    found = [line for line in table(file) if all(equal(line[column], wanted) for column, wanted in where.items())]
+    assert len(found) == 1, f"{file}: {len(found)} rows are {where}"
+
+    def read(text: str) -> Cell | str:
+        try:
+            return Cell(text)
+        except ValueError:
+            return text
+
+    return SimpleNamespace(**{column: read(text) for column, text in found[0].items() if text})
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def check(group: dict[str, Any], claim: dict[str, Any], page: str) -> None:
+    """A claim of claims.yaml, against the text of its page. Anything else than agreement is an AssertionError."""
+    shared = group.get("where", {}) | claim.get("where", {})
+
+    def select(own: dict[str, Any]) -> SimpleNamespace:
+        where = shared | own
+        return row(where.pop("file", group["file"]), where)
+
+    rows = {name: select(own) for name, own in claim["rows"].items()} if "rows" in claim else vars(select({}))
+    says = one_line(claim["text"]).format(**rows)
+    assert says in one_line(page), f"{group['page']} does not say: {says}"
+    assert says != one_line(claim["text"]) or "seeds" in claim, f"nothing is taken from a table: {says}"
+
+    for column, shown in claim.get("seeds", {}).items():
+        assert shown in says, f"{group['page']}: {shown} is not in: {says}"
+        name, _, quantity = column.rpartition(".")
+        agree(shown, quantity, vars(rows[name]) if name else rows)
+
+
+def agree(shown: str, quantity: str, cells: dict[str, Any]) -> None:
+    """Numbers of single seeds have the mean and the standard deviation of the table, as far as they were rounded."""
+    numbers = [float(number) for number in shown.split(",")]
+    unit = 10.0 ** -len(shown.rpartition(".")[2])
+    if quantity == "accuracy":  # of 1,000 test samples: nothing was rounded
+        numbers, unit = [number / 100 for number in numbers], 0.0
+    assert len(numbers) == cells["seeds"]
+    assert abs(statistics.mean(numbers) - cells[f"{quantity}_mean"]) <= unit / 2 + SLACK, f"{quantity}: {shown}"
+    assert abs(statistics.stdev(numbers) - cells[f"{quantity}_std"]) <= unit + SLACK, f"{quantity}: {shown}"
+
+
+def groups() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load((REFERENCE / "claims.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def claims() -> Iterator[Any]:
+    for group in groups():
+        for number, claim in enumerate(group["claims"]):
+            name = f"{Path(group['page']).stem}-{group['file'].removesuffix('.csv').replace('/tables/', '-')}-{number}"
+            yield pytest.param(group, claim, id=name)
+
+
+@pytest.mark.parametrize(("group", "claim"), claims())
+def test_the_page_says_what_the_table_says(group: dict[str, Any], claim: dict[str, Any]) -> None:
+    check(group, claim, (REFERENCE / group["page"]).read_text(encoding="utf-8"))
+
+
+GROUP = {"page": "README.md", "file": "held-out-seed/tables/utility-privacy.csv", "where": {"student": "gan"}}
+
+
+def test_a_wrong_number_in_a_page_is_found() -> None:
+    claim = {"text": "students of {accuracy_mean:.1p} %"}
+    check(GROUP, claim, "It has students\nof 98.0 %.")
+    with pytest.raises(AssertionError, match=r"does not say: students of 98\.0 %"):
+        check(GROUP, claim, "It has students of 98.1 %.")
+
+
+def test_a_wrong_number_of_a_single_seed_is_found() -> None:
+    group = GROUP | {"file": "pate-2017-figure-4/tables/utility-privacy.csv"}
+    for numbers, right in (("98.3, 97.8, 98.8", True), ("98.3, 97.8, 98.9", False), ("98.3, 98.3, 98.3", False)):
+        claim = {"text": f"seeds: {numbers} %", "seeds": {"accuracy": numbers}}
+        if right:
+            check(group, claim, f"seeds: {numbers} %")
+        else:
+            with pytest.raises(AssertionError, match="accuracy: 98"):
+                check(group, claim, f"seeds: {numbers} %")
+
+
+def test_a_row_that_is_not_unique_is_refused() -> None:
+    with pytest.raises(AssertionError, match="rows are"):
+        check(GROUP | {"where": {}}, {"text": "{accuracy_mean:.1p} %"}, "98.0 %")
+
+
+def test_a_claim_without_a_number_of_a_table_is_refused() -> None:
+    with pytest.raises(AssertionError, match="nothing is taken"):
+        check(GROUP, {"text": "98.0 %"}, "98.0 %")
