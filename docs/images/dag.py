@@ -1,9 +1,8 @@
 """Draws the rules of the default run as they are:
 
-snakemake --rulegraph | python docs/images/dag.py | tred | dot -Tsvg > docs/images/dag.svg
+snakemake --rulegraph | python docs/images/dag.py | dot -Tsvg > docs/images/dag.svg
 
-Snakemake's own picture has a node for every figure and table; here all of a kind are one. `tred` leaves out arrows that
-others imply.
+Arrows that others imply are left out. The dashed one leads back: a further round of queries.
 """
 
 import re
@@ -11,42 +10,37 @@ import sys
 
 STYLES = {
     "#E69F00": ("data", "split", "partition"),
-    "#0072B2": ("teach", "votes"),
-    "#009E73": ("aggregate", "answer", "secure_share", "secure_sum", "secure_open"),
-    "#D55E00": ("account", "charge", "audit"),
-    "#CC79A7": ("student", "features", "ask", "learn", "distil", "baseline"),
+    "#0072B2": ("train_teachers", "join_votes"),
+    "#009E73": ("aggregate", "secure_share", "secure_sum", "secure_open"),
+    "#D55E00": ("account", "audit"),
+    "#CC79A7": ("extract_features", "select_queries", "train_student", "distil", "train_baseline"),
     "#555555": ("collect", "figure", "table", "manifest", "report"),
 }
 
 #: What a rule is about, and whether it has many jobs in one run.
 WORDS = {
     "partition": ("shards", False),
-    "teach": ("one job per chunk of teachers", True),
-    "votes": ("one matrix", False),
+    "train_teachers": ("one job per chunk", True),
+    "join_votes": ("one matrix", False),
+    "extract_features": ("of the pool", False),
+    "select_queries": ("of a round", True),
     "aggregate": ("mechanism × noise", True),
-    "account": ("every bound on ε", True),
-    "audit": ("what is lost at least", True),
-    "student": ("method × queries", True),
-    "baseline": ("non-private", False),
-    "distil": ("non-private", False),
     "secure_share": ("one job per chunk", True),
     "secure_sum": ("one per aggregator", True),
     "secure_open": ("counts, labels", False),
-    "features": ("of the pool", False),
-    "ask": ("a round's queries", True),
-    "answer": ("labels", True),
-    "charge": ("bounds on ε", True),
-    "learn": ("a round's student,\\nwho asks in the next", True),
-    "figure": ("one rule each", True),
-    "table": ("one rule each", True),
+    "account": ("every bound on ε", True),
+    "train_student": ("method × queries", True),
+    "distil": ("non-private", False),
+    "train_baseline": ("non-private", False),
+    "audit": ("what is lost at least", True),
+    "figure": ("", True),
+    "table": ("", True),
 }
-#: Arrows back, which would make a ring of what is a chain of rounds.
-NEXT_ROUND = {("learn", "ask"), ("answer", "ask")}
+#: What a round passes on to the next would make a ring of what is a chain: one arrow stands for it.
+NEXT_ROUND = ("train_student", "select_queries")
+PASSED_ON = {NEXT_ROUND, ("aggregate", "select_queries"), ("aggregate", "aggregate")}
 
-
-def kind(rule: str) -> str:
-    """The rule itself, but one name for all figures and one for all tables."""
-    return re.sub(r"^(figure|table)_.*", r"\1", rule)
+Arrows = set[tuple[str, str]]
 
 
 def node(rule: str) -> str:
@@ -56,16 +50,29 @@ def node(rule: str) -> str:
     return f'{rule}[label="{label}",color="{colour}",peripheries={2 if many else 1}];'
 
 
+def reduced(arrows: Arrows) -> Arrows:
+    """Without the arrows that a longer way implies."""
+
+    def beyond(rule: str) -> set[str]:
+        after = {end for start, end in arrows if start == rule}
+        return after.union(*map(beyond, after))
+
+    return {(start, end) for start, end in arrows if not any(end in beyond(via) for a, via in arrows if a == start)}
+
+
 def main() -> None:
     drawn = sys.stdin.read()
-    rules = {number: kind(rule) for number, rule in re.findall(r'(\d+)\[label = "(\w+)"', drawn)}
+    rules = dict(re.findall(r'(\d+)\[label = "(\w+)"', drawn))
     arrows = {(rules[start], rules[end]) for start, end in re.findall(r"(\d+) -> (\d+)", drawn)}
-    arrows = {(start, end) for start, end in arrows if start != end and end != "all"} - NEXT_ROUND
+    shown = sorted(reduced({(start, end) for start, end in arrows if end != "all"} - PASSED_ON))
     print("digraph rules{rankdir=LR;bgcolor=white;nodesep=.22;ranksep=.32;")
     print('node[shape=box,style="rounded,filled",fillcolor=white,fontname="Helvetica",fontsize=11,penwidth=1.6];')
-    print('edge[color="#999999"];')
+    print('edge[color="#999999",fontname="Helvetica",fontsize=10,fontcolor="#777777"];')
     print("\n".join(node(rule) for rule in sorted(set(rules.values()) - {"all"})))
-    print("\n".join(f"{start}->{end};" for start, end in sorted(arrows)) + "}")
+    print("\n".join(f"{start}->{end};" for start, end in shown))
+    if NEXT_ROUND in arrows:
+        print(f'{"->".join(reversed(NEXT_ROUND))}[dir=back,style=dashed,label="next round"];')
+    print("}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from comparison import Row, least, markdown, show, written
 
+import patebench
 from patebench.accounting import moments, plurality, rdp
 from patebench.accounting.sanitised_accountant import fresh
 from patebench.accounting.votes import Votes
-from patebench.audit.stage import audit
 from patebench.core.bound import Kind
 from patebench.core.files import write_text
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import make_mechanism
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-accounting.md"
 ORDERS = 1 + np.geomspace(0.01, 999, 100)
@@ -44,7 +45,7 @@ def made_up(teachers: int, queries: int, classes: int = 10, seed: int = 0) -> Vo
 
 def accountant(name: str, mechanism: str, votes: Votes, kind: Kind = Kind.DATA_DEPENDENT, **parameters: float) -> Any:
     """The accountant of that name, made anew so that it remembers nothing."""
-    made = make(mechanism, parameters)
+    made = make_mechanism(mechanism, parameters)
     for each in made.accountants(votes) + made.sanitised(votes, fresh):
         if each.name == name and each.kind is kind:
             return each
@@ -158,13 +159,14 @@ def bench_sanitised() -> list[Row]:
 
 def bench_audit() -> list[Row]:
     rows = []
+    audited = partial(patebench.audit, "lnmax", gamma=0.5, teachers=250, classes=10, queries=[400], delta=DELTA)
     for what, runs, limit in (
         ("a million runs", 1_000_000, 60.0),
         ("as in the default run, 100,000 runs", 100_000, 3.0),
     ):
         rows += timed(
             f"audit of lnmax, γ = 0.5, n = 250, 1 and 400 queries: {what}", limit,
-            lambda r=runs: audit("lnmax", {"gamma": 0.5}, 250, 10, [400], DELTA, r, 0.999, 0, "bench"),
+            lambda r=runs: audited(runs=r),
         )  # fmt: skip
     return rows
 

@@ -101,7 +101,8 @@ def write_inputs(folder: Path, size: Size) -> list[Path]:
     truth, votes = _filled(folder / "votes.npy", size, size.queries, 0)
     test_truth, test_votes = _filled(folder / "test_votes.npy", size, _TEST, 1)
     names = [str(label) for label in range(size.classes)]
-    named = {"dataset": "made-up", "classes": size.classes, "class_names": names}
+    named = {"dataset": "made-up", "classes": size.classes, "class_names": names, "seed": 0}
+    named |= {"split": {"pool": size.queries, "test": _TEST}}
     x = np.arange(size.queries, dtype=np.float32)[:, None]
     pool = write_arrays(folder / "pool.npz", POOL, {"x": x, "row": np.arange(size.queries)}, named)
     facts = {"pool": pool, "classes": size.classes, "removed_duplicates": 0}
@@ -113,6 +114,7 @@ def write_inputs(folder: Path, size: Size) -> list[Path]:
     partition = write_arrays(folder / "partition.npz", PARTITION, shards, owned)
     meta = {"partition": partition, "pool": pool, "test": test, "classes": size.classes}
     meta |= {"model": "logistic", "recipe": "modern", "epochs": 1, "seed": 0}
+    meta |= {"training": {"model": "logistic", "recipe": "modern", "epochs": 1}}
     paths = []
     for first in range(0, size.teachers, _CHUNK):
         numbers = np.arange(first, min(first + _CHUNK, size.teachers))
@@ -171,8 +173,9 @@ def join(folder: Path, size: Size) -> tuple[Measured, Path]:
     files = {name: folder / f"{name}.npz" for name in ("partition", "pool", "truth", "test")}
     inputs = [word for name, file in files.items() for word in (f"--{name}", file)]
     votes = folder / "votes.npz"
+    joined = [word for path in chunks for word in ("--chunk", path)]
     found = measure(
-        "votes", size.queries, votes, "votes", *inputs, *chunks, "--out", votes, "--summary", f"{votes}.json"
+        "join_votes", size.queries, votes, "join_votes", *inputs, *joined, "--out", votes, "--summary", f"{votes}.json"
     )
     return found, votes
 

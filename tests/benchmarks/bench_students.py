@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from patebench.core.files import write_text
-from patebench.models.learner import make
+from patebench.models.learner import make_learner
 from patebench.students import STUDENTS
 from patebench.students.adversaries import networks
-from patebench.students.lesson import Approach, Lesson
-from patebench.students.semi import LARGE
+from patebench.students.interface import StudentConfig, StudentData
+from patebench.students.semi_supervised import LARGE
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-students.md"
 #: The shape of a sample and the size of the pool: a large one for MNIST, where students take larger networks.
@@ -63,15 +63,15 @@ def measure(method: str, shape: tuple[int, ...], pool: int) -> tuple[str, float,
     x = rng.integers(0, 256, (pool, *shape)).astype(np.uint8)
     labels = np.where(np.arange(pool) < LABELS, rng.integers(0, CLASSES, pool), -1)
     torch.manual_seed(0)
-    lesson = Lesson(pool=x, labels=labels, classes=CLASSES)
+    data = StudentData(pool=x, labels=labels, classes=CLASSES)
     epochs = EPOCHS_SCREENED if method == "consistency" and pool >= LARGE else EPOCHS
-    training = STUDENTS.load(method)(lesson, Approach(method=method, epochs=epochs), 0)
+    training = STUDENTS.load(method)(data, StudentConfig(method=method, epochs=epochs), 0)
     seen = pool if method in ("gan", "vat", "consistency") else LABELS
     ours = rate(training.epoch, seen)
     if training.model.startswith("salimans"):
         net: nn.Module = networks(shape, CLASSES)[1]
     else:
-        net = make(training.model, "plain", classes=CLASSES).build(shape, CLASSES)  # type: ignore[attr-defined]
+        net = make_learner(training.model, "plain", classes=CLASSES).build(shape, CLASSES)  # type: ignore[attr-defined]
     return training.model, ours, plain(net, torch.from_numpy(x).float() / 255, torch.randint(CLASSES, (pool,)))
 
 

@@ -33,8 +33,10 @@ import numpy as np
 from patebench.core.files import read_arrays, read_json, write_text
 from patebench.core.formats import PARTITION, POOL
 from patebench.core.seeds import derive
-from patebench.data.stage import make_data, partition, read_samples, split
 from patebench.models.precision import SWITCH
+from patebench.plan.parameters import PartitionParameters, SplitParameters
+from patebench.stages import data, partition, split
+from patebench.stages.reading import read_samples
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-teachers.md"
 TEACHERS, POOL_SIZE, TEST_SIZE, MODEL, STREAM = 250, 9000, 1000, "small-cnn", "benchmark"
@@ -65,13 +67,17 @@ class World:
         self.partition = folder / f"partition-{teachers}.npz"
         if not self.private.exists():
             root = Path(os.environ.get("PATEBENCH_DATA", "data"))
-            make_data("mnist", root, {}, True, self.private, self.public)
-            split(self.private, self.public, POOL_SIZE, TEST_SIZE, 0, STREAM, self.pool, self.truth, self.test)
+            files = {"private": self.private, "public": self.public}
+            data.run(name="mnist", root=root, download=True, option={}, **files)
+            outs = {"pool_out": self.pool, "truth_out": self.truth, "test_out": self.test}
+            cut = SplitParameters(pool=POOL_SIZE, test=TEST_SIZE)
+            split.run(**files, parameters=cut, seed=0, stream=STREAM, **outs)
         if not self.partition.exists():
-            partition(self.private, teachers, "iid", None, None, 0, STREAM, self.partition)
+            dealt = {"parameters": PartitionParameters(), "seed": 0, "stream": STREAM, "out": self.partition}
+            partition.run(private=self.private, teachers=teachers, **dealt)
 
     def shards(self, numbers: Sequence[int]) -> list[tuple[Any, Any]]:
-        from patebench.teachers.chunk import shard
+        from patebench.stages.train_teachers import shard
 
         samples, dealt = read_samples(self.private, "private"), read_arrays(self.partition, PARTITION)
         return [shard(samples, dealt, number) for number in numbers]
@@ -144,18 +150,18 @@ def plain_teacher(x: Any, y: Any, recipe_name: str, device: Any, seed: int) -> t
     return net, mean, spread
 
 
-def ours(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False, together: bool | None = None) -> Part:
+def ours(world: World, numbers: Sequence[int], recipe: str, on_gpu: bool = False, stacked: bool | None = None) -> Part:
     """The teachers as `patebench teach` trains them."""
-    from patebench.models.learner import make
+    from patebench.models.learner import make_learner
     from patebench.teachers.training import train
 
-    kind = partial(make, MODEL, recipe, classes=10)
+    kind = partial(make_learner, MODEL, recipe, classes=10)
     shards, (questions, truth) = world.shards(numbers), world.questions()
-    list(train(partial(kind, epochs=1), shards[:1], [0], lambda done: None, together=together))
+    list(train(partial(kind, epochs=1), shards[:1], [0], lambda done: None, stacked=stacked))
     seeds = [derive(0, STREAM, "teacher", number) for number in numbers]
     start, training, asking, accuracies = time.time(), 0.0, 0.0, []
     before = clock(on_gpu)
-    for _, teachers in train(kind, shards, seeds, lambda done: None, together=together):
+    for _, teachers in train(kind, shards, seeds, lambda done: None, stacked=stacked):
         trained = clock(on_gpu)
         labels = teachers.predict(questions)
         accuracies += np.mean(labels[:, -len(truth) :] == truth, axis=1).tolist()
@@ -260,19 +266,20 @@ def all_of_them(world: World, recipe: str, chunk: int = 25) -> tuple[float, floa
 
     def teach(first: int) -> Path:
         last = min(first + chunk, TEACHERS) - 1
-        words = f"teach --private {world.private} --teachers {first}-{last} --model {MODEL} --recipe {recipe} --seed 0"
+        words = f"train_teachers --private {world.private} --teachers {first}-{last} --model {MODEL} --recipe {recipe}"
         out = folder / f"{first}-{last}.npz"
-        process(["patebench", *shlex.split(words), "--stream", STREAM, "--out", str(out), *inputs], 1)
+        process(["patebench", *shlex.split(words), "--seed", "0", "--stream", STREAM, "--out", str(out), *inputs], 1)
         return out
 
     started, before = time.perf_counter(), os.times()
     with ThreadPoolExecutor(2) as pool:
-        chunks = [str(path) for path in pool.map(teach, range(0, TEACHERS, chunk))]
+        paths = list(pool.map(teach, range(0, TEACHERS, chunk)))
+    chunks = [word for path in paths for word in ("--chunk", str(path))]
     summary = folder / "ensemble.json"
-    join = ["patebench", "votes", "--truth", str(world.truth), "--out", str(folder / "votes.npz")]
+    join = ["patebench", "join_votes", "--truth", str(world.truth), "--out", str(folder / "votes.npz")]
     process([*join, "--summary", str(summary), *inputs, *chunks], 1)
     used = sum(os.times()[2:4]) - sum(before[2:4])
-    accuracies = read_json(summary, "ensemble")["teacher_accuracies"]
+    accuracies = read_json(summary, "join_votes")["teacher_accuracies"]
     return (time.perf_counter() - started) / 60, used / 60, float(np.mean(accuracies))
 
 
@@ -367,8 +374,8 @@ def on_gpu(folder: Path, recipes: Sequence[str], plain_teachers: int) -> list[st
 
 def stacked_on_cpu(world: World, recipe: str, teachers: int) -> str:
     """The stack on one core of a CPU, beside the same teachers one by one."""
-    alone = Side.of([ours(world, range(teachers), recipe, together=False)])
-    stack = Side.of([ours(world, range(teachers), recipe, together=True)])
+    alone = Side.of([ours(world, range(teachers), recipe, stacked=False)])
+    stack = Side.of([ours(world, range(teachers), recipe, stacked=True)])
     return (
         f"On one core of a CPU a stack of {teachers} takes {stack.training / alone.training:.1f} × the time of the same"
         f" teachers one by one to train, {stack.asking / alone.asking:.1f} × to ask; so a CPU trains them one by one."

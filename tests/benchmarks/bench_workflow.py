@@ -9,6 +9,7 @@ import argparse
 import os
 import platform
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,11 +26,11 @@ import numpy as np
 import yaml
 from comparison import Row, least, markdown, show, written
 
+import patebench
 from patebench.accounting.votes import Votes
-from patebench.audit.stage import audit
 from patebench.config import load, validate
 from patebench.core.files import write_text
-from patebench.mechanisms.base import make
+from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 
@@ -41,7 +42,7 @@ BIN = Path(sys.executable).parent
 here = partial(least, clock=time.process_time)
 
 #: Stages that count, whose start should not be felt; each is run again on the tiny benchmark as its log says.
-STAGES = ("split", "partition", "votes", "aggregate", "account", "collect", "table")
+STAGES = ("split", "partition", "join_votes", "aggregate", "account", "collect", "table")
 
 
 def limited(what: str, seconds: float, limit: float) -> Row:
@@ -140,7 +141,7 @@ def bench_stages(folder: Path) -> list[Row]:
     rows = []
     for stage in STAGES:
         log = min((copy.folder / "results" / "logs" / stage).rglob("*.log"))
-        words = log.read_text().splitlines()[0].split(": ", 1)[1].split()
+        words = shlex.split(log.read_text().splitlines()[0].split(": ", 1)[1])
         command = [BIN / "patebench", *words]
         seconds = min(spent(partial(subprocess.run, command, cwd=copy.folder, check=True)) for _ in range(3))
         rows.append(limited(f"`patebench {stage}`, start to end, tiny data", seconds, 1))
@@ -153,7 +154,7 @@ def bench_aggregation() -> list[Row]:
     votes = Votes.of(rng.integers(0, 10, (250, 9000)), 10)
     rows = []
     for name, parameters in (("lnmax", {"gamma": 0.05}), ("gnmax", {"sigma": 40.0})):
-        mechanism = make(name, parameters)
+        mechanism = make_mechanism(name, parameters)
         fast = here(lambda m=mechanism: m.release(votes, np.random.default_rng(0)), 5)
         draw = {"lnmax": lambda r: r.laplace(scale=20.0, size=10), "gnmax": lambda r: r.normal(scale=40.0, size=10)}
         slow = here(lambda d=draw[name]: [int(np.argmax(row + d(rng))) for row in votes.counts], 1)
@@ -164,7 +165,7 @@ def bench_aggregation() -> list[Row]:
 
 
 def bench_audit() -> list[Row]:
-    seconds = here(lambda: audit("gnmax", {"sigma": 5.0}, 250, 10, [400], 1e-5, 100_000, 0.999, 0, "bench"), 1)
+    seconds = here(lambda: patebench.audit("gnmax", sigma=5.0, teachers=250, classes=10, delta=1e-5, queries=[400]), 1)
     what = "audit of gnmax, n = 250, 1 and 400 queries, 100,000 runs on each data set"
     return [limited(what, seconds, 3)]
 
@@ -176,7 +177,7 @@ def bench_cluster(folder: Path) -> list[Row]:
     taken = {}
     for components in (10, 1):
         copy = Copy(folder / f"slurm-{components}", settings)
-        copy.snakemake("--cores", "2", "--quiet", "all", "--until", "votes")
+        copy.snakemake("--cores", "2", "--quiet", "all", "--until", "join_votes")
         profile = ["--profile", "workflow/profiles/slurm", "--latency-wait", "5", "--slurm-status-command", "squeue"]
         often = ["--slurm-init-seconds-before-status-checks", "1", "--group-components", f"numbers={components}"]
         started = time.perf_counter()
