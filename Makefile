@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := run
-.PHONY: run setup test quick quick-numbers quick-others lint unit bench format clean clean-venv
+.PHONY: run setup test quick quick-numbers quick-others lint unit bench format pages clean clean-venv
 
 run: setup
 	$(RUN) snakemake --cores $(CORES) --rerun-incomplete
@@ -65,6 +65,11 @@ format: setup
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 	$(RUN) snakefmt Snakefile workflow/rules
+
+# What is made from the code: the schema of configurations and the page about them.
+pages: setup
+	$(RUN) patebench config schema > config/config.schema.json
+	$(RUN) patebench config page > docs/config.md
 
 # Labels that were released are write-protected, for drawing them again would cost their privacy again.
 PROTECTED := -type f ! -perm -200 ! -perm -020 ! -perm -002
