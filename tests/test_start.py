@@ -8,9 +8,7 @@ from functools import cache
 import pytest
 
 from patebench.cli import COMMANDS
-
-#: Stages that train, and so may wait for torch once they work.
-TRAINING = ("train_teachers", "extract_features", "select_queries", "train_student", "distil", "train_baseline")
+from patebench.plan.jobs import TRAINING
 
 #: What stages import besides their own file before they do anything.
 MORE = {

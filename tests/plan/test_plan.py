@@ -350,10 +350,10 @@ def test_experiments_share_what_they_have_in_common() -> None:
         students=[{**DEMO["students"][0], "queries": [100, 200]}],
     )
     alone, both = plan(demo(rounds=[])), plan(demo(rounds=[]), more | {"rounds": []})
-    assert both.ensembles() == alone.ensembles()
+    assert both.jobs["collect"].keys() == alone.jobs["collect"].keys()
     assert both.jobs["split"] == alone.jobs["split"]
-    assert len(both.label_sets()) == len(alone.label_sets()) + len(both.ensembles())
-    assert len(both.of(TrainStudent)) == len(alone.of(TrainStudent)) + len(both.ensembles())
+    assert len(both.label_sets()) == len(alone.label_sets()) + len(both.jobs["collect"])
+    assert len(both.of(TrainStudent)) == len(alone.of(TrainStudent)) + len(both.jobs["collect"])
     assert {each.labels.setting.folder: each.queries for each in both.of(Account)} == {
         "lnmax/gamma-0.05": (100, 200, 400),
         "lnmax/gamma-1": (100, 400),

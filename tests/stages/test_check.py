@@ -127,15 +127,18 @@ def rounds(results: Path) -> Path:
     facts = {"pool": pool.digest, "classes": 3}
     made = {"votes": votes.digest, "mechanism": "gnmax", "parameters": {"sigma": 2.0}, "mode": "seeded", "rounds": []}
     earlier = predictions = None
+    files: list[str] = []
     for folder, queries in ((first, np.arange(5)), (second, np.arange(5, 10))):
         named = {"strategy": "random", "student": STUDENT, "labels": earlier, "predictions": predictions}
+        named["features"] = None
         asked = write_arrays(folder / "queries.npz", LAYOUTS["queries"], {"queries": queries}, {**facts, **named})
+        files = [*files, asked]
         arrays = {"labels": np.zeros(5, np.int32), "queries": queries}
-        of = {**facts, **made, "earlier": earlier, "queries_file": asked}
+        of = {**facts, **made, "earlier": earlier, "queries_files": files}
         earlier = write_arrays(folder / "labels.npz", LAYOUTS["labels"], arrays, of)
         probabilities = {"probabilities": np.full((20, 3), 1 / 3, np.float32)}
         of = {**facts, "labels": earlier}
-        predictions = write_arrays(folder / "mlp" / "predictions.npz", PREDICTIONS, probabilities, of)
+        predictions = write_arrays(folder / "predictions.npz", PREDICTIONS, probabilities, of)
     return second
 
 
@@ -147,8 +150,8 @@ def test_rounds_belong_to_the_rounds_before_them(results: Path, rounds: Path) ->
         write_arrays(queries.path, LAYOUTS["queries"], queries.arrays, {**queries.meta, fact: "0" * 64})
         assert f"{below}/queries.npz: it was made with other {fact} than" in "".join(check(results).faults)
         write_arrays(queries.path, LAYOUTS["queries"], queries.arrays, queries.meta)
-    for fact in ("earlier", "queries_file"):
-        write_arrays(labels.path, LAYOUTS["labels"], labels.arrays, {**labels.meta, fact: "0" * 64})
+    for fact, wrong in (("earlier", "0" * 64), ("queries_files", [labels.meta["queries_files"][0], "0" * 64])):
+        write_arrays(labels.path, LAYOUTS["labels"], labels.arrays, {**labels.meta, fact: wrong})
         assert f"{below}/labels.npz: it was made with other {fact} than" in "".join(check(results).faults)
         write_arrays(labels.path, LAYOUTS["labels"], labels.arrays, labels.meta)
     assert check(results).faults == []
@@ -157,7 +160,7 @@ def test_rounds_belong_to_the_rounds_before_them(results: Path, rounds: Path) ->
 def test_a_baseline_of_true_labels_was_made_from_these(results: Path) -> None:
     truth = read_arrays(results / "truth.npz", LAYOUTS["truth"]).digest
     path = results / "baseline" / "mlp" / "baseline.json"
-    write_json(path, "train_baseline", {"labels": truth})
+    write_json(path, "train_baseline", {"truth": truth})
     assert check(results).faults == []
-    write_json(path, "train_baseline", {"labels": "0" * 64})
+    write_json(path, "train_baseline", {"truth": "0" * 64})
     assert named(results) == ["baseline/mlp/baseline.json"]

@@ -219,6 +219,15 @@ def _truth_of_another_pool(made):
     return {}
 
 
+def _bounds_of_other_queries(made):
+    """Rounds of the same names, whose queries were others."""
+    path = _write_selected(made, [2, 0])
+    bounds = read_json(made["bounds"][0], "account")
+    rounds = read_arrays(path, LABELS).meta["rounds"]
+    write_json(path.with_name("bounds.json"), "account", {**bounds, "rounds": rounds, "queries_files": ["0" * 64]})
+    return {"labels": [*made["labels"], path], "bounds": [*made["bounds"], path.with_name("bounds.json")]}
+
+
 def _ensemble_of_other_votes(made):
     _write_ensemble(made["out"].parent, "ensemble", "0" * 64)
     return {}
@@ -273,8 +282,9 @@ def _votes_as_bounds(made):
         (_bounds_of_other_votes, "other votes than"),
         (_labels_of_other_votes, "other votes than"),
         (_truth_of_another_pool, "another pool than"),
+        (_bounds_of_other_queries, "it is of other queries than"),
         (_ensemble_of_other_votes, "other votes than"),
-        (_ensemble_of_an_unknown_split, "lacks 'pool'"),
+        (_ensemble_of_an_unknown_split, "split: is 'seed-3_pool-4'; a mapping is needed"),
         (_rounds_that_are_none, "its 'rounds' is not a list"),
         (_queries_beyond_the_pool, "not different samples of"),
         (_queries_that_come_twice, "not different samples of"),

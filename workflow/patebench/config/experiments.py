@@ -17,7 +17,6 @@ from patebench.config.settings import (
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
-from patebench.core.slugs import number
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
@@ -38,6 +37,7 @@ from patebench.plan.jobs import (
     TrainStudent,
 )
 from patebench.plan.parameters import (
+    AuditParameters,
     DistilParameters,
     SelectionParameters,
     SplitParameters,
@@ -95,7 +95,7 @@ class _Expanded:
         baselines: list[TrainBaseline] = []
         distillations: list[Distil] = []
         for seed in seeds:
-            split = Split(self._data(), seed, SplitParameters(pool=settings.pool, test=settings.test))
+            split = Split(self._data(), seed, SplitParameters.of(settings))
             ensembles = [each for i in range(len(settings.ensembles)) for each in self._ensembles(i, split)]
             queries = tuple(sorted(accounting.queries))
             pool = [
@@ -146,15 +146,12 @@ class _Expanded:
         if settings.partition.owners is not None:
             check_exists(f"{where}.partition.owners", settings.partition.owners)
         training = checked_training(where, settings)
-        work = TeacherParameters(
-            chunk=settings.chunk, keep_weights=settings.keep_weights, soft=tuple(map(_as_spelt, settings.soft))
-        )
+        work = TeacherParameters.of(settings)
         for teachers in settings.teachers:
             ensemble = Ensemble(split, teachers, settings.partition, training, work)
-            for key in TeacherParameters.model_fields:
-                self.all.agreement.settle(ensemble.folder, f"{where}.{key}", getattr(settings, key))
-            for key in ("owners", "every_class"):
-                self.all.agreement.settle(ensemble.folder, f"{where}.partition.{key}", getattr(settings.partition, key))
+            for above, parameters in ((where, work), (f"{where}.partition", settings.partition)):
+                for key in parameters.not_in_path():
+                    self.all.agreement.settle(ensemble.folder, f"{above}.{key}", getattr(parameters, key))
             yield ensemble
 
     def _students(self, place: int, accounts: Sequence[Account]) -> Iterator[TrainStudent]:
@@ -237,7 +234,7 @@ class _Expanded:
             ensemble = account.labels.ensemble
             if ensemble.teachers in teachers:
                 world = ensemble.split.data, ensemble.teachers, account.labels.setting
-                audit = Audit(*world, audited, delta, settings.runs, settings.confidence)
+                audit = Audit(*world, audited, delta, AuditParameters.of(settings))
                 for key, value in agreed.items():
                     self.all.agreement.settle(audit.folder, f"{where}.{key}", value)
                 yield audit
@@ -280,9 +277,7 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
             allowed = MECHANISMS.load(name).parameter_names()
         for parameter in values:
             check_among(f"{here}.{parameter}", parameter, allowed, f"a parameter of {name}")
-        columns = [
-            [(place, key, _as_spelt(value)) for place, value in places(f"{here}.{key}", values[key])] for key in values
-        ]
+        columns = [[(place, key, value) for place, value in places(f"{here}.{key}", values[key])] for key in values]
         for row in itertools.product(*columns):
             with at(row[0][0] if len(row) == 1 else here):
                 mechanism = make_mechanism(name, {key: value for _, key, value in row})
@@ -305,7 +300,7 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
             check_registered(f"{where}.{key}", getattr(settings, key), registry)
             with at(f"{where}.{key}"):
                 refuse_choice(settings.method, key)
-    return StudentParameters(**{name: getattr(settings, name) for name in StudentParameters.model_fields})
+    return StudentParameters.of(settings)
 
 
 def _last_student(
@@ -341,8 +336,3 @@ def _strategy_place(where: str, settings: EnsembleSettings) -> str:
     """The path of a partition's strategy: with other settings it has a key of its own."""
     others = settings.partition.model_fields_set - {"strategy"}
     return f"{where}.partition.strategy" if others else f"{where}.partition"
-
-
-def _as_spelt(value: float) -> float:
-    """The value that the slug spells, so that no path stands for two values."""
-    return float(number(value))

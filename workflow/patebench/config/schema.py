@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from patebench.config.settings import ConfigSettings
 from patebench.core.parameters import Parameters
+from patebench.plan.parameters import PartitionParameters
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -45,12 +45,6 @@ def page() -> str:
         ]
         lines.append("")
     return "\n".join(lines)
-
-
-def write(folder: Path) -> None:
-    """Write schema and page to where the repository keeps them, `folder` being its root."""
-    (folder / "config" / "config.schema.json").write_text(schema_text(), encoding="utf-8")
-    (folder / "docs" / "config.md").write_text(page(), encoding="utf-8")
 
 
 def _plain(part: Any) -> Any:
@@ -133,7 +127,7 @@ def _default(field: FieldInfo) -> str:
     if field.default in (None, (), {}) or isinstance(field.default, list):
         return "—"
     if isinstance(field.default, Parameters):
-        return "`iid`"
+        return f"`{field.default.slug}`" if isinstance(field.default, PartitionParameters) else "—"
     shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
     return f"`{shown}`" if shown != "" else "empty"
 

@@ -94,7 +94,7 @@ QUERIES = Layout(
         "queries": Field("iu", ("queries",), low=0),
         "predictions": Field("f", ("queries", "classes"), low=0, optional=True),
     },
-    ("pool", "classes", "strategy", "student", "labels", "predictions"),
+    ("pool", "classes", "strategy", "student", "labels", "predictions", "features"),
 )
 
 #: A student's predictions for every sample of the pool: the probability of each class.

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
-from patebench.core.slugs import Part
+from patebench.core.slugs import Part, number
 
 T = TypeVar("T")
 
@@ -60,6 +60,16 @@ class Parameters(BaseModel):
             errors = sorted(fault.errors(), key=lambda error: "unknown key" not in error["msg"])
             raise PatebenchError(_line(errors[0], given, where)) from None
 
+    @classmethod
+    def of(cls, others: "Parameters") -> Self:
+        """These parameters alone, of a model that has them among others."""
+        return cls(**{name: getattr(others, name) for name in cls.model_fields})
+
+    @classmethod
+    def not_in_path(cls) -> list[str]:
+        """The parameters that no path spells."""
+        return [name for name, field in cls.model_fields.items() if _has(field, NOT_IN_PATH)]
+
     def options(self) -> dict[str, Any]:
         """The parameters that are not as by default, by the names of a command's options."""
         fields = type(self).model_fields
@@ -84,7 +94,7 @@ class Parameters(BaseModel):
 
 
 #: For a field's `json_schema_extra`: the path does not spell the parameter.
-NOT_IN_PATH = {"in_path": False}
+NOT_IN_PATH: dict[str, Any] = {"in_path": False}
 
 
 def _has(field: FieldInfo, mark: Mapping[str, Any]) -> bool:
@@ -128,19 +138,19 @@ def _number(value: Any) -> Any:
         raise _needed("a number")
     if not math.isfinite(value):
         raise _needed("a finite number")
-    return float(value)
+    return float(number(value))  # as slugs and commands spell it, so that none stands for two values
 
 
 def _whole(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     try:
-        number = _number(value)
+        found = _number(value)
     except PydanticCustomError:
         raise _needed("a whole number") from None
-    if not number.is_integer():
+    if not found.is_integer():
         raise _needed("a whole number")
-    return int(number)
+    return int(found)
 
 
 def _truth(value: Any) -> Any:

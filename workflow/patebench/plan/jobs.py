@@ -21,9 +21,11 @@ from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any, ClassVar, Self
 
+from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
-from patebench.core.slugs import slug
+from patebench.core.slugs import parameters_slug, slug
 from patebench.plan.parameters import (
+    AuditParameters,
     DistilParameters,
     PartitionParameters,
     SelectionParameters,
@@ -31,6 +33,7 @@ from patebench.plan.parameters import (
     StudentParameters,
     TeacherParameters,
     TrainingParameters,
+    baseline_slug,
 )
 
 #: Option → value: text or a number, a truth value (--x or --no-x), a sequence (the option repeated), a mapping
@@ -84,7 +87,11 @@ class Job:
         return {}
 
     def joined(self, other: Self) -> Self:
-        """The job that answers for two with the same files."""
+        """The job that answers for two with the same files; PatebenchError if no one job can."""
+        if self != other:
+            raise PatebenchError(
+                f"two jobs of {self.stage()} with different parameters make {self.key}; give both the same ones"
+            )
         return self
 
     @classmethod
@@ -326,7 +333,7 @@ class Setting:
 
     @property
     def slug(self) -> str:
-        return slug(*self.parameters)
+        return parameters_slug(dict(self.parameters))
 
     @property
     def folder(self) -> str:
@@ -628,7 +635,7 @@ class TrainBaseline(Job):
 
     @property
     def baseline(self) -> str:
-        return f"{self.split.folder}/baseline/{slug(('truth', self.true_labels), self.training.slug)}"
+        return f"{self.split.folder}/baseline/{baseline_slug(self.training, self.true_labels)}"
 
     folder = baseline
 
@@ -653,8 +660,7 @@ class Audit(Job):
     setting: Setting
     queries: tuple[int, ...]
     delta: float
-    runs: int
-    confidence: float
+    parameters: AuditParameters
 
     @property
     def audit(self) -> str:
@@ -667,8 +673,7 @@ class Audit(Job):
 
     def options(self) -> Options:
         world = {"teachers": self.teachers, "queries": self.queries, "delta": self.delta}
-        runs = {"runs": self.runs, "confidence": self.confidence}
-        return {**self.setting.options(), **world, **runs, "seed": 0, "stream": self.folder}
+        return {**self.setting.options(), **world, **self.parameters.options(), "seed": 0, "stream": self.folder}
 
     def joined(self, other: "Audit") -> "Audit":
         return replace(self, queries=tuple(sorted({*self.queries, *other.queries})))
@@ -803,5 +808,6 @@ STAGES: tuple[type[Job], ...] = (
     *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent, Distil, TrainBaseline, Audit),
     *(Collect, Figure, Table, Manifest, Report),
 )
+BY_STAGE = {each.stage(): each for each in STAGES}
 #: Those whose jobs may use a GPU; the profile for SLURM and the documentation name the same.
 TRAINING = tuple(each.stage() for each in STAGES if each.trains)

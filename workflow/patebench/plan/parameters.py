@@ -38,10 +38,15 @@ class PartitionParameters(Parameters):
     )
     share: Number | None = Field(None, gt=0, le=1, description="With skew, the share of each shard that has one label.")
     owners: Text | None = Field(
-        None, min_length=1, description="With owners, a .npy file with the number of the owner of each private sample."
+        None,
+        min_length=1,
+        description="With owners, a .npy file with the number of the owner of each private sample.",
+        json_schema_extra=NOT_IN_PATH,
     )
     every_class: Truth = Field(
-        False, description="Whether a shard that lacks a class is refused, for models that need them all."
+        False,
+        description="Whether a shard that lacks a class is refused, for models that need them all.",
+        json_schema_extra=NOT_IN_PATH,
     )
 
     @model_validator(mode="after")
@@ -51,7 +56,7 @@ class PartitionParameters(Parameters):
         for key in ("share", "owners"):
             value, taken = getattr(self, key), PARTITIONS.fact(self.strategy, "parameter") == key
             if taken and value is None:
-                hint = f"is missing; write {{strategy: {self.strategy}, {key}: ...}}"
+                hint = f"is missing; the strategy '{self.strategy}' needs it"
                 raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
             if not taken and value is not None:
                 takers = " and ".join(f"'{each}'" for each in PARTITIONS if PARTITIONS.fact(each, "parameter") == key)
@@ -61,7 +66,8 @@ class PartitionParameters(Parameters):
 
     @property
     def slug(self) -> str:
-        return self.strategy if self.share is None else slug((self.strategy, self.share))
+        dealt = self.strategy if self.share is None else (self.strategy, self.share)
+        return slug(dealt, *self.parts("strategy", "share"))
 
 
 class TrainingParameters(Parameters):
@@ -81,7 +87,12 @@ class TrainingParameters(Parameters):
     @property
     def training(self) -> "TrainingParameters":
         """These parameters alone, of a model that has more."""
-        return TrainingParameters(**{name: getattr(self, name) for name in TrainingParameters.model_fields})
+        return TrainingParameters.of(self)
+
+
+def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
+    """A model that is trained without privacy: on so many true labels of the pool, or on all private data."""
+    return slug(("truth", true_labels), training.slug)
 
 
 class TeacherParameters(Parameters):
@@ -91,11 +102,17 @@ class TeacherParameters(Parameters):
         25,
         ge=1,
         description="How many teachers one job trains; it changes no result. A GPU trains them all at once, so 1000.",
+        json_schema_extra=NOT_IN_PATH,
     )
-    keep_weights: Truth = Field(False, description="Whether the teachers' weights are kept; votes do not need them.")
+    keep_weights: Truth = Field(
+        False,
+        description="Whether the teachers' weights are kept; votes do not need them.",
+        json_schema_extra=NOT_IN_PATH,
+    )
     soft: AnyNumber[PositiveNumber] = Field(
         (),
         description="For distillation, the temperatures at which the teachers' probabilities are kept.",
+        json_schema_extra=NOT_IN_PATH,
     )
 
 
@@ -149,7 +166,7 @@ class SelectionParameters(Parameters):
 
     @property
     def slug(self) -> str:
-        return f"{self.strategy}-{self.queries}"
+        return slug((self.strategy, self.queries), *self.parts("strategy", "queries"))
 
 
 class DistilParameters(TrainingParameters):

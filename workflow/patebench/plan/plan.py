@@ -9,6 +9,7 @@ from typing import Any
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.plan.jobs import (
+    BY_STAGE,
     STAGES,
     Account,
     Aggregate,
@@ -19,6 +20,7 @@ from patebench.plan.jobs import (
     Ensemble,
     File,
     Job,
+    SecureOpen,
     TrainBaseline,
     TrainStudent,
 )
@@ -62,22 +64,19 @@ class Plan:
         """The jobs of a stage."""
         return list(self.jobs[stage.stage()].values())
 
-    def ensembles(self) -> list[Ensemble]:
-        return [job.of for job in self.of(Collect)]
-
     def label_sets(self) -> list[Aggregate]:
         return [account.labels for account in self.of(Account)]
 
     @property
     def aggregators(self) -> int:
         """How many aggregators share the votes among them; 0 where none do."""
-        return max((label_set.parties for label_set in self.jobs["secure_open"].values()), default=0)  # type: ignore[attr-defined]
+        return max((labels.parties for labels in self.of(SecureOpen)), default=0)
 
     # What the rules ask for.
 
     def find(self, stage: str, wildcards: Any) -> Job:
         """The job of a stage that these wildcards (attributes of any object) name; PatebenchError if there is none."""
-        (kind,) = (each for each in STAGES if each.stage() == stage)
+        kind = BY_STAGE[stage]
         values = {name: str(getattr(wildcards, name)) for name in kind.wildcards()}
         key, jobs = "/".join(values.values()), self.jobs[stage]
         if key not in jobs:
@@ -94,7 +93,7 @@ class Plan:
 
     def outputs(self, stage: str) -> dict[str, str | list[str]]:
         """The patterns of what a stage makes, with its wildcards in braces."""
-        (kind,) = (each for each in STAGES if each.stage() == stage)
+        kind = BY_STAGE[stage]
         found: dict[str, str | list[str]] = {}
         for option, pattern in kind.files.items():
             path = f"{self._escaped(kind.root)}/{pattern}"
@@ -109,12 +108,12 @@ class Plan:
     def constraints(self, stage: str) -> dict[str, str]:
         """For each wildcard of a stage, a pattern that matches what its jobs have there and nothing else."""
         values = [job.values for job in self.jobs[stage].values()]
-        (kind,) = (each for each in STAGES if each.stage() == stage)
+        kind = BY_STAGE[stage]
         return {name: _either(each[name] for each in values) for name in kind.wildcards()}
 
     def place(self, stage: str, folder: str, suffix: str, run: str) -> str:
         """The pattern of a stage's log or benchmark files."""
-        (kind,) = (each for each in STAGES if each.stage() == stage)
+        kind = BY_STAGE[stage]
         names = [*([run] if kind.root == "pages" else []), *(f"{{{name}}}" for name in kind.wildcards())]
         return f"{self._escaped('results')}/{folder}/{stage}/{'/'.join(names)}.{suffix}"
 
@@ -127,7 +126,7 @@ class Plan:
 
     def shell(self, job: Job) -> str:
         """The same as text for a shell."""
-        return shell(self.command(job), Path(self.roots["results"]) / "logs" / job.stage() / f"{job.name}.json")
+        return shell(self.command(job), Path(self.roots["results"]) / "logs" / job.stage() / f"{job.name}.words")
 
     def artefacts(self) -> dict[str, list[str]]:
         """Every file that the plan makes, by stage."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patebench.core.files import write_text
 from patebench.core.slugs import number
 from patebench.plan.jobs import Options
 
@@ -23,8 +24,7 @@ def shell(command: Sequence[str], long: Path) -> str:
     text = shlex.join(command)
     if len(text.encode()) <= LONGEST:
         return text
-    long.parent.mkdir(parents=True, exist_ok=True)
-    long.write_text(json.dumps(command), encoding="utf-8")
+    write_text(long, json.dumps(command))
     return shlex.quote(f"@{long}")
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.accounting.teacher_costs import WHICH
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.slugs import parameters_slug, slug
-from patebench.reporting.identity import of_split, of_training, take
+from patebench.core.slugs import parameters_slug
 from patebench.reporting.words import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
@@ -114,13 +113,13 @@ Contents = Sequence[tuple[Path, dict[str, Any]]]
 
 
 def records_of(collected: Contents, baselines: Contents, audits: Contents) -> Records:
-    """The records in what these stages wrote; raises ArtefactError for the first unsound one."""
+    """The records in what these stages wrote, a baseline being one; raises ArtefactError for the first unsound one."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, content in collected:
         for record in _collected(path, content):
             rows[record["record"]].append(record)
-    for path, content in baselines:
-        rows["baseline"].append(check_record(path, _baseline(path, content)))
+    for path, record in baselines:
+        rows["baseline"].append(check_record(path, record))
     for path, content in audits:
         rows["audit"] += [check_record(path, record) for record in _audited(path, content)]
     return Records(*(_frame(name, rows[name]) for name in RECORDS))
@@ -169,12 +168,6 @@ def _collected(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
             raise ArtefactError(path, f"it holds a record of the unknown kind '{record.get('record')}'")
         check_record(path, record)
     return records
-
-
-def _baseline(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
-    learner = slug(("true_labels", facts["true_labels"]), *of_training(path, content))
-    return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
 
 
 def _audited(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:

@@ -86,7 +86,7 @@ def run(
         refuse_budget_and_release(budget, draws.mode)
         round_ = Selected.read([selected], source)
         arrays = _selected(made, round_, everything, draws)
-        facts |= {"rounds": round_.rounds, "queries_file": round_.digests[-1]}
+        facts |= {"rounds": round_.rounds, "queries_files": round_.digests}
         if (before := _earlier(earlier, selected, facts)) is not None:
             arrays, facts = _after(before, arrays, facts, selected)
     write_arrays(out, LABELS, arrays, facts)
@@ -133,7 +133,8 @@ def _after(
     """All rounds so far."""
     joined = {name: np.concatenate([earlier[name], array]) for name, array in arrays.items()}
     check_distinct(joined["queries"], selected)
-    return joined, {**facts, "rounds": earlier.meta["rounds"] + facts["rounds"], "earlier": earlier.digest}
+    so_far = {name: earlier.meta[name] + facts[name] for name in ("rounds", "queries_files")}
+    return joined, {**facts, **so_far, "earlier": earlier.digest}
 
 
 command = stage_command(

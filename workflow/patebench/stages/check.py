@@ -22,20 +22,18 @@ from patebench.stages.command import FILE
 from patebench.stages.command import command as stage_command
 
 #: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
-PARENTS = ("private", "public", "pool", "truth", "test", "partition", "votes", "labels")
+PARENTS = ("private", "public", "pool", "truth", "test", "partition", "features", "votes", "labels")
 
 #: Where a fact means another file than its own name says: by kind of artefact and fact, the file's name.
 RENAMED = {
     ("labels", "earlier"): "labels",
-    ("labels", "queries_file"): "queries",
     ("queries", "predictions"): "predictions",
-    ("train_baseline", "labels"): "truth",
 }
 
 #: Facts about the round before, whose folder is further up: kinds of artefact and fact.
 BEFORE = {("labels", "earlier"), ("queries", "labels"), ("queries", "predictions")}
 
-_FACTS = dict.fromkeys((*PARENTS, *(fact for _, fact in RENAMED), "chunks"))
+_FACTS = dict.fromkeys((*PARENTS, *(fact for _, fact in RENAMED), "chunks", "queries_files"))
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _AGAIN = "delete the older of the two and what was made from it, then run snakemake again"
@@ -133,26 +131,28 @@ def _faults(path: Path, known: _Known) -> Iterator[str]:
     for entry, expected in facts.parents.items():
         if entry == "chunks":
             continue
-        candidates = _parents(path, facts.kind, entry)
-        if not candidates:
-            yield str(ArtefactError(path, f"what it was made from is not here ({entry})", _AGAIN))
-        elif not {known.digest(parent) for parent in candidates} & {None, expected}:
-            yield str(ArtefactError(path, f"it was made with other {entry} than {candidates[0]}", _AGAIN))
+        for parent, digest in _parents(path, facts.kind, entry, expected):
+            if parent is None:
+                yield str(ArtefactError(path, f"what it was made from is not here ({entry})", _AGAIN))
+            elif known.digest(parent) not in (None, digest):
+                yield str(ArtefactError(path, f"it was made with other {entry} than {parent}", _AGAIN))
     if chunks := facts.parents.get("chunks"):
         here = {known.digest(chunk) for chunk in path.parent.glob("chunks/*.npz")}
         if None not in here and set(chunks) - here:
             yield str(ArtefactError(path, "it was made with other chunks than those beside it", _AGAIN))
 
 
-def _parents(path: Path, kind: str, entry: str) -> list[Path]:
-    """The file that a fact of an artefact speaks of, or several of which it may be any; none where it is gone."""
-    name = f"{RENAMED.get((kind, entry), entry)}.npz"
+def _parents(path: Path, kind: str, entry: str, expected: Any) -> Iterator[tuple[Path | None, str]]:
+    """The files that a fact of an artefact speaks of, None for one that is gone, each with the digest that it had."""
+    if entry == "queries_files":  # one for each round so far, the last one beside the artefact, others further up
+        folder = path.parent
+        for digest in reversed(expected):
+            file = folder / "queries.npz"
+            yield file if file.exists() else None, digest
+            folder = folder.parent
+        return
     start = path.parent.parent if (kind, entry) in BEFORE else path.parent
-    if found := _upwards(start, name):
-        return [found]
-    if (kind, entry) == ("queries", "predictions") and (labels := _upwards(start, "labels.npz")):
-        return sorted(labels.parent.glob(f"*/{name}"))  # of a student beside this round, in a folder of its own
-    return []
+    yield _upwards(start, f"{RENAMED.get((kind, entry), entry)}.npz"), expected
 
 
 def _upwards(folder: Path, name: str) -> Path | None:

@@ -21,9 +21,9 @@ from patebench.core.slugs import slug
 from patebench.mechanisms.base import Mechanism, make_mechanism, plain
 from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
-from patebench.reporting.identity import of_rounds, of_split, of_student, of_training, read_rounds, take
 from patebench.stages.command import command as stage_command
 from patebench.stages.command import in_file, out_file
+from patebench.stages.names import of_rounds, of_split, of_student, of_training, read_rounds, take
 from patebench.stages.reading import read_votes
 
 _MEND = "pass files that were made from the same votes, or run snakemake again"
@@ -79,13 +79,13 @@ class _LabelSet:
         if self.positions.max() >= pool or len(np.unique(self.positions)) < len(self.positions):
             raise ArtefactError(path, f"its queries are not different samples of {votes.path}", _MEND)
         self.mechanism = _mechanism(self.labels.meta)
-        self.key = _key(self.labels.meta["mechanism"], self.mechanism, rounds)
+        self.key = _key(path, self.labels.meta["mechanism"], self.mechanism, rounds)
         self.facts = {
             **common,
             "mechanism": self.labels.meta["mechanism"],
             "noise": self.mechanism.slug,
             "parameters": plain(self.mechanism.parameters()),
-            **of_rounds(rounds),
+            **of_rounds(path, rounds),
         }
 
     def record(self, votes: Votes, truth: NDArray[Any]) -> Record:
@@ -123,7 +123,7 @@ class _LabelSet:
 def _common(path: Path, summary: Record) -> Record:
     """What every record of this ensemble says of it."""
     found = take(path, summary, ("teachers", "partition", "model", "recipe", "epochs"))
-    name = slug(("teachers", found["teachers"]), found["partition"], *of_training(path, summary))
+    name = slug(("teachers", found["teachers"]), found["partition"], of_training(path, summary))
     return {**of_split(path, summary), "ensemble": name, **found}
 
 
@@ -143,9 +143,11 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 def _bound_records(path: Path, votes: Artefact, known: Mapping[Any, _LabelSet]) -> list[Record]:
     content = read_json(path, "account")
     _require_votes(path, content, votes)
-    label_set = known.get(_key(content["mechanism"], _mechanism(content), read_rounds(path, content)))
+    label_set = known.get(_key(path, content["mechanism"], _mechanism(content), read_rounds(path, content)))
     if label_set is None:
         raise ArtefactError(path, "it bounds labels that are not among the given ones", _MEND)
+    if label_set.labels.meta.get("queries_files", []) != content["queries_files"]:
+        raise ArtefactError(path, f"it is of other queries than {label_set.labels.path}", _MEND)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
         *({"record": "curve", **label_set.facts, **curve} for curve in content.get("curves", ()) if points(curve)),
@@ -180,7 +182,7 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
     content = _read(path, "distil", "votes", votes.digest, votes.path)
     found = take(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
-    facts = {**common, "distilled": slug(*of_training(path, content)), **student, "epsilon": "inf"}
+    facts = {**common, "distilled": of_training(path, content), **student, "epsilon": "inf"}
     return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
 
 
@@ -188,9 +190,9 @@ def _mechanism(meta: Mapping[str, Any]) -> Mechanism:
     return make_mechanism(meta["mechanism"], {name: float(value) for name, value in meta["parameters"].items()})
 
 
-def _key(name: str, mechanism: Mechanism, rounds: Sequence[Record]) -> tuple[str, ...]:
+def _key(path: Path, name: str, mechanism: Mechanism, rounds: Sequence[Record]) -> tuple[str, ...]:
     """What bounds and the label sets that they are of have in common."""
-    return name, mechanism.slug, of_rounds(rounds)["rounds"]
+    return name, mechanism.slug, of_rounds(path, rounds)["rounds"]
 
 
 def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None:

@@ -91,7 +91,7 @@ def parameters(model: type[Parameters], name: str = "parameters") -> Decorator:
                 arguments[name] = model.checked(given)
             except PatebenchError as fault:
                 place, _, words = str(fault).partition(": ")
-                raise PatebenchError(f"--{option_name(place)}: {words}") from None
+                raise PatebenchError(f"--{option_name(place.partition('[')[0])}: {words}") from None
             return function(**arguments)
 
         checked.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.files import read_json
 from patebench.stages.command import in_file
+from patebench.stages.names import of_baseline
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
@@ -17,7 +18,7 @@ def read_records(collected: Sequence[Path], baselines: Sequence[Path], audits: S
 
     return records_of(
         collected=[(path, read_json(path, "collect")) for path in collected],
-        baselines=[(path, read_json(path, "train_baseline")) for path in baselines],
+        baselines=[(path, of_baseline(path, read_json(path, "train_baseline"))) for path in baselines],
         audits=[(path, read_json(path, "audit")) for path in audits],
     )
 

@@ -57,10 +57,11 @@ def run(
         raise PatebenchError(f"features of the pool are for {able}, and for no other strategy; {needed}")
     samples = read_arrays(pool, POOL)
     state, parents = _state(samples, labels, predictions, student)
+    parents["features"] = None
     if features:
         extracted = read_arrays(features, FEATURES)
         extracted.require("pool", samples.digest, str(pool))
-        state = replace(state, features=extracted["vectors"])
+        state, parents["features"] = replace(state, features=extracted["vectors"]), extracted.digest
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
             f"{selection.queries} queries are asked for, and {len(state.unqueried)} of {pool} were not selected yet"

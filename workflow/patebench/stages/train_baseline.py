@@ -88,7 +88,7 @@ def _samples(private: Path | None, pool: Path | None, truth: Path | None, true_l
     answers.require("pool", queries.digest, str(pool))
     if true_labels > len(queries["x"]):
         raise PatebenchError(f"{true_labels} true labels are asked for, and {pool} holds {len(queries['x'])}")
-    of = {"pool": queries.digest, "labels": answers.digest}
+    of = {"pool": queries.digest, "truth": answers.digest}
     x, y = queries["x"][:true_labels], answers["y"][:true_labels]
     return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of)
 

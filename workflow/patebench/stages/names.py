@@ -1,0 +1,80 @@
+"""What splits, trainings, students and rounds are called in the records: from facts of artefacts, never from paths.
+
+The facts are read into the models that declare them (plan/parameters.py), whose slugs also name folders: so a name in a
+table is that of a folder, and a new parameter is in both.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.parameters import Parameters
+from patebench.core.slugs import slug
+from patebench.plan.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
+
+Facts = dict[str, Any]
+P = TypeVar("P", bound=Parameters)
+
+
+def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
+    """Those entries of an object in the artefact `path`; ArtefactError for the first that is not there."""
+    for name in names:
+        if not isinstance(content, Mapping) or name not in content:
+            raise ArtefactError(path, f"it lacks '{name}'")
+    return {name: content[name] for name in names}
+
+
+def of_split(path: Path, content: Facts) -> Facts:
+    """The columns `dataset`, `seed`, `split` and `setting`, which is the split without its seed."""
+    facts = take(path, content, ("dataset", "seed", "split"))
+    setting = _read(path, SplitParameters, facts["split"], "split").slug
+    return {**facts, "split": slug(("seed", facts["seed"]), setting), "setting": setting}
+
+
+def of_training(path: Path, content: Facts) -> str:
+    """How a model was trained, as configured: what is not given is not spelt."""
+    return _training(path, content).slug
+
+
+def of_baseline(path: Path, content: Facts) -> Facts:
+    """A record of the kind "baseline"."""
+    facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
+    learner = baseline_slug(_training(path, content), facts["true_labels"])
+    return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
+
+
+def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
+    """The method and what was chosen for it; of the whole pool, also how many of the first queries it learnt from."""
+    config = _read(path, StudentParameters, content["config"], "config")
+    return config.slug(("queries", content["queries"])) if whole_pool else config.slug()
+
+
+def of_rounds(path: Path, rounds: Sequence[Facts]) -> Facts:
+    """The columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds as they are.
+
+    `rounds` names the student first: each has queries and labels of its own. Of the whole pool "", "", 0 and nothing.
+    """
+    student = _read(path, StudentParameters, rounds[0]["student"], "student").slug() if rounds else None
+    selected = slug(student, *((each["strategy"], each["queries"]) for each in rounds))
+    last = rounds[-1]["strategy"] if rounds else ""
+    return {"rounds": selected, "strategy": last, "round": max(len(rounds) - 1, 0), "selection": list(rounds)}
+
+
+def read_rounds(path: Path, content: Mapping[str, Any]) -> list[Facts]:
+    """The `rounds` of a label set or of its bounds; ArtefactError where they are not a list of rounds."""
+    rounds = take(path, content, ("rounds",))["rounds"]
+    if not isinstance(rounds, list):
+        raise ArtefactError(path, "its 'rounds' is not a list")
+    return [take(path, each, ("strategy", "queries", "student")) for each in rounds]
+
+
+def _training(path: Path, content: Facts) -> TrainingParameters:
+    return _read(path, TrainingParameters, take(path, content, ("training",))["training"], "training")
+
+
+def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
+    try:
+        return model.checked(facts, entry)
+    except PatebenchError as fault:
+        raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
