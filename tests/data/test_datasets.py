@@ -22,7 +22,7 @@ def load(name: str, **options: Any) -> Dataset:
 
 
 def test_the_registry_holds_the_documented_names() -> None:
-    expected = ["digits", "mnist", "fashion_mnist", "svhn", "cifar10", "breast_cancer", "npz", "folder"]
+    expected = ["digits", "mnist", "fashion_mnist", "svhn", "cifar10", "breast_cancer", "wine", "npz", "folder"]
     assert DATASETS.names() == expected
     assert {name for name in DATASETS if reads_own_files(name)} == {"npz", "folder"}
     assert all(callable(DATASETS.load(name)) for name in DATASETS)
@@ -55,7 +55,22 @@ def test_breast_cancer_is_the_raw_table() -> None:
     np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(source.data.astype(np.float32), axis=0))
 
 
-@pytest.mark.parametrize("name", ["digits", "breast_cancer"])
+def test_wine_is_the_raw_table() -> None:
+    from sklearn.datasets import load_wine
+
+    data, source = load("wine"), load_wine()
+    assert data.private_x.shape == (108, 13)
+    assert data.public_x.shape == (70, 13)
+    assert data.class_names == ("class_0", "class_1", "class_2")
+    rows, labels = (
+        np.concatenate(parts) for parts in ((data.private_x, data.public_x), (data.private_y, data.public_y))
+    )
+    ours = {(*row, y) for row, y in zip(rows.tolist(), labels.tolist(), strict=True)}
+    theirs = {(*row, y) for row, y in zip(source.data.astype(np.float32).tolist(), source.target.tolist(), strict=True)}
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", ["digits", "breast_cancer", "wine"])
 def test_the_division_is_the_same_every_time_and_mixes_the_classes(name: str) -> None:
     first, second = load(name), load(name)
     np.testing.assert_array_equal(first.private_x, second.private_x)

@@ -7,7 +7,7 @@ neither torch nor scikit-learn; a data set imports what it needs when it is load
 from patebench.core.registry import Registry
 
 DATASETS = Registry("data set", "patebench.datasets")
-for _name in ("digits", "mnist", "fashion_mnist", "svhn", "cifar10", "breast_cancer"):
+for _name in ("digits", "mnist", "fashion_mnist", "svhn", "cifar10", "breast_cancer", "wine"):
     DATASETS.add(_name, f"patebench.data.{_name}:load")
 DATASETS.add("npz", "patebench.data.npz:load", own_files=True)
 DATASETS.add("folder", "patebench.data.folder:load", own_files=True)
