@@ -85,7 +85,7 @@ def test_worst_case_curves_hold_for_labels_whichever_class_wins_ties(mechanism, 
             curve = np.log(np.sum(p ** orders[:, None] * q ** (1 - orders[:, None]), axis=1)) / (orders - 1)
             worst = np.maximum(worst, curve)
     assert np.all(worst > 0)
-    assert np.all(worst <= mechanism.per_query_cost(30).answer(orders))
+    assert np.all(worst <= mechanism.per_query_cost(30, 3).answer(orders))
 
 
 def test_an_accountant_says_nothing_of_discrete_noise_unless_it_declares_to():
@@ -118,14 +118,14 @@ def test_every_mechanism_that_says_so_can_be_released(name):
     (rdp_bound,) = (b.epsilon for b in stated if b.accountant == "rdp" and b.conversion == "tight")
     assert all(bound.publishable for bound in stated)
     orders = 1 + np.geomspace(0.01, 1e6, 20_001)
-    paid = conversion.tight(orders, 3 * check_budget(name, mechanism, 30).both(orders), 1e-5).min()
+    paid = conversion.tight(orders, 3 * check_budget(name, mechanism, 30, 4).both(orders), 1e-5).min()
     assert paid == pytest.approx(rdp_bound, rel=1e-3)
 
 
 class Unfit(GNMax):
     discrete = False
 
-    def per_query_cost(self, teachers):
+    def per_query_cost(self, teachers, classes):
         return None
 
 
@@ -133,5 +133,5 @@ def test_mechanisms_that_can_not_are_refused_in_one_line():
     with pytest.raises(PatebenchError, match=r"'unfit' can not be drawn with discrete noise.*lnmax, gnmax"):
         check_releasable("unfit", Unfit)
     with pytest.raises(PatebenchError, match="'unfit' has no cost per query"):
-        check_budget("unfit", Unfit(3.0), 9)
+        check_budget("unfit", Unfit(3.0), 9, 2)
     check_releasable("gnmax", GNMax)

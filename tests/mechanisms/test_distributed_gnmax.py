@@ -91,8 +91,8 @@ def test_bounds_are_those_of_all_noisy_counts_and_never_of_the_votes():
     assert {bound.kind for bound in bounds[0]} == {Kind.WORST_CASE}
     assert mechanism.bounds(split, [10, 50], 1e-5, discrete=True)[0].epsilon == bounds[1][0].epsilon
     orders = np.array([2.0, 8.0])
-    assert np.all(mechanism.per_query_cost(40).answer(orders) >= orders / 400)
-    np.testing.assert_allclose(mechanism.per_query_cost(40).answer(orders), orders / 400, rtol=1e-6)
+    assert np.all(mechanism.per_query_cost(40, 10).answer(orders) >= orders / 400)
+    np.testing.assert_allclose(mechanism.per_query_cost(40, 10).answer(orders), orders / 400, rtol=1e-6)
 
 
 def test_impossible_tolerances():

@@ -149,7 +149,7 @@ def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, relea
             labels["labels"][:asked], files.read_arrays(whole, formats.LABELS)["labels"][:asked]
         )
     if name == "gnmax":  # the next query would be too much, for any order and hence for the filter's
-        cost = GNMax(20.0).per_query_cost(30)
+        cost = GNMax(20.0).per_query_cost(30, 10)
         keeper = RenyiFilter.for_steps(cost.answer, epsilon=epsilon, delta=delta)
         assert asked == queries_within(keeper, [True] * 60, cost)
         orders = 1 + np.geomspace(0.1, 1000, 5001)

@@ -51,6 +51,9 @@ from patebench.students.strategies import STRATEGIES, initial, needs_features
 
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
+#: Stands for the number of classes, which the data set tells later: whether a cost is known does not depend on it.
+_ANY_CLASSES = 2
+
 
 @dataclass(frozen=True)
 class Expansion:
@@ -132,9 +135,9 @@ class _Expanded:
                     check_releasable(name, MECHANISMS.load(name))
                 mechanism = make_mechanism(name, dict(setting.parameters))
                 for teachers in sizes:
-                    mechanism.per_query_cost(teachers)  # refuses what so few teachers can not do
+                    mechanism.per_query_cost(teachers, _ANY_CLASSES)  # refuses what so few teachers can not do
                 if budget is not None:
-                    check_budget(name, mechanism, min(sizes))
+                    check_budget(name, mechanism, min(sizes), _ANY_CLASSES)
                     if self.all.parties(name):
                         raise PatebenchError(
                             "the secure path opens all queries at once, so it can not stop at a budget"

@@ -136,8 +136,11 @@ class Mechanism(ABC):
         """What single teachers pay for the first T queries, for each T; empty where all pay the same."""
         return []
 
-    def per_query_cost(self, teachers: int) -> PerQueryCost | None:
-        """What a query costs whatever the votes of so many teachers are, with discrete noise too; None if unknown."""
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
+        """What a query costs whatever so many teachers vote for among so many classes, with discrete noise too.
+
+        None if unknown.
+        """
         return None
 
     def bounds(
@@ -228,9 +231,9 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
         )
 
 
-def check_budget(name: str, mechanism: Mechanism, teachers: int) -> PerQueryCost:
+def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
     """What a query costs; refuse a mechanism that can not tell beforehand, and so can not keep a budget."""
-    if (cost := mechanism.per_query_cost(teachers)) is None:
+    if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         raise PatebenchError(
             f"the mechanism '{name}' has no cost per query that is known before it is asked, so it can not keep a "
             f"budget; leave the budget out, or use gnmax, lnmax or confident-gnmax"

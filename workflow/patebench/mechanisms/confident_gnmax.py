@@ -74,9 +74,9 @@ class ConfidentGNMax(Mechanism):
             multiplicity=np.pad(pairs.multiplicity, ((0, 0), (0, 1)), constant_values=1),
         )
 
-    def per_query_cost(self, teachers: int) -> PerQueryCost:
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
         return PerQueryCost(
-            answer=self._answer.per_query_cost(teachers).answer, threshold_test=self._threshold_test.test
+            answer=self._answer.per_query_cost(teachers, classes).answer, threshold_test=self._threshold_test.test
         )
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -75,7 +75,7 @@ class DistributedGNMax(Mechanism):
         answers = log_argmax_probabilities(votes.counts, log_sum_of_normals(share, votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
-    def per_query_cost(self, teachers: int) -> PerQueryCost:
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
         needed = self.needed(teachers)
         return PerQueryCost(lambda orders: distributed.counts(self.sigma, needed, orders))
 
@@ -87,7 +87,7 @@ class DistributedGNMax(Mechanism):
                 kind=Kind.WORST_CASE,
                 source="Kairouz, Liu, Steinke 2021, Theorem 1, for noisy counts (Δ₂ = √2, d = 2) and n − t shares",
                 discrete="discrete noise: as the theorem has it",
-                totals=repeated(self.per_query_cost(votes.teachers).answer),
+                totals=repeated(self.per_query_cost(votes.teachers, votes.classes).answer),
                 orders=conversion.ORDERS,
             )
         ]

@@ -31,7 +31,7 @@ class GNMax(NoisyArgmax):
     def noise(self) -> Gaussian:
         return Gaussian(self.sigma)
 
-    def per_query_cost(self, teachers: int) -> PerQueryCost:
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
         return PerQueryCost(lambda orders: rdp.gaussian(self.sigma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:

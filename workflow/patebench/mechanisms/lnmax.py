@@ -41,7 +41,7 @@ class LNMax(NoisyArgmax):
     def noise(self) -> Laplace:
         return Laplace(1 / self.gamma)
 
-    def per_query_cost(self, teachers: int) -> PerQueryCost:
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
         return PerQueryCost(lambda orders: rdp.laplace(self.gamma, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:

@@ -94,7 +94,7 @@ def _whole_pool(
     discrete = draws.mode is Mode.RELEASE
     bounds: list[Bound] = made.bounds(votes, accounting.queries, accounting.delta, noise, along, discrete=discrete)
     if accounting.budget is not None:
-        check_budget(name, made, votes.teachers)
+        check_budget(name, made, votes.teachers, votes.classes)
         every = check_queries([*accounting.queries, *along], votes.queries)
         bounds += budget_bounds(accounting.budget, every, accounting.delta)
     return {

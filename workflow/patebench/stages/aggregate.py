@@ -99,7 +99,7 @@ def _whole_pool(
     arrays = made.released(votes, draws.source())
     if budget is None:
         return arrays, {}
-    cost = check_budget(name, made, votes.teachers)
+    cost = check_budget(name, made, votes.teachers, votes.classes)
     arrays["labels"], put = labels_within(cost, arrays["labels"], budget, delta)
     if "reports" in arrays:
         arrays["reports"][:, put:] = NO_ANSWER
