@@ -17,6 +17,7 @@ MECHANISMS.add("truncated-geometric", "patebench.mechanisms.truncated_geometric:
 MECHANISMS.add("randomised-response", "patebench.mechanisms.randomised_response:RandomisedResponse")
 MECHANISMS.add("exponential", "patebench.mechanisms.exponential:Exponential")
 MECHANISMS.add("permute-and-flip", "patebench.mechanisms.permute_and_flip:PermuteAndFlip")
+MECHANISMS.add("random-ballot", "patebench.mechanisms.random_ballot:RandomBallot")
 MECHANISMS.add("stable-argmax", "patebench.mechanisms.stable_argmax:StableArgmax")
 MECHANISMS.add("stable-svt", "patebench.mechanisms.stable_svt:StableSVT")
 MECHANISMS.add("stable-svt-gaussian", "patebench.mechanisms.stable_svt_gaussian:StableSVTGaussian")
