@@ -17,6 +17,7 @@ STUDENTS.add("noise-aware", "patebench.students.noise_aware:trainer", options=("
 STUDENTS.add("gan", "patebench.students.gan:trainer", options=())
 STUDENTS.add("vat", "patebench.students.vat:trainer", options=("model",))
 STUDENTS.add("consistency", "patebench.students.consistency:trainer", options=("model",))
+STUDENTS.add("label-spreading", "patebench.students.label_spreading:trainer", options=())
 
 
 def takes(method: str, option: str) -> bool:

@@ -1,0 +1,67 @@
+"""Label spreading: its graph, its scale, and what it says where no label arrives."""
+
+import numpy as np
+import pytest
+from tests.students.world import images, student_data, table
+
+from patebench.students import label_spreading
+from patebench.students.interface import StudentConfig, StudentData
+from patebench.students.label_spreading import Spreading
+from patebench.students.training import train
+
+CONFIG = StudentConfig(method="label-spreading")
+
+
+def test_labels_spread_as_in_the_closed_form() -> None:
+    """F = (I − αS)⁻¹ Y with S the normalised affinities (Zhou et al. 2004, section 2), by a solver."""
+    x, y = table(60, seed=0)
+    labels = np.where(np.arange(60) < 10, y, -1)
+    spreading = Spreading("rbf", standardise=False)
+    spreading.fit(x, labels)
+    gamma = spreading.model.gamma
+    alike = np.exp(-gamma * ((x[:, None] - x) ** 2).sum(2, dtype=np.float64)) * (1 - np.eye(60))
+    degree = alike.sum(1) ** -0.5
+    spread = np.linalg.solve(np.eye(60) - 0.8 * degree[:, None] * alike * degree, labels[:, None] == [0, 1])
+    np.testing.assert_allclose(spreading.model.label_distributions_, spread / spread.sum(1, keepdims=True), atol=0.01)
+
+
+@pytest.mark.parametrize("dense", [10, 1000])
+def test_large_pools_have_a_graph_of_nearest_neighbours(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_spreading, "_DENSE", dense)
+    x, y = images(160, seed=0)
+    unseen, truth = images(200, seed=1)
+    student, _ = train(student_data(x, y, 24), CONFIG, seed=0)
+    assert student.settings["kernel"] == ("knn" if dense == 10 else "rbf")
+    assert np.mean(student.log_probabilities(unseen).argmax(1) == truth) > 0.9
+
+
+def test_the_scale_of_a_feature_does_not_matter() -> None:
+    x, y = table(80, seed=0)
+    scaled = np.column_stack([x[:, :5] * [1, 1e3, 1e-3, 1, 64], np.full(80, 7)]).astype(np.float32)
+    plain = np.column_stack([x[:, :5], np.full(80, 1)]).astype(np.float32)
+    first, second = (
+        train(student_data(each, y, 16, classes=2), CONFIG, seed=0)[0].log_probabilities(each)
+        for each in (plain, scaled)
+    )
+    np.testing.assert_allclose(first, second, atol=1e-3)
+
+
+@pytest.mark.parametrize("dense", [10, 1000])
+def test_where_no_label_arrives_all_classes_are_as_likely(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clusters far from each other, one without a label; class 2 has no label anywhere."""
+    monkeypatch.setattr(label_spreading, "_DENSE", dense)
+    x = np.concatenate([np.random.default_rng(0).normal(size=(20, 1)), np.full((20, 1), 1e6)]).astype(np.float32)
+    labels = np.where(np.arange(40) < 6, np.arange(40) % 2, -1)
+    student, _ = train(StudentData(pool=x, labels=labels, classes=3), CONFIG, seed=0)
+    found = np.exp(student.log_probabilities(np.float32([[0.0], [1e6]])))
+    np.testing.assert_allclose(found.sum(1), 1)
+    np.testing.assert_array_equal(found[:, 2], 0)
+    np.testing.assert_allclose(found[1], [0.5, 0.5, 0])
+
+
+def test_wrong_labels_are_changed_by_their_neighbours() -> None:
+    x, y = images(160, seed=0)
+    noisy = y.copy()
+    noisy[:40:10] = (y[:40:10] + 1) % 4
+    student, _ = train(student_data(x, noisy, 40), CONFIG, seed=0)
+    assert (student.log_probabilities(x[:40]).argmax(1) == y[:40]).mean() > 0.95

@@ -1,0 +1,73 @@
+"""Label spreading (Zhou et al. 2004, *Learning with local and global consistency*): a graph instead of a network.
+
+Samples of the pool pass their labels on to samples like them until nothing changes; released labels may change too.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.models.estimator import Estimator
+from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
+from patebench.students.supervised import EstimatorTrainer
+
+#: How much of a sample's label comes from its neighbours; the rest is the label that was released for it.
+_ALPHA = 0.8
+#: Samples of more than these have a graph of nearest neighbours: every pair of them would take gigabytes.
+_DENSE = 4_000
+_NEIGHBOURS = 7
+#: Spreading shrinks a change to `_ALPHA` of it each time, so it ends long before.
+_MOST_STEPS = 1_000
+_BLOCK = 1_000
+
+
+def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """The trainer of a graph of the whole pool, in one step: nothing is random, and there are no epochs."""
+    kernel = "rbf" if len(data.pool) <= _DENSE else "knn"
+    standardise = data.pool.dtype != np.uint8
+    learner = Estimator(lambda seed: Spreading(kernel, standardise), data.classes)
+    made = EstimatorTrainer(learner, data.pool, data.labels, seed, "label-spreading", "own")
+    made.settings = {"kernel": kernel, "alpha": _ALPHA, "neighbours": _NEIGHBOURS}
+    return made
+
+
+class Spreading:
+    """Scikit-learn's LabelSpreading with a scale that suits the pool, for samples (samples, features) of any size.
+
+    With the kernel "rbf" two samples are alike by exp(−d²/s²), d their distance and s half of the usual one of a sample
+    to its last near neighbour: with a wider kernel the many samples far away outvote the near ones. With "knn" a sample
+    is like its near neighbours alone. With `standardise` features are divided by their deviation.
+    """
+
+    classes_: NDArray[np.int64]
+
+    def __init__(self, kernel: str, standardise: bool) -> None:
+        self.kernel, self.standardise = kernel, standardise
+
+    def fit(self, x: NDArray[np.float32], y: NDArray[np.integer]) -> None:
+        """Spread the labels `y` (samples,), −1 for samples without one."""
+        from sklearn.semi_supervised import LabelSpreading
+
+        deviation = x.std(axis=0) if self.standardise else np.ones(x.shape[1])
+        self.scale = np.where(deviation > 0, deviation, 1)
+        scaled, near = x / self.scale, min(_NEIGHBOURS, len(x) - 1)
+        how = {"gamma": _gamma(scaled, near)} if self.kernel == "rbf" else {"n_neighbors": near}
+        self.model = LabelSpreading(kernel=self.kernel, alpha=_ALPHA, max_iter=_MOST_STEPS, **how).fit(scaled, y)
+        self.classes_ = self.model.classes_
+
+    def predict_proba(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Probabilities of `classes_`; all equal for a sample that no label has reached."""
+        found = np.empty((len(x), len(self.classes_)))
+        for start in range(0, len(x), _BLOCK):
+            with np.errstate(invalid="ignore"):  # 0/0 where nothing is reached
+                found[start : start + _BLOCK] = self.model.predict_proba(x[start : start + _BLOCK] / self.scale)
+        return np.where(np.isnan(found), 1 / len(self.classes_), found)
+
+
+def _gamma(x: NDArray[Any], near: int) -> float:
+    """1/s² of the kernel, s half of the median distance to the last of so many nearest neighbours."""
+    from sklearn.neighbors import NearestNeighbors
+
+    distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]
+    return 4 / max(float(np.median(distance)) ** 2, float(np.finfo(np.float32).tiny))
