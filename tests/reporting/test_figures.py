@@ -279,6 +279,11 @@ def test_the_same_thing_looks_the_same_everywhere():
     )
 
 
+def test_a_mechanism_without_a_style_of_its_own_looks_like_no_other():
+    styles = line_styles([*MECHANISMS, "of a plug-in"], MECHANISMS)
+    assert len({(style.color, style.marker) for style in styles.values()}) == len(MECHANISMS) + 1
+
+
 def test_an_unknown_figure_is_refused(tmp_path):
     with pytest.raises(PatebenchError, match=r"unknown figure 'gaps' \(did you mean 'gap'\?\)"):
         made.draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")

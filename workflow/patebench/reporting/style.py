@@ -102,11 +102,16 @@ KINDS: Mapping[str, LineStyle] = {
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
-    """A line style for each thing: the fixed one where there is one, else the free ones in sorted order, in turn."""
+    """A line style for each thing: the fixed one where there is one, else the free ones in sorted order, in turn.
+
+    Free are colours that no fixed style has, and where all are taken, colours with another marker.
+    """
     fixed = fixed or {}
     wanted = sorted(set(things))
-    taken = {fixed[thing].color for thing in wanted if thing in fixed}
-    free = [style for style in _STYLES if style.color not in taken] or list(_STYLES)
+    taken = [fixed[thing] for thing in wanted if thing in fixed]
+    colors, marks = {style.color for style in taken}, {(style.color, style.marker) for style in taken}
+    free = [style for style in _STYLES if style.color not in colors]
+    free = free or [style for style in _STYLES if (style.color, style.marker) not in marks] or list(_STYLES)
     rest = [thing for thing in wanted if thing not in fixed]
     return {thing: fixed[thing] for thing in wanted if thing in fixed} | {
         thing: free[index % len(free)] for index, thing in enumerate(rest)
