@@ -221,6 +221,7 @@ SUBSETS = {
     "distance": "no distances to draw",
     "epsilon": "no ε to draw",
     "frontier": "no students",
+    "label-frontier": "no labels with a bound",
     "learning-curves": "no learning curves",
     "generated-samples": "no generated samples",
     "epsilon-gap": "no cost of a query",
@@ -232,7 +233,8 @@ SUBSETS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("label_set",), ("bound",), ("student",), ("student", "bound")])
+@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("label_set",), ("bound",), ("student",), ("student", "bound"),
+                                   ("label_set", "bound")])  # fmt: skip
 def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     records = [record for record in made.records(teachers=50) if record["record"] in kinds]
     words = _words(_draw(name, [made.write_collected(tmp_path / "c.json", records)]))
@@ -240,7 +242,8 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     needed |= {"audit": "audit", "distillation": "distillation"}
-    shown = set(kinds) >= ({"student", "bound"} if name == "epsilon" else {needed[name]})
+    pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}}
+    shown = set(kinds) >= (pairs[name] if name in pairs else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing
     assert (SUBSETS[name] not in words) == shown
 

@@ -1,0 +1,153 @@
+"""Accuracy of released labels against ε: what each mechanism makes of the same votes, before any student learns."""
+
+import math
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.reporting.figures.panels import FAMILY, members, titles
+from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.outcomes import LABEL_SET, frontier
+from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
+from patebench.reporting.style import (
+    BLACK,
+    GREY,
+    MECHANISMS,
+    LineStyle,
+    empty,
+    hollow,
+    labelled,
+    legend,
+    line_styles,
+    logarithmic,
+    panels,
+    percent,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: One panel: label sets that were made of the same votes, and whose ε is that of as many queries at the same δ.
+_PANEL = (*FAMILY, "teachers", "queries", "delta")
+_KEY = [*LABEL_SET, "seed"]
+#: A mechanism that answers less than this share of the queries says so beside its point.
+_NEARLY_ALL = 0.995
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """A point for each mechanism and noise setting, a thin line through those of one mechanism."""
+    records = records.of_whole_pool()
+    released = _released(records)
+    if released.empty:
+        return empty("This run released no labels with a bound that may be published,\nso there is nothing to draw.")
+    names = _titles(released)
+    styles = line_styles(released["mechanism"], MECHANISMS)
+    figure, axes = panels(list(names.values()))
+    for axis, panel in zip(axes, names, strict=True):
+        shown = members(released, panel, _PANEL)
+        places = shown[(shown["worst_case_epsilon_mean"] > 0) & (shown["worst_case_epsilon_mean"] < math.inf)]
+        _draw_plurality(axis, members(records.ensembles, panel[:-2], _PANEL[:-2]))
+        _draw_frontier(axis, places)
+        for mechanism, rows in places.groupby("mechanism"):
+            _draw_mechanism(axis, rows, styles[mechanism])
+        _draw_published(axis, places, published, styles)
+        _dress(axis, shown)
+    legend(figure, labelled(axes))
+    return figure
+
+
+def _released(records: Records) -> "pd.DataFrame":
+    """One row per setting, over the seeds: `accuracy`, `worst_case_epsilon` and `share`, of the queries answered.
+
+    `queries` are the most that were accounted for, and ε is the least that may be published of so many.
+    """
+    sound = records.bounds[(records.bounds["kind"] == Kind.WORST_CASE) & records.bounds["publishable"]]
+    most = sound.groupby(_KEY, dropna=False)["queries"].transform("max")
+    least = sound[sound["queries"] == most].groupby([*_KEY, "queries", "delta"], dropna=False)["epsilon"].min()
+    sets = records.label_sets.dropna(subset="label_accuracy")
+    sets = sets.assign(
+        accuracy=sets["expected_label_accuracy"].fillna(sets["label_accuracy"]),
+        share=sets["answered"] / sets["queries"],
+    )
+    costs = least.rename("worst_case_epsilon").reset_index()
+    return over_seeds(
+        sets.drop(columns="queries").merge(costs, on=_KEY),
+        [*LABEL_SET, "queries", "delta"],
+        ["accuracy", "worst_case_epsilon", "share"],
+    )
+
+
+def _titles(released: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
+    families = titles(released)
+    found = sorted(set(released[list(_PANEL)].itertuples(index=False, name=None)))
+    return {key: f"{families[key[: len(FAMILY)]]}\n{key[-3]} teachers, T = {key[-2]:,}" for key in found}
+
+
+def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", style: LineStyle) -> None:
+    rows = rows.sort_values("worst_case_epsilon_mean")
+    at, accuracy = rows["worst_case_epsilon_mean"], rows["accuracy_mean"]
+    plain: Any = {"color": style.color, "marker": style.marker, "linewidth": 0.8}
+    axis.plot(at, accuracy, **plain, label=rows["mechanism"].iloc[0])
+    bars: Any = {"xerr": rows["worst_case_epsilon_std"], "yerr": rows["accuracy_std"], "ecolor": style.color}
+    axis.errorbar(at, accuracy, **bars, fmt="none", elinewidth=0.8, capsize=2)
+    for row in rows[rows["share_mean"] < _NEARLY_ALL].to_dict("records"):
+        _write_below(axis, row["worst_case_epsilon_mean"], row["accuracy_mean"], row["share_mean"])
+
+
+def _write_below(axis: "Axes", x: float, y: float, share: float) -> None:
+    """Small upright words, which leave room for those of the next point."""
+    words: Any = {"fontsize": 7.5, "color": GREY, "rotation": 90, "ha": "center", "va": "top"}
+    words["bbox"] = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
+    axis.annotate(f"{100 * share:.2g}% answered", (x, y), (0, -6), textcoords="offset points", **words)
+
+
+def _draw_frontier(axis: "Axes", places: "pd.DataFrame") -> None:
+    """The best accuracy at every ε among the mechanisms that answer: an abstention is no way to be right."""
+    answering = places[places["share_mean"] >= _NEARLY_ALL]
+    best = answering[frontier(answering)].sort_values("worst_case_epsilon_mean")
+    if len(best) > 1:
+        axis.step(
+            best["worst_case_epsilon_mean"], best["accuracy_mean"], where="post", color=BLACK, linewidth=0.9,
+            linestyle=(0, (2, 2)), zorder=0, label="frontier of those that always answer",
+        )  # fmt: skip
+
+
+def _draw_plurality(axis: "Axes", ensembles: "pd.DataFrame") -> None:
+    plurality = ensembles["plurality_accuracy_pool"].mean()
+    if not math.isnan(plurality):
+        axis.axhline(plurality, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label="plurality, no noise")
+
+
+def _draw_published(axis: "Axes", places: "pd.DataFrame", published: Published, styles: dict[Any, LineStyle]) -> None:
+    """At the ε of the same setting here: in the worst case it does not depend on whose votes they are."""
+    for row in places.to_dict("records"):
+        same: dict[str, object] = {name: row[name] for name in ("dataset", "teachers", "mechanism", "noise")}
+        for value in published.of(PATE_2017, SCALABLE_2018).select("label_accuracy", **same):
+            style = styles[row["mechanism"]]
+            label = f"published: {value.paper}, {row['mechanism']}"
+            hollow(axis, row["worst_case_epsilon_mean"], value.value, style.color, style.marker, label)
+
+
+def _dress(axis: "Axes", shown: "pd.DataFrame") -> None:
+    axis.set_xscale("log")
+    logarithmic(axis.xaxis)
+    axis.margins(x=0.08, y=0.08)
+    delta = shown["delta"].iloc[0]
+    axis.set_xlabel(f"ε of T queries at δ = {delta:g}, publishable   (← more private)" + _beside(shown))
+    axis.set_ylabel("accuracy of released labels")
+    percent(axis)
+
+
+def _beside(shown: "pd.DataFrame") -> str:
+    """The settings that have no place on a logarithmic axis, in words."""
+    lines = []
+    for epsilon, words in ((math.inf, "∞"), (0.0, "0")):
+        rows = shown[shown["worst_case_epsilon_mean"] == epsilon]
+        named = [
+            f"{row['mechanism']}, {row['noise_in_words']} ({100 * row['accuracy_mean']:.3g}%)"
+            for row in rows.to_dict("records")
+        ]
+        lines += [textwrap.fill(f"ε = {words}: {'; '.join(named)}", 46)] if named else []
+    return "".join(f"\n{line}" for line in lines)
