@@ -70,8 +70,8 @@ class Config:
         published = str(home / "config" / "published.csv")
         records = (tuple(plan.of(stage)) for stage in (Collect, TrainBaseline, Audit))
         results = Results(published, *records)
-        figures = tuple(Figure(self.run, name, results) for name in FIGURES)
-        tables = tuple(Table(self.run, name, results) for name in TABLES)
+        figures = tuple(Figure(self.run, results, name) for name in FIGURES)
+        tables = tuple(Table(self.run, results, name) for name in TABLES)
         manifest = Manifest(self.run, figures, tables, json.dumps(self.written, sort_keys=True))
         yield Report(self.run, manifest, str(home / "report"))
 

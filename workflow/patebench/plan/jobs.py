@@ -729,41 +729,37 @@ class Results:
 
 
 @dataclass(frozen=True)
-class Figure(_Page):
+class _OfResults(_Page):
+    """A job that shows results, in the way that its last field names."""
+
+    results: Results
+
+    def inputs(self) -> Inputs:
+        return self.results.inputs()
+
+    def dependencies(self) -> dict[str, Sequence[File | str]]:
+        return {"published": [self.results.published]}
+
+    def options(self) -> Options:
+        return {"": self.key, "published": self.results.published}
+
+
+@dataclass(frozen=True)
+class Figure(_OfResults):
     """One figure."""
 
     files = {"png": "figures/{figure}.png", "pdf": "figures/{figure}.pdf"}
 
     figure: str
-    results: Results
-
-    def inputs(self) -> Inputs:
-        return self.results.inputs()
-
-    def dependencies(self) -> dict[str, Sequence[File | str]]:
-        return {"published": [self.results.published]}
-
-    def options(self) -> Options:
-        return {"": self.figure, "published": self.results.published}
 
 
 @dataclass(frozen=True)
-class Table(_Page):
+class Table(_OfResults):
     """One table."""
 
     files = {"csv": "tables/{table}.csv", "markdown": "tables/{table}.md", "latex": "tables/{table}.tex"}
 
     table: str
-    results: Results
-
-    def inputs(self) -> Inputs:
-        return self.results.inputs()
-
-    def dependencies(self) -> dict[str, Sequence[File | str]]:
-        return {"published": [self.results.published]}
-
-    def options(self) -> Options:
-        return {"": self.table, "published": self.results.published}
 
 
 @dataclass(frozen=True)
