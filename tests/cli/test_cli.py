@@ -98,6 +98,7 @@ def test_a_file_without_words_is_one_line(tmp_path: Path, content: str | None) -
         (["--mechanism", "lnmax", "--parameter", "sigma=1"], "sigma"),
         (["--mechanism", "lnmax", "--parameter", "gamma=-1"], "gamma"),
         (["--mechanism", "gnmax", "--parameter", "sigma=nan"], "sigma"),
+        (["--mechanism", "gnmax", "--parameter", "sigma=2", "--parameter", "sigma=3"], "sigma is given twice"),
     ],
 )
 def test_a_fault_is_one_line_and_leaves_nothing(votes: Path, words: list[str], message: str) -> None:

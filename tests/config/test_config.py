@@ -307,6 +307,8 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     "mode": ("mode", "relase", "mode", ["did you mean 'release'", "one of seeded, release is needed"]),
     "several releases": ("mode", "release", "mode", ["12 label sets of digits", "keep one seed, one ensemble"]),
     "a budget of nothing": ("experiments/demo/accounting/budget", 0, "experiments.demo.accounting.budget", ["above 0"]),
+    "results with a wildcard": ("results", "r{x}", "results", ["'r{x}'", "without braces"]),
+    "too many aggregators": ("secure", {"aggregators": 10**9}, "secure.aggregators", ["at most 100"]),
     "one aggregator": ("secure", {"aggregators": 1}, "secure.aggregators", ["at least 2"]),
     "two δ": (
         "experiments/more",
@@ -542,6 +544,7 @@ BROKEN = {
     "object": ("seeds: !!python/object:os.system {}\n", "line 1", "could not determine a constructor"),
     "list": ("- a\n- b\n", "", "instead of a mapping"),
     "nothing": ("# only a comment\n", "", "empty instead of a mapping"),
+    "deep": ("seeds: " + "[" * 3000 + "]" * 3000 + "\n", "", "nested too deeply"),
     "two documents": ("a: 1\n---\nb: 2\n", "line 2", "another document"),
     "control character": ("a: \x01\n", "", "special characters are not allowed"),
 }

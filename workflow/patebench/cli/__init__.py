@@ -95,6 +95,6 @@ def _arguments(words: list[str]) -> list[str]:
         found = json.loads(Path(words[0][1:]).read_text(encoding="utf-8"))
         if not (isinstance(found, list) and all(isinstance(word, str) for word in found)):
             raise ValueError("a list of text is needed")
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, RecursionError) as fault:
         raise PatebenchError(f"{words[0][1:]}: holds no words of a command ({fault}); run snakemake again") from None
     return [*found, *words[1:]]

@@ -32,6 +32,8 @@ def load(path: Path | str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as fault:
         line = f", line {fault.problem_mark.line + 1}" if fault.problem_mark else ""
         raise PatebenchError(f"{path}{line}: {fault.problem}; mend the YAML there") from None
+    except RecursionError:
+        raise PatebenchError(f"{path}: is nested too deeply to be read; start from config/config.yaml") from None
     except yaml.YAMLError as fault:
         raise PatebenchError(f"{path}: {fault}; mend the YAML there") from None
     if not isinstance(settings, dict):

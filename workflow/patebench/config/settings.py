@@ -6,6 +6,7 @@ What the values mean is checked in `experiments`, against the registries and the
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from patebench.core.parameters import (
     List,
@@ -20,6 +21,7 @@ from patebench.core.parameters import (
     Whole,
     one_of,
     plain_name,
+    show,
 )
 from patebench.core.seeds import Mode
 from patebench.plan.parameters import (
@@ -44,11 +46,19 @@ def _strategy(value: Any) -> Any:
     return {"strategy": value} if isinstance(value, str) else value
 
 
+def _folder(path: str) -> str:
+    """A path that Snakemake takes as it is: braces would be wildcards there."""
+    if set(path) & set("{}\n"):
+        hint = f"is {show(path)}; a folder without braces and line breaks is needed"
+        raise PydanticCustomError("folder", "{hint}", {"hint": hint})
+    return path
+
+
 class SecureSettings(Parameters):
     """Secure aggregation."""
 
     aggregators: Whole = Field(
-        ge=2, description="How many aggregators share the votes among them; all but one of them learn nothing."
+        ge=2, le=100, description="How many aggregators share the votes among them; all but one of them learn nothing."
     )
 
 
@@ -163,7 +173,9 @@ class ConfigSettings(Parameters):
     name: Annotated[Text, AfterValidator(lambda name: plain_name(name) if name else name)] = Field(
         "", description="The report, figures and tables go to <results>/<name>/; empty for the default run."
     )
-    results: Text = Field("results", min_length=1, description="The folder for everything that is made.")
+    results: Annotated[Text, AfterValidator(_folder)] = Field(
+        "results", min_length=1, description="The folder for everything that is made."
+    )
     data_root: Text = Field(
         "data",
         min_length=1,

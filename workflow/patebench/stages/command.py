@@ -156,6 +156,10 @@ def mechanism(function: Callable[..., Any]) -> Callable[..., Any]:
     """A mechanism by name, and its parameters as a mapping."""
 
     def collected(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, float]:
+        names = [name for name, _ in value]
+        for name in names:
+            if names.count(name) > 1:
+                raise PatebenchError(f"--parameter {name} is given twice; give each parameter once")
         return dict(value)
 
     named = click.option(

@@ -20,7 +20,7 @@ _ORDER = ["queries", "mechanism", "noise", "ensemble", "student", "rounds", "see
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set, method and strategy, a line for each student and seed; colour and line tell T."""
     students = records.students
-    students = students[[bool(_accuracies(curve)) for curve in students["learning_curve"]]]
+    students = students[[len(_accuracies(curve)) > 1 for curve in students["learning_curve"]]]
     if students.empty:
         return empty("This run has no students that learnt over several epochs,\nso there are no learning curves.")
     way = (" · " + students["strategy"]).where(students["strategy"] != "", "")

@@ -53,7 +53,7 @@ TABLE = Table(
         Column("teacher_accuracy_max", "best", "percent", group="Teacher accuracy %"),
         Column("plurality_accuracy_pool", "pool", "percent", deviation=True, group="Plurality accuracy %"),
         Column("plurality_accuracy_test", "test", "percent", deviation=True, group="Plurality accuracy %"),
-        Column("label_accuracy", "measured", "percent", deviation=True, group="LNMax γ = 0.05 labels %"),
+        Column("label_accuracy", "measured", "percent", deviation=True, group="LNMax γ = 0.05 labels %", optional=True),
         Column("published_label_accuracy", "published", "percent", group="LNMax γ = 0.05 labels %", optional=True),
         Column("gap", "Gap / n %", "percent", deviation=True),
         Column("seeds", "Seeds", "count"),
