@@ -46,7 +46,7 @@ def records(tmp_path: Path) -> Records:
         made.ensemble_record(facts),
         made.label_set_record(toy, 0.9, 0.9),
         made.bound_record(toy, 100, 1.5, "zcdp", Kind.WORST_CASE) | {"label": "Concentrated DP, tight"},
-        made.bound_record(toy, 100, 1.75, "nameless", Kind.WORST_CASE),
+        made.bound_record(toy, 100, 1.75, "name_less", Kind.WORST_CASE),
         made.bound_record(toy, 100, 2.5, "sketch", Kind.WORST_CASE) | {"variant": True},
         made.bound_record(toy, 100, 0.5, "enumerated", Kind.DATA_DEPENDENT) | {"exact": True},
         made.bound_record(toy, 100, 4.0, "pld", Kind.WORST_CASE),
@@ -63,7 +63,7 @@ def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(reco
     frame = table.build(records, PUBLISHED)
     heads = [(column.group, column.title) for column in table.shown(frame) if column.group]
     sound, leaky = "ε, worst case, publishable", "ε, data-dependent, not publishable"
-    wanted = [(sound, "Gaussian DP, PLD"), (sound, "Concentrated DP, tight"), (sound, "nameless")]
+    wanted = [(sound, "Gaussian DP, PLD"), (sound, "Concentrated DP, tight"), (sound, "name_less")]
     assert heads == [*wanted, (leaky, "enumerated")]
     assert "| 4.00 | 1.50 | 1.75 | 0.50 |" in table.markdown(frame)
 
@@ -77,7 +77,7 @@ def test_an_accountant_is_in_the_other_tables_and_in_the_figure(records: Records
     with themed():
         figure = FIGURES.load("epsilon")(records, PUBLISHED)
     names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert {"zcdp", "nameless", "enumerated"} < set(names)
+    assert {"zcdp", "name_less", "enumerated"} < set(names)
     assert "sketch" not in names, "a variant is for the tables"
 
 

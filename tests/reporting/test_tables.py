@@ -81,14 +81,14 @@ def test_accountants_side_by_side_by_hand(tmp_path):
     frame = TABLES.load("accountants").build(made.load_records(collected, baselines), PUBLISHED)
     first, later = frame.to_dict("records")
     assert (first["queries"], later["queries"]) == (100, 1000)
-    assert first["worst_case_strong_composition_mean"] == 5.8
-    assert first["worst_case_gaussian_dp_pld_mean"] == 4.31
-    assert first["data_dependent_moments_l_8_mean"] == pytest.approx(2.0)
-    assert first["data_dependent_moments_l_8_std"] == pytest.approx(1.0)
-    assert first["data_dependent_renyi_as_published_mean"] == 0.5
-    assert first["data_dependent_renyi_mean"] == 0.4
-    assert later["worst_case_gaussian_dp_pld_mean"] == pytest.approx(0.1)
-    assert math.isnan(later["worst_case_strong_composition_mean"])
+    assert first["worst_case: strong composition_mean"] == 5.8
+    assert first["worst_case: Gaussian DP, PLD_mean"] == 4.31
+    assert first["data_dependent: moments, l ≤ 8_mean"] == pytest.approx(2.0)
+    assert first["data_dependent: moments, l ≤ 8_std"] == pytest.approx(1.0)
+    assert first["data_dependent: Rényi, as published_mean"] == 0.5
+    assert first["data_dependent: Rényi_mean"] == 0.4
+    assert later["worst_case: Gaussian DP, PLD_mean"] == pytest.approx(0.1)
+    assert math.isnan(later["worst_case: strong composition_mean"])
     titles = {column.title for column in TABLES.load("accountants").shown(frame)}
     assert {"strong composition", "Gaussian DP, PLD"} < titles
     assert "exact per teacher" not in titles, "a column without any value is left out"

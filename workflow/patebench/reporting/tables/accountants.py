@@ -20,7 +20,10 @@ _GROUPS = {
 }
 #: Added where a paper converts a Rényi curve in the classic way, and the tight one is beside it.
 _CLASSIC = ", as published"
-#: From the crudest to the tightest: the order of these columns in each group. Others come last, in natural order.
+#: Between kind and heading in the name of a column. No kind holds it, so the rest is the heading as it is.
+_OF = ": "
+#: From the crudest to the tightest: the order that is preferred in each group. It hides nothing: any other heading has
+#: its column after these, in natural order, and a heading here that no bound has makes none.
 _ORDER = (
     *("strong composition", "basic", "moments, l ≤ 8", "Rényi" + _CLASSIC, "Rényi", "Gaussian DP, PLD"),
     *("exact", "exact per teacher"),
@@ -37,7 +40,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     bounds = bounds[bounds["kind"].isin(list(_GROUPS)) & ~bounds["variant"]]
     bounds = bounds.assign(heading=_headings(bounds)).dropna(subset="heading")
     for kind, heading in _sorted(set(zip(bounds["kind"], bounds["heading"], strict=True))):
-        field = _field(kind, heading)
+        field = f"{kind}{_OF}{heading}"
         chosen = bounds[(bounds["kind"] == kind) & (bounds["heading"] == heading)]
         least = chosen.groupby([*SUBJECT, "seed"], dropna=False)["epsilon"].min().rename(field).reset_index()
         frame = frame.merge(over_seeds(least, SUBJECT, [field]).drop(columns="seeds"), on=SUBJECT, how="left")
@@ -46,14 +49,11 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 def columns(frame: "pd.DataFrame") -> Sequence[Column]:
     """Those that every row has, and one for each way to count that `frame` holds."""
-    known = {_field(kind, heading): (kind, heading) for kind in _GROUPS for heading in _ORDER}
     found = []
-    for column in frame.columns:
-        field = str(column).removesuffix("_mean")
-        kind = next((kind for kind in _GROUPS if field.startswith(f"{kind}_")), None)
-        if kind and field != column:
-            named = known.get(field, (kind, field.removeprefix(f"{kind}_").replace("_", " ")))
-            found.append(Column(str(column), named[1], "epsilon", group=_GROUPS[kind], optional=True))
+    for column in map(str, frame.columns):
+        kind, of, heading = column.removesuffix("_mean").partition(_OF)
+        if of and column.endswith("_mean"):
+            found.append(Column(column, heading, "epsilon", group=_GROUPS[Kind(kind)], optional=True))
     return (*SUBJECT_COLUMNS, *found, Column("seeds", "Seeds", "count"))
 
 
@@ -81,14 +81,6 @@ def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return sorted(
         pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural(pair[1]))
     )
-
-
-def _field(kind: str, heading: str) -> str:
-    """The column of the frame; a heading that is not known here is kept, so that it can be shown again."""
-    if heading not in _ORDER:
-        return f"{kind}_{heading.replace(' ', '_')}"
-    words = heading.replace(",", "").replace("≤ ", "").replace("é", "e").lower().split()
-    return "_".join([kind, *words])
 
 
 TABLE = Table(title="Every mechanism under every accountant", columns=columns, build=build)
