@@ -6,6 +6,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Conversion, Kind
+from patebench.mechanisms import MECHANISMS
 from patebench.reporting.distance import share, shares
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import NZC_2020, read_published
@@ -118,6 +119,12 @@ def test_students_stand_with_what_is_claimed_and_what_is_true(records):
     assert table.latex(frame).isascii()
     (shown,) = (line for line in table.markdown(frame).splitlines() if "≈ 0" in line and "| 250 |" in line)
     assert "| ≈ 0 | 9.2e-08 | claimed | ∞ | ∞ |" in shown
+
+
+def test_a_mechanism_that_tests_stability_stands_beside_them(records, monkeypatch):
+    monkeypatch.setattr(MECHANISMS.load("permute-and-flip"), "tests_stability", True)
+    frame = TABLES.load("nzc-students").build(records, PUBLISHED)
+    assert set(frame["mechanism"]) == {"immutable-lnmax", "gnmax", "lnmax", "permute-and-flip"}
 
 
 def test_ensembles_stand_with_labels_and_distances(records):

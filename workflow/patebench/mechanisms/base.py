@@ -71,6 +71,9 @@ class Mechanism(ABC):
     #: Whether `patebench.secure` can make the same release without anybody seeing a vote.
     secure: ClassVar[bool] = False
 
+    #: Whether a query is answered for the stability of its plurality: only where few votes can not change it.
+    tests_stability: ClassVar[bool] = False
+
     #: Whether each query is answered as if it were the only one: no state is kept from query to query.
     independent_queries: ClassVar[bool] = True
 

@@ -35,6 +35,7 @@ class SparseVector(Mechanism):
     """
 
     independent_queries: ClassVar[bool] = False
+    tests_stability: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

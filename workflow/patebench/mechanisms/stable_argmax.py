@@ -29,6 +29,7 @@ class StableArgmax(Mechanism):
     """
 
     published = ("basic", Conversion.NONE)
+    tests_stability = True
     example: ClassVar[Mapping[str, float]] = {"epsilon": 1.0, "failure": 1e-8}
 
     epsilon: float = parameter(low=0, above=True, high=1e6)

@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.mechanisms import MECHANISMS
 from patebench.reporting.accountants import SUBJECT, compared
 from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import LABEL_SET, STUDENT, stated_by_paper
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
-#: What the paper compares with (its "clean votes" are gnmax at σ = 0), and sound mechanisms of the same aim.
-_OTHERS = ("lnmax", "gnmax", "stable-argmax", "stable-svt", "stable-svt-gaussian")
+#: What the paper compares with; its "clean votes" are gnmax at σ = 0.
+_COMPARED = ("lnmax", "gnmax")
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -41,7 +42,13 @@ def _students(records: Records) -> "pd.DataFrame":
     """Those to compare, on the data sets where an immutable mechanism has students."""
     students = records.students
     here = students["dataset"].isin(students.loc[students["mechanism"].isin(IMMUTABLE), "dataset"])
-    return students[here & students["mechanism"].isin([*IMMUTABLE, *_OTHERS])]
+    return students[here & students["mechanism"].map(_compared)]
+
+
+def _compared(mechanism: str) -> bool:
+    """Whether the paper compares it, or it has the same aim and is sound, as its class says itself."""
+    known = mechanism in (*IMMUTABLE, *_COMPARED)
+    return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _of_true_labels(records: Records) -> "pd.DataFrame":
