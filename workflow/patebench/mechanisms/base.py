@@ -237,9 +237,10 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
 def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
     """What a query costs; refuse a mechanism that can not tell beforehand, and so can not keep a budget."""
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
+        able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]
         raise PatebenchError(
-            f"the mechanism '{name}' has no cost per query that is known before it is asked, so it can not keep a "
-            f"budget; leave the budget out, or use gnmax, lnmax or confident-gnmax"
+            f"the mechanism '{name}' has no cost per query that is known before the votes are, so it can not keep a "
+            f"budget; leave the budget out, or use one that has: {', '.join(able)}"
         )
     return cost
 
