@@ -1,16 +1,17 @@
-"""Cost of one query against the gap between its two largest counts, by every Rényi accountant of each release.
+"""Cost of one query against the gap between its two largest counts, by every Rényi accountant of each label set.
 
 Computed from theorems for made-up votes, so that it shows what the accountants say, not what this run's votes are.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.accountant import RenyiAccountant
+from patebench.accounting.accountant import Accountant, RenyiAccountant
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Kind
+from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, make_mechanism
 from patebench.reporting.figures.panels import FAMILY, members, titles
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: The order where none is known from the release's own ε.
+#: The order where none is known from the label set's own ε.
 ORDER = 20.0
 CLASSES = 10
 
@@ -37,16 +38,22 @@ Costs = dict[tuple[str, Kind], NDArray[np.float64]]
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """One panel per release that a student learns from; the line tells the kind, the colour the accountant."""
+    """One panel per label set that a student learns from; the line tells the kind, the colour the accountant."""
     records = records.of_whole_pool()
     used = records.students[records.students["mechanism"].isin(list(MECHANISMS))]
     used = used.drop_duplicates(list(_PANEL))
     if used.empty:
-        return empty("No student of this run learns from a release,\nso there is no cost of a query to draw.")
+        return empty(
+            "No student of this run learns from labels of a known mechanism,\nso there is no cost of a query to draw."
+        )
     families = titles(used)
     rows = arrange(used, _PANEL).to_dict("records")
-    orders = [_order(members(records.bounds, _key(row, _PANEL), _PANEL)) for row in rows]
-    costs = [_costs(row["teachers"], _mechanism(row), order) for row, order in zip(rows, orders, strict=True)]
+    orders, costs = [], []
+    for row in rows:
+        mechanism = _mechanism(row)
+        order = _order(members(records.bounds, _key(row, _PANEL), _PANEL), row["teachers"], mechanism)
+        orders.append(order)
+        costs.append(_costs(row["teachers"], mechanism, order))
     styles = line_styles({name for found in costs for name, _ in found})
     figure, axes = panels([_title(row, families) for row in rows], sharey=False)
     for axis, row, order, found in zip(axes, rows, orders, costs, strict=True):
@@ -65,22 +72,21 @@ def gaps(teachers: int) -> NDArray[np.int64]:
     return result
 
 
-def _order(bounds: "pd.DataFrame") -> float:
-    """The order at which the data-dependent ε of a release was found, in the middle of its numbers of queries."""
-    used = bounds[(bounds["accountant"] == "rdp") & (bounds["kind"] == Kind.DATA_DEPENDENT)]["order"].dropna()
+def _order(bounds: "pd.DataFrame", teachers: int, mechanism: Mechanism) -> float:
+    """The order at which a label set's data-dependent ε was found by theorem, in the middle of its queries."""
+    shown = _shown(mechanism.accountants(_votes(teachers, teachers)))
+    theorems = [each.name for each in shown if each.kind is Kind.DATA_DEPENDENT and not each.exact]
+    used = bounds[bounds["accountant"].isin(theorems) & (bounds["kind"] == Kind.DATA_DEPENDENT)]["order"].dropna()
     return ORDER if used.empty else float(f"{used.median():.3g}")
 
 
 def _costs(teachers: int, mechanism: Mechanism, order: float) -> Costs:
-    """Rényi divergence at each gap, per accountant. Moments are left out: they are the same theorem."""
+    """Rényi divergence at each gap, per accountant."""
     found: dict[tuple[str, Kind], list[float]] = {}
     for gap in gaps(teachers):
-        counts = np.zeros((1, CLASSES), dtype=np.int64)
-        counts[0, :2] = (teachers + gap) // 2, (teachers - gap) // 2
-        for accountant in mechanism.accountants(Votes.from_counts(counts)):
-            if isinstance(accountant, RenyiAccountant) and _shown(accountant):
-                cost = float(accountant.totals([1], np.array([order]))[0, 0])
-                found.setdefault((accountant.name, accountant.kind), []).append(cost)
+        for accountant in _shown(mechanism.accountants(_votes(teachers, gap))):
+            cost = float(accountant.totals([1], np.array([order]))[0, 0])
+            found.setdefault((accountant.name, accountant.kind), []).append(cost)
     return {
         name: np.array(curve)
         for name, curve in found.items()
@@ -88,8 +94,28 @@ def _costs(teachers: int, mechanism: Mechanism, order: float) -> Costs:
     }
 
 
-def _shown(accountant: RenyiAccountant) -> bool:
-    return accountant.kind in (Kind.WORST_CASE, Kind.DATA_DEPENDENT) and not accountant.name.startswith("moments")
+def _votes(teachers: int, gap: int) -> Votes:
+    """One query for which all vote for two classes, so far apart."""
+    counts = np.zeros((1, CLASSES), dtype=np.int64)
+    counts[0, :2] = (teachers + gap) // 2, (teachers - gap) // 2
+    return Votes.from_counts(counts)
+
+
+def _shown(accountants: Sequence[Accountant]) -> list[RenyiAccountant]:
+    """The proven ones that have a curve, but for variants.
+
+    One that converts in the classic way alone is left out where a theorem of its kind converts in the tight way too:
+    it is the published form of that theorem, such as moments.
+    """
+    proven = [
+        each
+        for each in accountants
+        if isinstance(each, RenyiAccountant)
+        and each.kind in (Kind.WORST_CASE, Kind.DATA_DEPENDENT)
+        and not each.variant
+    ]
+    tight = {each.kind for each in proven if Conversion.TIGHT in each.conversions and not each.exact}
+    return [each for each in proven if Conversion.TIGHT in each.conversions or each.kind not in tight]
 
 
 def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, styles: dict[str, LineStyle]) -> None:
