@@ -34,7 +34,7 @@ def run(
     from patebench.models.learner import epochs_of, make_learner
     from patebench.models.network import Network
 
-    source, public, exam = read_arrays(votes, VOTES), read_arrays(pool, POOL), read_samples(test, "test")
+    source, public, test_set = read_arrays(votes, VOTES), read_arrays(pool, POOL), read_samples(test, "test")
     source.require("pool", public.digest, str(pool))
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):
@@ -53,13 +53,13 @@ def run(
                 raise PatebenchError(f"'{model}' is no network, and only they learn from probabilities; use mlp")
             # One seed for all kinds of labels, so that they differ in nothing else.
             fit(learner, public["x"][:number], target[:number], temperature, seed=derive(seed, stream, number))
-            accuracy = float(np.mean(learner.predict(exam["x"]) == exam["y"]))
+            accuracy = float(np.mean(learner.predict(test_set["x"]) == test_set["y"]))
             log.info("%s, T = %g, %d samples: %.2f%% on the test set", name, temperature, number, 100 * accuracy)
             learnt.append({"labels": name, "temperature": temperature, "samples": number, "accuracy": accuracy})
             done(len(learnt))
     facts = {"model": model, "recipe": recipe, "epochs": epochs_of(recipe, parameters.epochs), "seed": seed}
     facts |= {"training": parameters.training.model_dump()}
-    write_json(out, "distil", {"votes": source.digest, "test": exam.digest, **facts, "learnt": learnt})
+    write_json(out, "distil", {"votes": source.digest, "test": test_set.digest, **facts, "learnt": learnt})
 
 
 command = stage_command(

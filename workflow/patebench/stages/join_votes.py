@@ -30,14 +30,14 @@ def run(
     Refuses chunks of another partition, pool or test set, of another model or recipe than the first, and teachers that
     are missing or come twice.
     """
-    shards, queries, held_out = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
+    shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
     answers.require("pool", queries.digest, str(pool))
     parts = [read_arrays(path, CHUNK) for path in chunk]
     for part in parts:
         part.require("partition", shards.digest, str(partition))
         part.require("pool", queries.digest, str(pool))
-        part.require("test", held_out.digest, str(test))
+        part.require("test", test_set.digest, str(test))
         for fact in ("classes", "model", "recipe", "epochs", "training", "seed", "temperatures"):
             part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
     _check_teachers(parts, shards)
@@ -47,7 +47,7 @@ def run(
     }
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     digest = write_arrays(out, VOTES, {"votes": votes, "test_votes": test_votes, **soft.joined(parts)}, meta)
-    quality = describe(votes, test_votes, answers["y"], held_out["y"], facts["classes"])
+    quality = describe(votes, test_votes, answers["y"], test_set["y"], facts["classes"])
     log.info(
         "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",
         len(votes), 100 * np.mean(quality["teacher_accuracies"]), 100 * quality["plurality_accuracy_pool"],

@@ -55,18 +55,18 @@ def run(
     from patebench.models.learner import epochs_of, make_learner
 
     samples = _samples(private, pool, truth, true_labels)
-    held_out = read_samples(test, "test")
+    test_set = read_samples(test, "test")
     model, epochs = training.model, epochs_of(training.recipe, training.epochs)
     learner = make_learner(model, training.recipe, classes=samples.classes, epochs=training.epochs)
     with progress(f"{model} of {samples.name}", epochs, "epochs") as done:
         learner.fit(samples.x, samples.y, seed=derive(seed, stream), progress=lambda epoch, _: done(epoch))
-    accuracy = float(np.mean(learner.predict(held_out["x"]) == held_out["y"]))
+    accuracy = float(np.mean(learner.predict(test_set["x"]) == test_set["y"]))
     log.info("%s of %s: %.2f%% on the test set", model, samples.name, 100 * accuracy)
     result = {
         **samples.of,
-        "test": held_out.digest,
-        "dataset": held_out.meta["dataset"],
-        "split": held_out.meta["split"],
+        "test": test_set.digest,
+        "dataset": test_set.meta["dataset"],
+        "split": test_set.meta["split"],
         "model": model,
         "recipe": training.recipe,
         "epochs": epochs,

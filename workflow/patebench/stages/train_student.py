@@ -58,7 +58,7 @@ def run(
     """
     from patebench.students.training import Checkpoint, train
 
-    samples, released, exam = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
+    samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
     whole, config = student_data(samples, released, queries), config_of(parameters)
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
@@ -66,10 +66,10 @@ def run(
 
     def accuracies(student: "Student", most: int | None = None) -> dict[str, float]:
         kept = {"held_out_accuracy": accuracy(student, whole.pool[held], whole.labels[held])} if len(held) else {}
-        return {**kept, "accuracy": accuracy(student, exam["x"][:most], exam["y"][:most])}
+        return {**kept, "accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
 
     facts = {"queries": queries, "hold_out": share, "seed": seed, "config": vars(config)}
-    of = {"labels": released.digest, "pool": samples.digest, "test": exam.digest}
+    of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
     with progress(f"{parameters.method} student of {len(data.labelled)} labels", None, "epochs") as done:
         trainer, curve = train(
             data,

@@ -48,7 +48,7 @@ def run(
     from patebench.teachers.soft import SoftVotes
     from patebench.teachers.training import train
 
-    samples, queries, held_out = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
+    samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
@@ -56,17 +56,17 @@ def run(
     numbers = np.arange(first, last + 1)
     classes = samples.meta["classes"]
     votes = np.empty((len(numbers), len(queries["x"])), _label_type(classes))
-    test_votes = np.empty((len(numbers), len(held_out["x"])), votes.dtype)
+    test_votes = np.empty((len(numbers), len(test_set["x"])), votes.dtype)
     together = SoftVotes(soft, len(queries["x"]), classes)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
     owned = [shard(samples, shards, int(number)) for number in numbers]
     seeds = [derive(seed, stream, "teacher", int(number)) for number in numbers]
     with progress(f"teachers {first} to {last}", len(numbers), "teachers") as done:
         for positions, trained in train(learner, owned, seeds, done):
-            votes[positions], test_votes[positions] = trained.predict(queries["x"]), trained.predict(held_out["x"])
+            votes[positions], test_votes[positions] = trained.predict(queries["x"]), trained.predict(test_set["x"])
             together.add(trained, queries["x"])
             for place, position in enumerate(positions):
-                accuracy = 100 * float(np.mean(test_votes[position] == held_out["y"]))
+                accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
                 size = len(owned[position][1])
                 log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
                 if weights is not None:
@@ -75,7 +75,7 @@ def run(
         **trained.device_facts,
         "partition": shards.digest,
         "pool": queries.digest,
-        "test": held_out.digest,
+        "test": test_set.digest,
         "classes": classes,
         "model": training.model,
         "recipe": training.recipe,
