@@ -1,4 +1,4 @@
-"""Reduced precision: where it is worth it, and how it is turned off."""
+"""Autocast: where it is worth it, and how it is turned off."""
 
 import pytest
 import torch

@@ -109,7 +109,7 @@ def test_disagreement_by_hand(tmp_path):
     ]
     path = made.write_collected(tmp_path / "c.json", records)
     frame = TABLES.load("disagreement").build(made.load_records([path]), PUBLISHED)
-    assert set(frame["noise"]) == {"gamma-0.05"}, "releases that no student uses are left out"
+    assert set(frame["noise"]) == {"gamma-0.05"}, "label sets that no student uses are left out"
     rows = {(row["accountant"], row["queries"]): row for row in frame.to_dict("records")}
     assert rows["moments", 100]["over_sound_mean"] == 0.5
     assert rows["moments", 100]["over_exact_mean"] == pytest.approx(5.0)

@@ -1,4 +1,4 @@
-"""Accountants: a theorem put to work on the queries of one release, giving bound records.
+"""Accountants: a theorem put to work on the queries of one label set, giving bound records.
 
 A mechanism lists its accountants; nobody else needs to know which theorems bound it. What a theorem computes is a
 function handed in here, so that this page only composes, converts and labels.
@@ -82,10 +82,10 @@ class Accountant(ABC):
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
     """The accountants that hold as well where earlier answers choose the later queries.
 
-    Data-dependent ones then describe the queries that happened to be asked; their source says so.
+    Data-dependent ones then describe the queries that happened to be put; their source says so.
     """
     kept = [accountant for accountant in accountants if accountant.adaptive]
-    words = "; along the queries asked, as if they had been fixed beforehand"
+    words = "; along the queries that were put, as if they had been fixed beforehand"
     return [
         replace(accountant, source=accountant.source + words) if accountant.kind is Kind.DATA_DEPENDENT else accountant
         for accountant in kept

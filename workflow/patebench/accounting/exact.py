@@ -172,7 +172,7 @@ class Directions(NamedTuple):
 
 @dataclass(eq=False)
 class ExactDivergence:
-    """Divergences of the first T queries of a release from its worst neighbour, per query and per teacher.
+    """Divergences of the first T queries of a label set from its worst neighbour, per query and per teacher.
 
     Without `neighbours` the mechanism is one without noise, whose divergence is ∞.
     """

@@ -19,8 +19,8 @@ class Votes:
     """The votes on each query: counts (queries × classes), and the vote of each teacher where that is known.
 
     `matrix` (teachers × queries) is None when only counts are at hand; local mechanisms and accountants per teacher
-    need it. `predictions` (queries × classes) are public: the probability that the student who asks gives to each class
-    of each query; None before there is a student. `Votes.of` and `Votes.from_counts` make one and check their input.
+    need it. `predictions` (queries × classes) are public: the probability that the student gives to each class of each
+    query; None before there is a student. `Votes.of` and `Votes.from_counts` make one and check their input.
     """
 
     counts: Counts
@@ -53,7 +53,7 @@ class Votes:
         return Votes(self.counts[queries], matrix, None if self.predictions is None else self.predictions[queries])
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
-        """The same votes with the predictions of the student that asks (queries × classes), each row a distribution."""
+        """The same votes with the predictions of the student (queries × classes), each row a distribution."""
         if predictions is None:
             return replace(self, predictions=None)
         chances: NDArray[np.float64] = predictions.astype(np.float64)

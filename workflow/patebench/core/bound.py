@@ -41,7 +41,7 @@ _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """(ε, δ) for the first `queries` queries of one release, with everything needed to read it.
+    """(ε, δ) for the first `queries` queries of one label set, with everything needed to read it.
 
     `order` is the Rényi order α that gave the minimum (moments accountants: l + 1), or None. `label` is how tables head
     the accountant: its name, unless another is given. `variant` marks an accountant that is of use only beside the one

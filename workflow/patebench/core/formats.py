@@ -49,7 +49,7 @@ VOTES = Layout(
 )
 
 #: Released labels in query order; with local mechanisms also all that each teacher sent. `queries` are positions in the
-#: pool; without it they are the first ones, in order. `kept` says which labels are the asking student's own: it kept
+#: pool; without it they are the first ones, in order. `kept` says which labels are the student's own: it kept
 #: them where the teachers gave no answer.
 LABELS = Layout(
     "labels",

@@ -222,10 +222,10 @@ _MANY = 10**15
 
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
-    """Refuse a mechanism that can not be asked in rounds: their cost would not be that of their queries together."""
+    """Refuse a mechanism that can not be queried in rounds: their cost would not be that of their queries together."""
     if not mechanism.independent_queries:
         raise PatebenchError(
-            f"the mechanism '{name}' keeps state from query to query, so it can not be asked in rounds; use another"
+            f"the mechanism '{name}' keeps state from query to query, so it can not be queried in rounds; use another"
         )
     if mechanism.most_participation(_MANY) < _MANY:
         raise PatebenchError(

@@ -27,7 +27,7 @@ from patebench.mechanisms.noise import GAUSSIAN
 class ConfidentGNMax(Mechanism):
     """If max count + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer.
 
-    Bounds on T queries count the queries asked, answered or not.
+    Bounds on T queries count the queries that were put, answered or not.
     """
 
     published = ("rdp", Conversion.CLASSIC)

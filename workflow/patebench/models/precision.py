@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.models.recipes import Recipe
 
-#: Set to "single", this variable turns reduced precision off for all that a process trains.
+#: Set to "single", this variable turns autocast off for all that a process trains.
 SWITCH = "PATEBENCH_PRECISION"
 
 #: Multiplications for one sample from which bfloat16 pays; below, the conversions take longer than they save.

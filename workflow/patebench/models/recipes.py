@@ -10,8 +10,8 @@ class Recipe:
     `schedule` is "constant" or "one-cycle" (warm up to `learning_rate`, then anneal to zero); `ema` the decay of
     the exponential moving average of the weights, which then predicts (None: the last weights predict). Augmentation is
     a random affine map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions; `bend` displaces points
-    smoothly, by a fraction of the size. `precision` is "single", or "reduced": bfloat16 for matrix products and
-    convolutions where the device computes it natively (`precision.py`).
+    smoothly, by a fraction of the size. `precision` is "single", or "reduced": autocast to bfloat16, for matrix
+    products and convolutions, where the device computes it natively (`precision.py`).
     """
 
     optimiser: str

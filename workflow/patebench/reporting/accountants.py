@@ -1,4 +1,4 @@
-"""What different accountants say of one release, side by side: the common ground of the tables that compare them."""
+"""What different accountants say of one label set, side by side: the common ground of the tables that compare them."""
 
 from typing import TYPE_CHECKING
 

@@ -61,7 +61,7 @@ def kinds(learnt: "pd.DataFrame") -> list[str]:
 def _titles(learnt: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     families = titles(learnt)
     found = sorted(set(learnt[list(_PANEL)].itertuples(index=False, name=None)))
-    return {panel: f"{families[panel[: len(FAMILY)]]}, n = {panel[-2]}\nlearnt by {panel[-1]}" for panel in found}
+    return {panel: f"{families[panel[: len(FAMILY)]]}, n = {panel[-2]}\nstudent: {panel[-1]}" for panel in found}
 
 
 def _draw(axis: "Axes", learnt: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:

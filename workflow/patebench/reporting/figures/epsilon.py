@@ -45,7 +45,7 @@ def draw(records: Records, published: Published) -> "Figure":
     used = records.students[_LABEL_SET].drop_duplicates()
     bounds, curves = (_readable(frame.merge(used, on=_LABEL_SET)) for frame in (records.bounds, records.curves))
     if bounds.empty:
-        return empty("No student of this run learns from a release with bounds,\nso there is no ε to draw.")
+        return empty("No student of this run learns from labels with bounds,\nso there is no ε to draw.")
     names = _titles(bounds)
     styles = line_styles(bounds["accountant"], ACCOUNTANTS)
     figure, axes = panels(list(names.values()), sharey=False)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PANEL = (*FAMILY, "teachers")
 _KEY = [*LABEL_SET, "seed"]
 
-#: How the votes of a release become labels: the colour; other ways take what is free.
+#: How the votes of a label set become labels: the colour; other ways take what is free.
 _WAYS = {"as published": LineStyle(VERMILLION, "o"), "unbiased": LineStyle(BLUE, "o")}
 
 

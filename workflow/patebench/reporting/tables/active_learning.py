@@ -1,4 +1,4 @@
-"""Which samples to ask for: strategies at equal numbers of labels (PATE 2017, Appendix C.2)."""
+"""Which samples to query: strategies at equal numbers of labels (PATE 2017, Appendix C.2)."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ def published_gain(published: Published, strategy: str) -> str | None:
 
 
 TABLE = Table(
-    title="Active learning: which samples to ask for",
+    title="Active learning: which samples to query",
     columns=(
         Column("dataset", "Data set"),
         Column("teachers", "n", "count"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per bound, from the least ε of each release and number of queries to the greatest."""
+    """One row per bound, from the least ε of each label set and number of queries to the greatest."""
     return arrange(ratios(records), [*SUBJECT, "epsilon_mean", *HOW])
 
 

@@ -65,7 +65,7 @@ def _of_true_labels(records: Records) -> "pd.DataFrame":
 
 
 def _epsilons(records: Records) -> "pd.DataFrame":
-    """Per release, T and δ: `stated` by the accountant of the mechanism's paper, `worst_case`, and `exact`.
+    """Per label set, T and δ: `stated` by the accountant of the mechanism's paper, `worst_case`, and `exact`.
 
     Where that accountant has a bound for these votes beside that for all, the paper states the former.
     """

@@ -1,4 +1,4 @@
-"""Strategies: which samples a student asks its teachers for next, from what is public alone.
+"""Strategies: which samples to query next, from what is public alone.
 
 A strategy is an acquisition function: a callable (AcquisitionState, number of queries, seed) → positions in the pool,
 in the order to be queried, none queried before and none twice. One file and one line here for each.

@@ -25,12 +25,12 @@ def acquire(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
     """
     if state.data.classes <= OTHERS:
         raise PatebenchError(
-            f"binary-experts asks where {OTHERS} other experts are in doubt, and there are"
+            f"binary-experts queries samples where {OTHERS} other experts are in doubt, and there are"
             f" {state.data.classes} classes in all; use least-confident"
         )
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(scores(state, shuffled, seed))
-    log.info("%d of %d open samples are unconfident; %d are asked", doubtful.sum(), len(shuffled), queries)
+    log.info("%d of %d open samples are unconfident; %d are queried", doubtful.sum(), len(shuffled), queries)
     chosen: NDArray[np.intp] = np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]
     return chosen
 
