@@ -1,8 +1,11 @@
 # patebench: teacher ensembles from private data to labelled ε, as one DAG.
 #
-#   config ─► data ─► partition ─► teacher chunks ═► votes ─► aggregate ─► account ─► tables ─► report
-#                                   (fan-out)        (join)   (mechanism   students   figures
-#                                                             × noise)
+#   data ─► partition ─► train_teachers ═► join_votes ─► aggregate ─► account ─► collect ─► figure, table
+#     │                    ▲ (many jobs)   (one job)      ▲  │                      ▲             │
+#     └─► split ─┬─────────┘                              │  └► train_student ──────┘             ▼
+#                └► extract_features ─► select_queries ───┘                                     report
+#
+# All stages, and the rounds of queries: docs/design.md.
 #
 # `snakemake --cores all` runs config/config.yaml; `--configfile config/papers/….yaml` a paper's experiments.
 
