@@ -1,7 +1,9 @@
 """The audit's figure and table: what is stated beside what was found, the unsound plain to see."""
 
 import math
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 from tests.reporting import made
 
@@ -13,13 +15,14 @@ from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
+FOUND = ("audited_lower: exact", "audited_lower: sampled")
 PUBLISHED = read_published(made.PUBLISHED)
 
 
-def statement(accountant, kind, epsilon, queries, verdict, audited):
+def statement(accountant, kind, epsilon, queries, verdict, audited, label=""):
     bound = Bound(
         epsilon=epsilon, delta=1e-5, queries=queries, accountant=accountant, kind=kind,
-        publishable=kind is Kind.WORST_CASE, source="made up",
+        publishable=kind is Kind.WORST_CASE, source="made up", label=label,
     )  # fmt: skip
     compared = {"verdict": verdict, "audited": "inf" if math.isinf(audited) else audited}
     return {**bound.to_json(), **compared}
@@ -30,8 +33,8 @@ def audit(path, mechanism, parameters, findings, dataset="mnist"):
     written = []
     for queries, (claimed, worst, dependent, exact, sampled) in findings.items():
         bounds = [
-            statement("audit-exact", Kind.AUDITED_LOWER, exact, queries, None, exact),
-            statement("audit-sampled", Kind.AUDITED_LOWER, sampled, queries, None, sampled),
+            statement("audit-exact", Kind.AUDITED_LOWER, exact, queries, None, exact, "exact"),
+            statement("audit-sampled", Kind.AUDITED_LOWER, sampled, queries, None, sampled, "sampled"),
             statement("pld", Kind.WORST_CASE, worst, queries, "vacuous" if math.isinf(worst) else "holds", exact),
             statement("rdp", Kind.WORST_CASE, 2 * worst, queries, "vacuous", exact),
             statement("exact", Kind.DATA_DEPENDENT, dependent, queries, "holds", exact),
@@ -61,11 +64,11 @@ def test_the_least_of_each_kind_and_the_least_favourable_verdict(audits):
     rows = {(row["mechanism"], row["queries"]): row for row in frame.to_dict("records")}
     assert len(rows) == 4
     sound = rows["lnmax", 1]
-    assert [sound[name] for name in ("worst_case", "data_dependent", "exact", "sampled")] == [1.0, 0.93, 0.92, 0.7]
+    assert [sound[name] for name in ("worst_case", "data_dependent", *FOUND)] == [1.0, 0.93, 0.92, 0.7]
     assert math.isnan(sound["claimed"])
     assert sound["verdict"] == "holds"
     unsound = rows["immutable-lnmax", 100]
-    assert (unsound["claimed"], unsound["exact"], unsound["sampled"]) == (1e-8, math.inf, 800.0)
+    assert (unsound["claimed"], *(unsound[name] for name in FOUND)) == (1e-8, math.inf, 800.0)
     assert unsound["claim"] == "violated"
 
 
@@ -76,6 +79,21 @@ def test_the_table_names_verdicts(audits, tmp_path):
     assert len(lines) == 6
     assert [line for line in lines if "immutable-lnmax" in line and "violated" in line and "∞" in line]
     assert "1e-09" in out[0].read_text()
+
+
+def test_a_third_way_to_audit_has_its_column_and_its_mark(audits):
+    records = made.load_records([], [], audits)
+    third = records.audits[records.audits["accountant"] == "audit-sampled"].assign(
+        accountant="audit-trained", label="by_training", epsilon=0.5
+    )
+    records = replace(records, audits=pd.concat([records.audits, third], ignore_index=True))
+    table = TABLES.load("audit")
+    frame = table.build(records, PUBLISHED)
+    found = [column.title for column in table.shown(frame) if column.group == "Audited ε"]
+    assert sorted(found) == ["by_training", "exact", "sampled"]
+    assert frame["audited_lower: by_training"].tolist() == [0.5] * 4
+    legend = FIGURES.load("audit")(records, PUBLISHED).legends[0]
+    assert "lost at least: by_training" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_the_figure_marks_what_is_violated(audits):

@@ -16,7 +16,7 @@ VACUOUS = 100.0
 
 #: Names of the audit's own bounds, where others have their accountant, and how tables head them.
 EXACT, SAMPLED = "audit-exact", "audit-sampled"
-_LABELS = {EXACT: "audit, exact", SAMPLED: "audit, sampled"}
+_LABELS = {EXACT: "exact", SAMPLED: "sampled"}
 
 
 class Verdict(StrEnum):

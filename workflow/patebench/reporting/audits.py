@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
-from patebench.reporting.frames import Records, arrange
+from patebench.reporting.frames import Records, arrange, natural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,9 +22,10 @@ SUBJECT = [
     "confidence",
 ]
 
-#: The columns of ε: the least that is stated of each kind, and the audit's own.
+#: The columns of ε that is stated: the least of each kind.
 STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependent": Kind.DATA_DEPENDENT}
-FOUND = {"exact": "audit-exact", "sampled": "audit-sampled"}
+#: How the columns of what audits found begin; the label of the bound follows.
+_FOUND = f"{Kind.AUDITED_LOWER}: "
 
 #: The least favourable verdict counts.
 _ORDER = ("violated", "holds", "vacuous")
@@ -33,19 +34,27 @@ _ORDER = ("violated", "holds", "vacuous")
 def audited(records: Records) -> "pd.DataFrame":
     """One row per mechanism, setting and number of queries, in natural order.
 
-    Columns: those of `SUBJECT`, the ε of `STATED` and `FOUND` (NaN for what is not stated), `claim` and `verdict`: the
-    verdicts on what is claimed and on what is stated as proven (None where there is nothing).
+    Columns: those of `SUBJECT`, the ε of `STATED` and one for each way to audit (NaN for what is not stated; see
+    `found_by`), `claim` and `verdict`: the verdicts on what is claimed and on what is stated as proven (None where
+    there is nothing).
     """
     frame = records.audits
     found = frame[SUBJECT].drop_duplicates()
     for column, kind in STATED.items():
         found = found.merge(_least(frame[frame["kind"] == kind], column), on=SUBJECT, how="left")
-    for column, accountant in FOUND.items():
-        found = found.merge(_least(frame[frame["accountant"] == accountant], column), on=SUBJECT, how="left")
+    lost = frame[frame["kind"] == Kind.AUDITED_LOWER]
+    for label in sorted(lost["label"].unique(), key=natural):
+        found = found.merge(_least(lost[lost["label"] == label], f"{_FOUND}{label}"), on=SUBJECT, how="left")
     claims, proven = frame["kind"] == Kind.CLAIMED, frame["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
     for column, chosen in (("claim", claims), ("verdict", proven)):
         found = found.merge(_verdicts(frame[chosen], column), on=SUBJECT, how="left")
     return arrange(found, SUBJECT)
+
+
+def found_by(frame: "pd.DataFrame") -> dict[str, str]:
+    """The columns of `audited` that hold what audits found, and the label of each way to audit."""
+    names = map(str, frame.columns)
+    return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
 
 
 def _least(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":

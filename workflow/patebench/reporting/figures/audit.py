@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.reporting.audits import FOUND, audited
+from patebench.reporting.audits import STATED, audited, found_by
 from patebench.reporting.figures.panels import members
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
@@ -20,13 +20,14 @@ _NOTHING, _ZERO = 1e-3, 4e-4
 _BLOCK = ("dataset", "teachers", "delta")
 _ROW = ("mechanism", "noise", "noise_in_words")
 _ARROW: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
-_MARKS: dict[str, tuple[str, dict[str, Any]]] = {
+Marks = dict[str, tuple[str, dict[str, Any]]]
+_MARKS: Marks = {
     "worst_case": ("proven, whatever the votes are", {"kind": Kind.WORST_CASE, "s": 46}),
     "data_dependent": ("proven, for the audited votes", {"kind": Kind.DATA_DEPENDENT, "s": 30}),
     "claimed": ("claimed by a paper", {"kind": Kind.CLAIMED, "s": 52}),
-    "exact": ("lost at least: worst pair found", {"kind": Kind.AUDITED_LOWER, "s": 46}),
-    "sampled": ("lost at least: counted in runs", {"kind": Kind.AUDITED_LOWER, "s": 46, "hollow": True}),
 }
+#: Ways to audit by their labels; others are named by their label, and hollow.
+_FOUND = {"exact": "worst pair found", "sampled": "counted in runs"}
 
 
 def draw(records: Records, published: Published) -> "Figure":
@@ -70,7 +71,7 @@ def _infinity(frame: "pd.DataFrame") -> float:
     """Where ∞ is marked: beyond all that is finite."""
     import numpy as np
 
-    values = frame[list(_MARKS)].to_numpy(dtype=float)
+    values = frame[list(_marks(frame))].to_numpy(dtype=float)
     largest = float(np.max(values, initial=1.0, where=np.isfinite(values)))
     return float(10 ** np.ceil(np.log10(30 * largest)))
 
@@ -84,33 +85,44 @@ def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[str, ...]
     axis.set_axisbelow(True)
     axis.tick_params(axis="y", length=0)
     _label_ticks(axis, infinity)
+    marks = _marks(frame)
     for row in frame.to_dict("records"):
-        _draw_row(axis, names.index(tuple(row[name] for name in _ROW)), row, infinity)
+        _draw_row(axis, names.index(tuple(row[name] for name in _ROW)), row, marks, infinity)
 
 
-def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], infinity: float) -> None:
+def _marks(frame: "pd.DataFrame") -> Marks:
+    """The columns of ε, with the words for each and how it is marked."""
+    found: Marks = {}
+    for name, label in found_by(frame).items():
+        how = {"kind": Kind.AUDITED_LOWER, "s": 46, "hollow": label != "exact"}
+        found[name] = f"lost at least: {_FOUND.get(label, label)}", how
+    return _MARKS | found
+
+
+def _draw_row(axis: "Axes", height: int, row: dict[Any, Any], marks: Marks, infinity: float) -> None:
     """Stated above, found below; a violated statement has a shaded row, and an arrow leads to what was found."""
-    places = {name: _place(row[name], infinity) for name in _MARKS if row[name] == row[name]}
+    places = {name: _place(row[name], infinity) for name in marks if row[name] == row[name]}
     if "violated" in (row["claim"], row["verdict"]):
         axis.axhspan(height - 0.42, height + 0.42, color=VERMILLION, alpha=0.13, linewidth=0, zorder=0.5)
         wrong = "claimed" if row["claim"] == "violated" else "worst_case"
         if wrong in places:
-            found = max(places[name] for name in FOUND if name in places)
+            found = max(places[name] for name in places if name not in STATED)
             axis.annotate("", (found, height + 0.15), (places[wrong], height - 0.15), arrowprops=_ARROW, zorder=1.5)
     for name, place in places.items():
-        beside = 0.15 if name in FOUND else -0.15
-        axis.scatter([place], [height + beside], clip_on=False, **_drawn(name))
+        beside = -0.15 if name in STATED else 0.15
+        axis.scatter([place], [height + beside], clip_on=False, **_drawn(marks[name][1]))
 
 
 def _place(epsilon: float, infinity: float) -> float:
     return infinity if epsilon == float("inf") else epsilon if epsilon >= _NOTHING else _ZERO
 
 
-def _drawn(name: str) -> dict[str, Any]:
-    settings = dict(_MARKS[name][1])
-    style, hollow = KINDS[settings.pop("kind")], settings.pop("hollow", False)
+def _drawn(how: dict[str, Any]) -> dict[str, Any]:
+    settings = dict(how)
+    kind, hollow = settings.pop("kind"), settings.pop("hollow", False)
+    style = KINDS[kind]
     colors = {"facecolors": "white" if hollow else style.color, "edgecolors": style.color, "linewidths": 1.4}
-    order = 4 if name in FOUND else 3
+    order = 4 if kind is Kind.AUDITED_LOWER else 3
     return {**settings, **colors, "marker": style.marker, "zorder": order}
 
 
@@ -138,9 +150,9 @@ def _entries(frame: "pd.DataFrame") -> dict[str, Any]:
     from matplotlib.patches import Patch
 
     entries: dict[str, Any] = {}
-    for name, (words, _) in _MARKS.items():
+    for name, (words, how) in _marks(frame).items():
         if frame[name].notna().any():
-            drawn = _drawn(name)
+            drawn = _drawn(how)
             entries[words] = Line2D(
                 [], [], linestyle="", marker=drawn["marker"], markerfacecolor=drawn["facecolors"],
                 markeredgecolor=drawn["edgecolors"],

@@ -1,8 +1,9 @@
 """What is stated of each mechanism, what its audit found, and the verdicts."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from patebench.reporting.audits import audited
+from patebench.reporting.audits import audited, found_by
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
@@ -16,22 +17,26 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     return audited(records)
 
 
-TABLE = Table(
-    title="Audit",
-    columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("mechanism", "Mechanism"),
-        Column("noise_in_words", "Noise"),
-        Column("queries", "Queries", "count"),
-        Column("delta", "δ", "number"),
-        Column("claimed", "claimed", "epsilon", group="ε", optional=True),
-        Column("worst_case", "worst case", "epsilon", group="ε"),
-        Column("data_dependent", "data-dependent", "epsilon", group="ε", optional=True),
-        Column("exact", "exact", "epsilon", group="Audited ε"),
-        Column("sampled", "sampled", "epsilon", group="Audited ε"),
-        Column("claim", "the claim", group="Verdict on", optional=True),
-        Column("verdict", "the proofs", group="Verdict on"),
-    ),
-    build=build,
+def columns(frame: "pd.DataFrame") -> Sequence[Column]:
+    """What is stated, each way to audit that `frame` holds, and the verdicts."""
+    found = [Column(name, label, "epsilon", group="Audited ε") for name, label in found_by(frame).items()]
+    return (*_STATED, *found, *_VERDICTS)
+
+
+_STATED = (
+    Column("dataset", "Data set"),
+    Column("teachers", "n", "count"),
+    Column("mechanism", "Mechanism"),
+    Column("noise_in_words", "Noise"),
+    Column("queries", "Queries", "count"),
+    Column("delta", "δ", "number"),
+    Column("claimed", "claimed", "epsilon", group="ε", optional=True),
+    Column("worst_case", "worst case", "epsilon", group="ε"),
+    Column("data_dependent", "data-dependent", "epsilon", group="ε", optional=True),
 )
+_VERDICTS = (
+    Column("claim", "the claim", group="Verdict on", optional=True),
+    Column("verdict", "the proofs", group="Verdict on"),
+)
+
+TABLE = Table(title="Audit", columns=columns, build=build)
