@@ -88,7 +88,7 @@ def run(
 def _whole_pool(
     name: str, made: Mechanism, votes: Votes, accounting: AccountParameters, draws: Draws
 ) -> dict[str, Any]:
-    """Bounds at the numbers of queries asked for, curves through many more, and what single teachers pay."""
+    """Bounds at the numbers of queries wanted, curves through many more, and what single teachers pay."""
     wanted, along = sorted(set(accounting.queries)), spaced(votes.queries)
     noise = None if draws.seed is None else seeded_noise(draws.seed, str(draws.stream))
     discrete = draws.mode is Mode.RELEASE
