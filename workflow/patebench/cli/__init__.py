@@ -39,6 +39,7 @@ COMMANDS = {
     "report": "Write the page that shows everything.",
     "epsilon": "State every bound on ε for votes in a file.",
     "calibrate": "Find the least noise, or the most queries, for a target (ε, δ).",
+    "ledger": "Show what was released from private data, and what that costs together.",
     "check": "Check every artefact below a folder.",
     "config": "Check a configuration; print its schema or its page.",
 }

@@ -1,4 +1,4 @@
-"""Locks that a killed Snakemake left behind.
+"""Locks: a file that one process at a time may change, and those that a killed Snakemake left behind.
 
 Snakemake marks its working folder as locked with plain files, which outlive a SIGKILL or a power cut; the next run then
 refuses to start although nothing runs. The kernel knows better: a lock on an open file ends with its process.
@@ -6,6 +6,8 @@ refuses to start although nothing runs. The kernel knows better: a lock on an op
 
 import fcntl
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -34,3 +36,12 @@ def clear_stale_locks(folder: Path) -> bool:
         shutil.rmtree(folder / "locks")
     fcntl.flock(alive, fcntl.LOCK_SH)
     return stale
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is in here for the same path, and keep others waiting; a killed one lets go."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(f".{path.name}.lock"), "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield

@@ -9,6 +9,11 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import NO_ANSWER, Labels
 
 
+def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
+    """The filter that stops queries of this cost before they exceed (ε, δ); its order depends on nothing else."""
+    return RenyiFilter.for_steps(cost.both, epsilon=epsilon, delta=delta)
+
+
 def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float | None) -> tuple[Labels, int]:
     """The labels that a budget allows, the rest without answer, and how many queries were put.
 
@@ -16,7 +21,7 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
     """
     if delta is None:
         raise PatebenchError("a budget is an ε at a δ; give --delta with --budget")
-    keeper = RenyiFilter.for_steps(cost.both, epsilon=epsilon, delta=delta)
+    keeper = keeper_of(cost, epsilon, delta)
     put = queries_within(keeper, labels != NO_ANSWER, cost)
     if put == 0:
         raise PatebenchError(

@@ -124,6 +124,13 @@ class BudgetParameters(Parameters):
     )
 
 
+class LedgerParameters(Parameters):
+    """What all releases from one private data set may cost together."""
+
+    budget: PositiveNumber = Field(description="The ε, at `delta`, that all releases together keep.")
+    delta: Number = Field(gt=0, lt=1, description="The δ of that budget.")
+
+
 class AccountParameters(BudgetParameters):
     """What ε is reported for."""
 

@@ -1,0 +1,98 @@
+"""What several draws cost together: against sums by hand, all teachers one by one, and the conversion's own inverse."""
+
+import math
+
+import numpy as np
+import pytest
+
+from patebench.accounting import conversion, spending
+from patebench.accounting.accountant import RenyiAccountant, repeated
+from patebench.accounting.filter import allowance
+from patebench.accounting.spending import Spending
+from patebench.core.bound import Conversion, Kind
+
+ORDERS = conversion.ORDERS
+
+
+def gaussian(scale: float, partition: str = "a", **more: object) -> Spending:
+    return Spending(partition=partition, divergences=ORDERS / scale**2, **more)  # type: ignore[arg-type]
+
+
+def test_one_gaussian_draw_costs_what_the_conversion_says() -> None:
+    wanted = conversion.tight(ORDERS, ORDERS / 20**2, 1e-5).min()
+    assert wanted <= spending.epsilon([gaussian(20)], 1e-5) <= wanted * (1 + 1e-9)
+
+
+def test_draws_from_the_same_teachers_add_up() -> None:
+    both = spending.epsilon([gaussian(20), gaussian(20)], 1e-5)
+    assert both == pytest.approx(spending.epsilon([gaussian(20 / math.sqrt(2))], 1e-5))
+    assert both > spending.epsilon([gaussian(20)], 1e-5)
+
+
+def test_other_partitions_add_up_and_other_teachers_do_not() -> None:
+    first, second = gaussian(20, teachers=(0, 24)), gaussian(10, teachers=(25, 49))
+    alone = spending.epsilon([gaussian(10)], 1e-5)
+    assert spending.epsilon([first, second], 1e-5) == pytest.approx(alone)
+    elsewhere = gaussian(10, "b", teachers=(25, 49))
+    assert spending.epsilon([first, elsewhere], 1e-5) > alone
+
+
+def test_the_teacher_who_pays_most_is_found() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        draws = []
+        for _ in range(rng.integers(1, 8)):
+            low, high = np.sort(rng.integers(0, 12, 2)).tolist()
+            teachers = None if rng.random() < 0.2 else (low, high)
+            draws.append(gaussian(float(rng.uniform(1, 9)), str(rng.integers(2)), failure=1e-7, teachers=teachers))
+        total, failure = 0.0, 0.0
+        for partition in {each.partition for each in draws}:
+            mine = [each for each in draws if each.partition == partition]
+            paid = []
+            for teacher in range(12):
+                concerned = [x for x in mine if x.teachers is None or x.teachers[0] <= teacher <= x.teachers[1]]
+                paid.append((sum(float(x.divergences[40]) for x in concerned), len(concerned) * 1e-7))
+            total, failure = total + max(paid)[0], failure + max(count for _, count in paid)
+        found, failed = spending.together(draws)
+        assert found[40] == pytest.approx(total)
+        assert found[40] >= total
+        assert failed == pytest.approx(failure)
+        assert failed >= failure
+
+
+def test_failures_use_delta_up() -> None:
+    assert spending.epsilon([gaussian(20, failure=6e-6)], 1e-5) > spending.epsilon([gaussian(20)], 1e-5)
+    assert spending.epsilon([gaussian(20, failure=6e-6)] * 2, 1e-5) == math.inf
+    assert not spending.keeps([gaussian(20, failure=6e-6)] * 2, 100, 1e-5, ORDERS[50])
+
+
+def test_nothing_hides_infinite_costs() -> None:
+    infinite = Spending(partition="a", divergences=np.full(len(ORDERS), np.inf))
+    assert spending.epsilon([gaussian(20), infinite], 1e-5) == math.inf
+    assert not spending.keeps([infinite], 1e9, 1e-5, spending.best_order([gaussian(20)], 1, 1e-5))
+
+
+def test_a_budget_is_kept_at_its_order_and_admits_what_fits() -> None:
+    order = spending.best_order([gaussian(200)], 1, 1e-5)
+    admitted = 0
+    while spending.keeps([gaussian(200)] * (admitted + 1), 1, 1e-5, order):
+        admitted += 1
+    most = max(math.floor(float(room)) for room in allowance(ORDERS, 1, 1e-5) / (ORDERS / 200**2))
+    assert admitted in (most - 1, most)
+    assert spending.epsilon([gaussian(200)] * admitted, 1e-5) <= 1
+    assert spending.epsilon([gaussian(200)] * (admitted + 2), 1e-5) > 1
+
+
+def test_the_least_worst_case_counts_at_each_order() -> None:
+    def accountant(slope: float, power: float, kind: Kind = Kind.WORST_CASE) -> RenyiAccountant:
+        totals = repeated(lambda orders: slope * orders**power)
+        return RenyiAccountant(
+            name="x", kind=kind, source="", totals=totals, orders=ORDERS, conversions=(Conversion.TIGHT,)
+        )
+
+    flat, steep, private = accountant(0.5, 0), accountant(0.01, 1), accountant(1e-9, 0, Kind.DATA_DEPENDENT)
+    found = spending.worst_case([flat, steep, private], 3)
+    assert found is not None
+    assert np.allclose(found[0], 3 * np.minimum(0.5, 0.01 * ORDERS))
+    assert found[1] == 0
+    assert spending.worst_case([private], 3) is None

@@ -1,0 +1,133 @@
+"""The ledger: a draw stands in it before it is made, and what all cost together stays within their limit."""
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from patebench.accounting import conversion, spending
+from patebench.accounting.spending import Spending
+from patebench.accounting.votes import Votes
+from patebench.cli import cli
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.mechanisms.base import make_mechanism
+from patebench.plan.parameters import LedgerParameters
+from patebench.stages.ledger_file import Entry, Ledger, cost, enter
+
+PRIVATE = "ab" * 32
+LIMIT = LedgerParameters(budget=1.0, delta=1e-5)
+
+
+def entry(scale: float = 40, what: str = "x", teachers: tuple[int, int] | None = None) -> Entry:
+    spent = Spending(partition="p", divergences=conversion.ORDERS / scale**2, teachers=teachers)
+    return Entry(what=what, mechanism="gnmax", parameters={"sigma": scale}, queries=1, spent=spent)
+
+
+def test_what_was_entered_is_read_again(tmp_path: Path) -> None:
+    enter(tmp_path, PRIVATE, entry(), None)
+    (found,) = Ledger.of(tmp_path, PRIVATE).entries
+    assert (found.what, found.mechanism, found.queries) == ("x", "gnmax", 1)
+    assert found.when
+    assert np.array_equal(found.spent.divergences, entry().spent.divergences)
+    assert Ledger.of(tmp_path, "cd" * 32).entries == ()
+
+
+def test_infinite_costs_are_kept_as_such(tmp_path: Path) -> None:
+    nothing_hides = Spending(partition="p", divergences=np.full(len(conversion.ORDERS), np.inf))
+    enter(tmp_path, PRIVATE, Entry(what="x", mechanism="m", parameters={}, queries=1, spent=nothing_hides), None)
+    assert spending.epsilon(Ledger.of(tmp_path, PRIVATE).spent, 1e-5) == np.inf
+
+
+def test_a_second_draw_needs_a_limit_for_both(tmp_path: Path) -> None:
+    enter(tmp_path, PRIVATE, entry(what="first"), None)
+    with pytest.raises(ArtefactError, match=r"1 draws were made .* \(first\).*give a limit"):
+        enter(tmp_path, PRIVATE, entry(), None)
+    assert len(Ledger.of(tmp_path, PRIVATE).entries) == 1
+    assert len(enter(tmp_path, PRIVATE, entry(), LIMIT).entries) == 2
+    assert len(enter(tmp_path, PRIVATE, entry(), None).entries) == 3  # the limit stays
+
+
+def test_teachers_who_cut_their_own_shares_pay_once(tmp_path: Path) -> None:
+    for first in (0, 25):
+        enter(tmp_path, PRIVATE, entry(teachers=(first, first + 24)), None)
+    with pytest.raises(ArtefactError, match="adds to what they cost"):
+        enter(tmp_path, PRIVATE, entry(teachers=(10, 30)), None)
+
+
+def test_the_limit_is_kept(tmp_path: Path) -> None:
+    drawn = 0
+    order = spending.best_order([entry().spent], 1.0, 1e-5)
+    while spending.keeps([entry().spent] * (drawn + 1), 1.0, 1e-5, order):
+        enter(tmp_path, PRIVATE, entry(), LIMIT)
+        drawn += 1
+    with pytest.raises(ArtefactError, match=r"would cost ε = 1\.\d+ .* keep ε = 1"):
+        enter(tmp_path, PRIVATE, entry(), LIMIT)
+    ledger = Ledger.of(tmp_path, PRIVATE)
+    assert drawn == len(ledger.entries) > 20
+    assert 0.9 < spending.epsilon(ledger.spent, 1e-5) <= 1
+    enter(tmp_path, PRIVATE, entry(scale=1e4), LIMIT)  # a smaller one still fits
+
+
+def test_the_limit_does_not_change(tmp_path: Path) -> None:
+    enter(tmp_path, PRIVATE, entry(), LIMIT)
+    with pytest.raises(ArtefactError, match=r"keep ε = 1 at δ = 1e-05, and ε = 2 at"):
+        enter(tmp_path, PRIVATE, entry(), LedgerParameters(budget=2.0, delta=1e-5))
+
+
+@pytest.mark.parametrize("change", ["", '{"kind": "ledger"}', "limit", "digest"])
+def test_a_damaged_ledger_allows_no_draw(tmp_path: Path, change: str) -> None:
+    path = enter(tmp_path, PRIVATE, entry(), LIMIT).path
+    text = path.read_text()
+    path.write_text(
+        text.replace("1.0", "9.0", 1)
+        if change == "limit"
+        else text.replace('"x"', '"y"')
+        if change == "digest"
+        else change
+    )
+    with pytest.raises(ArtefactError, match=path.name):
+        enter(tmp_path, PRIVATE, entry(), LIMIT)
+
+
+def test_of_draws_at_one_time_none_is_lost(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    jobs = [context.Process(target=enter, args=(tmp_path, PRIVATE, entry(what=str(i)), LIMIT)) for i in range(8)]
+    for job in jobs:
+        job.start()
+    for job in jobs:
+        job.join()
+    assert {each.what for each in Ledger.of(tmp_path, PRIVATE).entries} == {str(i) for i in range(8)}
+
+
+def test_costs_are_those_of_discrete_noise_whatever_the_votes_are() -> None:
+    rng = np.random.default_rng(0)
+    made = make_mechanism("gnmax", {"sigma": 40.0})
+    spent = [
+        cost("gnmax", made, Votes.of(rng.integers(0, 10, (250, 100)) * keep, 10), "p").divergences for keep in (0, 1)
+    ]
+    assert np.array_equal(*spent)
+    assert (spent[0] <= 100 * conversion.ORDERS / 40**2 * (1 + 1e-12)).all()
+    with pytest.raises(PatebenchError, match="no Rényi bound"):
+        cost("exponential", make_mechanism("exponential", {"epsilon": 0.4}), Votes.of(np.zeros((9, 2), int), 2), "p")
+
+
+def test_a_budget_is_what_a_release_costs_at_most() -> None:
+    made, votes = make_mechanism("gnmax", {"sigma": 40.0}), Votes.of(np.zeros((250, 1000), int), 10)
+    without = spending.epsilon([cost("gnmax", made, votes, "p")], 1e-5)
+    within = spending.epsilon([cost("gnmax", made, votes, "p", budget=(1.0, 1e-5))], 1e-5)
+    assert 1 <= within <= 1.06 < without  # its order is not one of those that the ledger counts at
+
+
+def test_the_command_shows_draws_and_their_sum(tmp_path: Path) -> None:
+    for _ in range(2):
+        enter(tmp_path, PRIVATE, entry(what="digits/labels.npz"), LIMIT)
+    shown = CliRunner().invoke(cli, ["ledger", str(tmp_path)], terminal_width=200).output
+    assert "digits/labels.npz" in shown
+    assert "Together: ε = 0." in shown
+    assert "ε = 1 at δ = 1e-05" in shown
+    (found,) = json.loads(CliRunner().invoke(cli, ["ledger", str(tmp_path), "--json"]).output)
+    assert found["epsilon"] == pytest.approx(spending.epsilon([entry().spent] * 2, 1e-5))
+    assert len(found["draws"]) == 2

@@ -1,0 +1,97 @@
+"""The command `ledger`: what was released from private data, and what that costs together."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from patebench.accounting import spending
+from patebench.calculator.show import upward
+from patebench.core.errors import PatebenchError
+from patebench.stages.command import FILE
+from patebench.stages.command import command as stage_command
+from patebench.stages.ledger_file import Ledger
+from patebench.stages.terminal import show_on_terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def run(*, place: Path, delta: float | None, as_json: bool) -> None:
+    """Show every draw from private data that stands in the ledgers at PLACE, and the ε of all together.
+
+    PLACE is a folder of ledgers or one of its files [default: results/ledger]. A ledger knows only what was drawn with
+    it: not what lies outside its folder, nor what was drawn from the same people's data in another form.
+    """
+    if not place.exists():
+        raise PatebenchError(f"{place}: there is no ledger; a release writes one, and so nothing was released with it")
+    files = [place] if place.is_file() else sorted(place.glob("*.json"))
+    found = [Ledger.read(path) for path in files]
+    if as_json:
+        show_on_terminal(json.dumps([_summary(each, delta) for each in found], indent=1, ensure_ascii=False))
+        return
+    for ledger in found:
+        show_on_terminal(_shown(ledger, delta))
+    click.echo("What was drawn elsewhere, or from another form of the same data, is not known here.")
+
+
+def _delta(ledger: Ledger, delta: float | None) -> float:
+    return delta or (ledger.limit.delta if ledger.limit else 1e-5)
+
+
+def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
+    at = _delta(ledger, delta)
+    together = spending.epsilon(ledger.spent, at)
+    draws = [
+        {"what": each.what, "when": each.when, "mechanism": each.mechanism, "parameters": each.parameters}
+        | {"queries": each.queries, "epsilon": _plain(spending.epsilon([each.spent], at))}
+        for each in ledger.entries
+    ]
+    limit = vars(ledger.limit) if ledger.limit else None
+    return {"ledger": str(ledger.path), "delta": at, "epsilon": _plain(together), "limit": limit, "draws": draws}
+
+
+def _plain(epsilon: float) -> float | str:
+    return "inf" if epsilon == float("inf") else epsilon
+
+
+def _shown(ledger: Ledger, delta: float | None) -> "RenderableType":
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+
+    summary = _summary(ledger, delta)
+    table = Table(title=str(ledger.path), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for heading in ("drawn", "what", "mechanism"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("queries", "ε alone"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for each in summary["draws"]:
+        setting = " ".join([each["mechanism"], *(f"{name}={value:g}" for name, value in each["parameters"].items())])
+        table.add_row(each["when"], each["what"], setting, str(each["queries"]), _epsilon(each["epsilon"]))
+    return Group(table, *_sentences(ledger, summary))
+
+
+def _sentences(ledger: Ledger, summary: dict[str, Any]) -> Sequence[str]:
+    found = [f"Together: ε = {_epsilon(summary['epsilon'])} at δ = {summary['delta']:g}, as if planned beforehand."]
+    if ledger.limit:
+        limit = ledger.limit
+        found.append(f"Their limit: ε = {limit.epsilon:g} at δ = {limit.delta:g}, whatever was chosen on the way.")
+    return found
+
+
+def _epsilon(value: float | str) -> str:
+    return "∞" if isinstance(value, str) else upward(value)
+
+
+command = stage_command(
+    run,
+    click.argument("place", type=FILE, default="results/ledger"),
+    click.option(
+        "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=None,
+        help="δ of every ε [default: that of the limit, or 1e-5].",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+)  # fmt: skip

@@ -1,0 +1,196 @@
+"""The ledger of releases: one file for each private data set, in which a draw stands before it is made.
+
+The file's name is a digest of the private records, whatever the data set is called. The ledger is private, as the data
+is. It knows of no draw that was made elsewhere, and nothing of another ledger's folder.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.accounting import conversion, spending
+from patebench.accounting.accountant import valid_for_adaptive_queries, valid_for_discrete_noise
+from patebench.accounting.spending import Spending
+from patebench.accounting.votes import Votes
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_json, write_json
+from patebench.core.locks import alone
+from patebench.mechanisms.base import Mechanism, check_budget, plain
+from patebench.mechanisms.budget import keeper_of
+from patebench.plan.parameters import LedgerParameters
+
+log = logging.getLogger("patebench")
+_KIND = "ledger"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A draw: what it makes, by which mechanism, for how many queries, and what it costs."""
+
+    what: str
+    mechanism: str
+    parameters: Mapping[str, float | str]
+    queries: int
+    spent: Spending
+    when: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """The (ε, δ) that all draws together keep, counted at an order that was fixed with the first of them."""
+
+    epsilon: float
+    delta: float
+    order: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """All draws from one private data set that are written down here."""
+
+    path: Path
+    entries: tuple[Entry, ...] = ()
+    limit: Limit | None = None
+
+    @property
+    def spent(self) -> list[Spending]:
+        return [each.spent for each in self.entries]
+
+    @classmethod
+    def of(cls, folder: Path, private: str) -> "Ledger":
+        """The ledger of these private records, empty where nothing was drawn; ArtefactError for a damaged one."""
+        path = folder / f"{private[:32]}.json"
+        return cls.read(path) if path.exists() else cls(path=path)
+
+    @classmethod
+    def read(cls, path: Path) -> "Ledger":
+        content = read_json(path, _KIND)
+        try:
+            if content["orders"] != conversion.ORDERS.tolist():
+                raise ArtefactError(
+                    path, "it counts at other orders than this version", "use the version that wrote it"
+                )
+            entries = tuple(_entry(each) for each in content["entries"])
+            limit = Limit(**content["limit"]) if content["limit"] else None
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", "restore it") from None
+        return cls(path=path, entries=entries, limit=limit)
+
+    def write(self) -> None:
+        limit = vars(self.limit) if self.limit else None
+        entries = [_written(each) for each in self.entries]
+        write_json(self.path, _KIND, {"orders": conversion.ORDERS.tolist(), "limit": limit, "entries": entries})
+
+
+def cost(
+    name: str,
+    made: Mechanism,
+    votes: Votes,
+    partition: str,
+    *,
+    teachers: tuple[int, int] | None = None,
+    adaptive: bool = False,
+    budget: tuple[float, float] | None = None,
+) -> Spending:
+    """What labels of these queries cost in discrete noise, whatever the votes are; less if a budget (ε, δ) ends them.
+
+    A release's own budget is a filter at one order: there and at all orders below nothing exceeds what it allows.
+    """
+    valid = valid_for_discrete_noise(made.accountants(votes))
+    found = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
+    if found is None:
+        raise PatebenchError(f"the mechanism '{name}' has no Rényi bound to write into a ledger; use another")
+    divergences, failure = found
+    if budget is not None:
+        keeper = keeper_of(check_budget(name, made, votes.teachers, votes.classes), *budget)
+        kept = np.where(keeper.order >= conversion.ORDERS, keeper.allowance, np.inf)
+        divergences = np.minimum(divergences, kept)
+    return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers)
+
+
+def enter(folder: Path, private: str, entry: Entry, limit: LedgerParameters | None) -> Ledger:
+    """Write a draw down, before it is made; PatebenchError, and nothing written, for one that may not be made.
+
+    The first draw needs no limit. Any further one needs a limit for all together, and must keep it.
+    """
+    with alone(folder / f"{private[:32]}.json"):
+        before = Ledger.of(folder, private)
+        now = [*before.spent, entry.spent]
+        kept = before.limit or _limit(limit, now)
+        if limit is not None and kept is not None and (limit.budget, limit.delta) != (kept.epsilon, kept.delta):
+            raise ArtefactError(
+                before.path,
+                f"all releases of this private data are to keep ε = {kept.epsilon:g} at δ = {kept.delta:g}, and "
+                f"ε = {limit.budget:g} at δ = {limit.delta:g} is asked for now",
+                "keep the first limit: what was released under it was promised more",
+            )
+        _check(before, now, kept)
+        stamped = Entry(**{**vars(entry), "when": datetime.now(UTC).isoformat(timespec="seconds")})
+        after = Ledger(path=before.path, entries=(*before.entries, stamped), limit=kept)
+        after.write()
+    log.info("%s: draw number %d of this private data", after.path, len(after.entries))
+    return after
+
+
+def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None) -> None:
+    drawn = len(before.entries)
+    if limit is None:
+        if drawn and _adds(before.spent, now[-1]):
+            raise ArtefactError(
+                before.path,
+                f"{drawn} draws were made from this private data already ({before.entries[-1].what}), and another one "
+                "adds to what they cost",
+                "give a limit for all of them together: ledger: {budget: …, delta: …} in the configuration",
+            )
+    elif not spending.keeps(now, limit.epsilon, limit.delta, limit.order):
+        together = spending.epsilon(now, limit.delta)
+        raise ArtefactError(
+            before.path,
+            f"with the {drawn} draws before it this one would cost ε = {together:.4g} at δ = {limit.delta:g}, and all "
+            f"together are to keep ε = {limit.epsilon:g}",
+            "use more noise, fewer queries or a smaller budget for this one",
+        )
+
+
+def _adds(before: Sequence[Spending], last: Spending) -> bool:
+    """Whether some teacher pays twice: not where chunks of teachers each cut their own shares of one release."""
+    apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
+    return not np.array_equal(spending.together([*before, last])[0], apart)
+
+
+def _limit(wanted: LedgerParameters | None, spent: Sequence[Spending]) -> Limit | None:
+    if wanted is None:
+        return None
+    order = spending.best_order(spent, wanted.budget, wanted.delta)
+    return Limit(epsilon=wanted.budget, delta=wanted.delta, order=order)
+
+
+def _entry(content: Mapping[str, Any]) -> Entry:
+    divergences = np.array([float(value) for value in content["divergences"]])
+    if divergences.shape != conversion.ORDERS.shape or not (divergences >= 0).all():
+        raise ValueError("divergences are not one number of at least 0 for each order")
+    teachers = None if content["teachers"] is None else (int(content["teachers"][0]), int(content["teachers"][1]))
+    failure = float(content["failure"])
+    if not 0 <= failure <= 1:
+        raise ValueError("a failure is no probability")
+    spent = Spending(partition=str(content["partition"]), divergences=divergences, failure=failure, teachers=teachers)
+    facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when")}
+    return Entry(spent=spent, **facts)
+
+
+def _written(entry: Entry) -> dict[str, Any]:
+    facts = {name: value for name, value in vars(entry).items() if name != "spent"}
+    spent = entry.spent
+    return {
+        **facts,
+        "parameters": plain({name: float(value) for name, value in entry.parameters.items()}),
+        "partition": spent.partition,
+        "teachers": spent.teachers,
+        "failure": spent.failure,
+        "divergences": ["inf" if np.isinf(value) else float(value) for value in spent.divergences],
+    }
