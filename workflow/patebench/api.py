@@ -30,7 +30,7 @@ from patebench.accounting.calibrate import most
 from patebench.accounting.votes import Votes
 from patebench.audit import verdict
 from patebench.calculator.calibrate import MOST_QUERIES, Calibration, solve, worst_case
-from patebench.core.bound import Bound
+from patebench.core.bound import Bound, check_delta
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
@@ -129,9 +129,10 @@ def audit(
     together = [_whole("queries", T) for T in np.atleast_1d(queries).tolist()]
     settings = AuditParameters.checked({"runs": runs, "confidence": confidence})
     base = _whole("seed", seed, least=0)
+    check_delta(delta)
     found = verdict.run_audit(
-        name, made, _whole("teachers", teachers), _whole("classes", classes, least=2), together, _checked_delta(delta),
-        settings.runs, settings.confidence, lambda stream: generator(base, "audit", stream),
+        name, made, _whole("teachers", teachers), _whole("classes", classes, least=2), together, delta, settings.runs,
+        settings.confidence, lambda stream: generator(base, "audit", stream),
     )  # fmt: skip
     return Audit(**vars(found))
 
@@ -182,7 +183,7 @@ def calibrate(
         raise PatebenchError(f"{name} has all its parameters, so no noise is left to find; leave out the queries")
     if not 0 < epsilon < math.inf:
         raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
-    delta = _checked_delta(delta)
+    check_delta(delta)
     count = most(lambda T: worst_case(made, T, delta, classes, teachers)[0].epsilon, epsilon, MOST_QUERIES)
     if count == 0:
         raise PatebenchError(f"a single query costs more than the target ε = {epsilon:g}; add noise")
@@ -333,9 +334,3 @@ def _whole(name: str, value: Any, least: int = 1) -> int:
     if number < least:
         raise PatebenchError(f"{name} = {number} is too small; it must be at least {least}")
     return number
-
-
-def _checked_delta(delta: float) -> float:
-    if not 0 < delta < 1:
-        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
-    return delta

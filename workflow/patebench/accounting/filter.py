@@ -15,6 +15,7 @@ import numpy as np
 
 from patebench.accounting import conversion
 from patebench.accounting.logspace import Array
+from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 
 #: Rényi divergence of one step at each of the given orders, for all votes.
@@ -75,8 +76,7 @@ class RenyiFilter:
     def __init__(self, *, epsilon: float, delta: float, order: float) -> None:
         if not 0 < epsilon < math.inf:
             raise PatebenchError(f"a budget of ε = {epsilon} can not be kept; give a positive, finite ε")
-        if not 0 < delta < 1:
-            raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+        check_delta(delta)
         if not 1 < order < math.inf:
             raise PatebenchError(f"a filter of order {order} is not defined; the order must be above 1 and finite")
         self.epsilon, self.delta, self.order = epsilon, delta, order

@@ -12,7 +12,7 @@ import numpy as np
 
 from patebench.accounting import calibrate
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Bound, Kind
+from patebench.core.bound import Bound, Kind, check_delta
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, make_mechanism, plain
@@ -74,8 +74,7 @@ def solve(
     """
     if not 0 < epsilon < math.inf:
         raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
-    if not 0 < delta < 1:
-        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+    check_delta(delta)
     size = {"classes": classes, "teachers": teachers}
     if queries is not None:
         return _noise_for(mechanism, dict(parameters), epsilon, delta, queries, size)

@@ -35,6 +35,12 @@ class Conversion(StrEnum):
     NONE = "none"  # the accountant gives (ε, δ) without a curve
 
 
+def check_delta(delta: float) -> None:
+    """Raise PatebenchError unless δ is a probability with which a bound may fail."""
+    if not 0 < delta < 1:
+        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+
+
 #: Fields that are read as they are.
 _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "variant": bool, "exact": bool}
 
@@ -66,8 +72,7 @@ class Bound:
         object.__setattr__(self, "label", self.label or self.accountant)
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise PatebenchError(f"the accountant '{self.accountant}' gave ε = {self.epsilon}, which is no bound")
-        if not 0 < self.delta < 1:
-            raise PatebenchError(f"δ = {self.delta} is not in (0, 1)")
+        check_delta(self.delta)
         if self.publishable and self.kind in (Kind.DATA_DEPENDENT, Kind.CLAIMED):
             raise PatebenchError(f"a bound of kind '{self.kind}' can not be publishable ({self.accountant})")
 

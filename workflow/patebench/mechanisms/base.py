@@ -24,7 +24,7 @@ from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
-from patebench.core.bound import Bound, Conversion
+from patebench.core.bound import Bound, Conversion, check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import Source
@@ -163,8 +163,7 @@ class Mechanism(ABC):
         release of its own. With `discrete` only those bounds are stated that hold for a release with discrete noise,
         with `adaptive` only those for queries that earlier answers chose.
         """
-        if not 0 < delta < 1:
-            raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+        check_delta(delta)
         wanted = check_queries(queries, votes.queries)
         every = check_queries([*wanted, *curve], votes.queries)
         stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []

@@ -9,6 +9,7 @@ import numpy as np
 
 from patebench.audit import show
 from patebench.audit.verdict import run_audit
+from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_facts, write_json
 from patebench.core.formats import SAMPLES
@@ -42,8 +43,7 @@ def run(
     if (classes is None) == (samples is None):
         raise PatebenchError("give the number of classes, either with --classes or with --samples")
     made = make_mechanism(mechanism, parameters)
-    if not 0 < delta < 1:
-        raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+    check_delta(delta)
     facts: dict[str, Any] = read_facts(samples, SAMPLES) if samples else {"dataset": "", "classes": classes}
 
     def streams(name: str) -> np.random.Generator:
