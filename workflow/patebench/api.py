@@ -16,7 +16,6 @@ teacher's shard, in nats. What is wrong is one line of a `PatebenchError`.
 A thin layer: the work is done by the functions named in each docstring. Nothing here reads or writes a file.
 """
 
-import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from patebench.accounting.accountant import check_queries
-from patebench.accounting.calibrate import most
 from patebench.accounting.votes import Votes
 from patebench.audit import verdict
-from patebench.calculator.calibrate import MOST_QUERIES, Calibration, solve, worst_case
+from patebench.calculator.calibrate import Calibration, queries_for, solve
 from patebench.core.bound import Bound, check_delta
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
@@ -181,14 +179,7 @@ def calibrate(
     name, made = _named(mechanism, parameters)
     if count is not None:
         raise PatebenchError(f"{name} has all its parameters, so no noise is left to find; leave out the queries")
-    if not 0 < epsilon < math.inf:
-        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
-    check_delta(delta)
-    count = most(lambda T: worst_case(made, T, delta, classes, teachers)[0].epsilon, epsilon, MOST_QUERIES)
-    if count == 0:
-        raise PatebenchError(f"a single query costs more than the target ε = {epsilon:g}; add noise")
-    stated = worst_case(made, count, delta, classes, teachers)
-    return Calibration(name, made.parameters(), delta, epsilon, count, "queries", stated, classes, teachers)
+    return queries_for(made, name, epsilon, delta, classes, teachers)
 
 
 def train_student(

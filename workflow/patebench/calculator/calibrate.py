@@ -4,7 +4,7 @@ Only bounds that may be published count, so that neither the noise nor the numbe
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,10 +19,6 @@ from patebench.mechanisms.base import Mechanism, make_mechanism, plain
 
 #: More queries than this are not looked for.
 MOST_QUERIES = 1_000_000
-
-
-#: Numbers of classes and teachers, as far as they are known.
-Size = Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
@@ -72,13 +68,32 @@ def solve(
     For the noise, `parameters` lacks exactly the one to find. `classes` and `teachers` are needed by mechanisms whose
     worst case depends on them. Raises PatebenchError where nothing keeps the target.
     """
-    if not 0 < epsilon < math.inf:
-        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
-    check_delta(delta)
-    size = {"classes": classes, "teachers": teachers}
-    if queries is not None:
-        return _noise_for(mechanism, dict(parameters), epsilon, delta, queries, size)
-    return _queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, size)
+    if queries is None:
+        return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers)
+    return _noise_for(mechanism, parameters, epsilon, delta, queries, {"classes": classes, "teachers": teachers})
+
+
+def queries_for(
+    mechanism: Mechanism,
+    name: str,
+    epsilon: float,
+    delta: float,
+    classes: int | None = None,
+    teachers: int | None = None,
+) -> Calibration:
+    """The most queries to a mechanism, which messages call by `name`; otherwise like `solve`."""
+    _check_target(epsilon, delta)
+
+    def costs(queries: int) -> list[Bound]:
+        return worst_case(mechanism, queries, delta, classes, teachers)
+
+    queries = calibrate.most(lambda T: costs(T)[0].epsilon, epsilon, MOST_QUERIES)
+    if queries == 0:
+        least = costs(1)[0].epsilon
+        raise PatebenchError(f"a single query costs ε = {least:.4g}, above the target {epsilon:g}; add noise")
+    return Calibration(
+        name, mechanism.parameters(), delta, epsilon, queries, "queries", costs(queries), classes, teachers
+    )
 
 
 def worst_case(
@@ -101,18 +116,10 @@ def worst_case(
     return sorted(found, key=lambda bound: bound.epsilon)
 
 
-def _queries_for(mechanism: Mechanism, name: str, epsilon: float, delta: float, size: Size) -> Calibration:
-    queries = calibrate.most(lambda T: worst_case(mechanism, T, delta, **size)[0].epsilon, epsilon, MOST_QUERIES)
-    if queries == 0:
-        least = worst_case(mechanism, 1, delta, **size)[0].epsilon
-        raise PatebenchError(f"a single query costs ε = {least:.4g}, above the target {epsilon:g}; add noise")
-    bounds = worst_case(mechanism, queries, delta, **size)
-    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, "queries", bounds, **size)
-
-
 def _noise_for(
-    name: str, given: dict[str, float], epsilon: float, delta: float, queries: int, size: Size
+    name: str, given: Mapping[str, float], epsilon: float, delta: float, queries: int, size: Mapping[str, int | None]
 ) -> Calibration:
+    _check_target(epsilon, delta)
     kind: type[Mechanism] = MECHANISMS.load(name)
     missing = [each for each in kind.parameter_names() if each not in given]
     if len(missing) != 1:
@@ -122,22 +129,25 @@ def _noise_for(
             f"({', '.join(kind.parameter_names())}), and {found}; or leave out the queries to find their number"
         )
     (solved,) = missing
-    with_noise = _maker(name, given, solved)
+
+    def with_noise(value: float) -> Mechanism:
+        return make_mechanism(name, {**given, solved: value})
+
+    def costs(noise: float) -> list[Bound]:
+        return worst_case(with_noise(noise), queries, delta, **size)
+
     try:
-        value = calibrate.edge(
-            lambda noise: worst_case(with_noise(noise), queries, delta, **size)[0].epsilon,
-            epsilon,
-            *_range(kind, solved),
-        )
+        value = calibrate.edge(lambda noise: costs(noise)[0].epsilon, epsilon, *_range(kind, solved))
     except PatebenchError as fault:
         raise PatebenchError(f"no {solved} of '{name}' can be found for {queries} queries: {fault}") from None
-    mechanism = with_noise(value)
-    bounds = worst_case(mechanism, queries, delta, **size)
-    return Calibration(name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, **size)
+    parameters = with_noise(value).parameters()
+    return Calibration(name, parameters, delta, epsilon, queries, solved, costs(value), **size)
 
 
-def _maker(name: str, given: Mapping[str, float], solved: str) -> Callable[[float], Mechanism]:
-    return lambda value: make_mechanism(name, {**given, solved: value})
+def _check_target(epsilon: float, delta: float) -> None:
+    if not 0 < epsilon < math.inf:
+        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
+    check_delta(delta)
 
 
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
