@@ -7,11 +7,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, exact, independent, rdp
-from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
+from patebench.accounting import exact
+from patebench.accounting.accountant import Accountant
 from patebench.accounting.logspace import exp_multiple, log1mexp, logsumexp
+from patebench.accounting.pure import pure_accountants
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Conversion, Kind
+from patebench.core.bound import Conversion
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, parameter
 
@@ -57,21 +58,7 @@ class PermuteAndFlip(Mechanism):
     def accountants(self, votes: Votes) -> list[Accountant]:
         theorem = "McKenna & Sheldon 2020, Theorem 1 (ε-DP)"
         return [
-            DirectAccountant(
-                name="pld",
-                label="Gaussian DP, PLD",
-                kind=Kind.WORST_CASE,
-                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
-                epsilon=lambda T, delta: independent.pure_composition(self.epsilon, T, delta),
-            ),
-            RenyiAccountant(
-                name="rdp",
-                label="Rényi",
-                kind=Kind.WORST_CASE,
-                source=f"{theorem}; Mironov 2017, Proposition 10",
-                totals=repeated(lambda orders: rdp.pure(self.epsilon, orders)),
-                orders=conversion.ORDERS,
-            ),
+            *pure_accountants(theorem, self.epsilon),
             *exact.accountants(votes, self.neighbours),
         ]
 

@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, exact, independent, rdp
-from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
+from patebench.accounting import exact, rdp
+from patebench.accounting.accountant import Accountant
 from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.pure import pure_accountants
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Conversion, Kind
+from patebench.core.bound import Conversion
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, parameter
 
@@ -78,22 +79,6 @@ class RandomBallot(Mechanism):
         epsilon = self.epsilon(votes.teachers, votes.classes)
         theorem = "RandomBallot: ln(1 + (1 − u)m/(un))-DP, after Gibbard 1977"
         return [
-            DirectAccountant(
-                name="pld",
-                label="Gaussian DP, PLD",
-                kind=Kind.WORST_CASE,
-                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
-                discrete=_DRAWN,
-                epsilon=lambda T, delta: independent.pure_composition(epsilon, T, delta),
-            ),
-            RenyiAccountant(
-                name="rdp",
-                label="Rényi",
-                kind=Kind.WORST_CASE,
-                source=f"{theorem}; Mironov 2017, Proposition 10",
-                discrete=_DRAWN,
-                totals=repeated(self.per_query_cost(votes.teachers, votes.classes).answer),
-                orders=conversion.ORDERS,
-            ),
+            *pure_accountants(theorem, epsilon, discrete=_DRAWN),
             *exact.accountants(votes, self.neighbours),
         ]
