@@ -63,9 +63,7 @@ def bounds(
     Raises PatebenchError for votes, a mechanism, a parameter, δ or a number of queries that will not do, and for
     `release` of a mechanism without a discrete form. See `Mechanism.bounds`.
     """
-    name, made = _named(mechanism, parameters)
-    if release:
-        check_releasable(name, type(made))
+    _, made = _named(mechanism, parameters, release)
     every = _votes(votes, classes)
     (count,) = check_queries([every.queries if queries is None else _whole("queries", queries)], every.queries)
     found = made.bounds(every.at(slice(count)), [count], delta, discrete=release)
@@ -93,9 +91,7 @@ def label(
     """
     if (seed is None) != release:
         raise PatebenchError("give either seed=…, for labels to draw again, or release=True, for labels to hand out")
-    name, made = _named(mechanism, parameters)
-    if release:
-        check_releasable(name, type(made))
+    _, made = _named(mechanism, parameters, release)
     draws = Draws(None if seed is None else _whole("seed", seed, least=0), "label")
     return made.release(_votes(votes, classes), draws.source())
 
@@ -244,17 +240,20 @@ class Student:
         return likeliest
 
 
-def _named(mechanism: object, parameters: dict[str, float]) -> tuple[str, Mechanism]:
-    """A mechanism and what messages and tables call it."""
+def _named(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
+    """What messages and tables call a mechanism, and itself; for a `release` it needs a discrete form."""
     if isinstance(mechanism, str):
-        return mechanism, make_mechanism(mechanism, parameters)
-    if not isinstance(mechanism, Mechanism):
+        name, made = mechanism, make_mechanism(mechanism, parameters)
+    elif isinstance(mechanism, Mechanism):
+        name, made = type(mechanism).__name__, mechanism
+        if parameters:
+            raise PatebenchError(f"{name} has its parameters already; leave out {', '.join(parameters)}")
+    else:
         what = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else repr(mechanism)
         raise PatebenchError(f"a mechanism is a name, such as 'gnmax', or a Mechanism with its parameters, not {what}")
-    name = type(mechanism).__name__
-    if parameters:
-        raise PatebenchError(f"{name} has its parameters already; leave out {', '.join(parameters)}")
-    return name, mechanism
+    if release:
+        check_releasable(name, type(made))
+    return name, made
 
 
 def _votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
@@ -274,23 +273,19 @@ def _votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
 def _samples(x: ArrayLike) -> NDArray[Any]:
     """Images of bytes (samples, channels, height, width) or a table of single precision; always a copy."""
     given = _array("samples", x)
-    if given.size == 0 or (given.ndim, given.dtype.kind) not in {(2, "f"), (2, "i"), (2, "u"), (3, "u"), (4, "u")}:
-        raise PatebenchError(_not_samples(given))
-    if given.ndim == 2:
-        table = np.array(given, dtype=np.float32, order="C")
-        if not np.isfinite(table).all():
-            raise PatebenchError("samples hold NaN or infinite values; fill or drop them first")
-        return table
-    if given.dtype != np.uint8:
-        raise PatebenchError(_not_samples(given))
-    return np.array(given[:, None] if given.ndim == 3 else given, order="C")
-
-
-def _not_samples(given: NDArray[Any]) -> str:
-    return (
-        f"samples are {given.dtype} of shape {given.shape}; images must be uint8 (samples, channels, height, width) "
-        "or (samples, height, width), tables numbers (samples, features)"
-    )
+    images = given.ndim in (3, 4) and given.dtype == np.uint8
+    table = given.ndim == 2 and given.dtype.kind in "fiu"
+    if given.size == 0 or not (images or table):
+        raise PatebenchError(
+            f"samples are {given.dtype} of shape {given.shape}; images must be uint8 (samples, channels, height, width)"
+            " or (samples, height, width), tables numbers (samples, features)"
+        )
+    if images:
+        return np.array(given[:, None] if given.ndim == 3 else given, order="C")
+    numbers = np.array(given, dtype=np.float32, order="C")
+    if not np.isfinite(numbers).all():
+        raise PatebenchError("samples hold NaN or infinite values; fill or drop them first")
+    return numbers
 
 
 def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
