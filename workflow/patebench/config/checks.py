@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path, show
 from patebench.core.registry import Registry, nearest
+
+T = TypeVar("T")
 
 
 class Agreement:
@@ -35,11 +37,14 @@ def at(where: str) -> Iterator[None]:
         raise PatebenchError(f"{where}: {fault}") from None
 
 
-def places(where: str, values: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Each value with the path of its key; a single value has that of the list, as it may be written without one."""
-    if len(values) == 1:
-        return [(where, values[0])]
+def entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
+    """Each value of a list with the path of its key."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
+
+
+def places(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
+    """The same, but a single value has the path of the list, as it may be written without one."""
+    return [(where, values[0])] if len(values) == 1 else entries(where, values)
 
 
 def check_among(where: str, value: object, allowed: Iterable[Any], what: str) -> None:
@@ -51,10 +56,9 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
         )
 
 
-def check_registered(where: str, name: str | None, registry: Registry) -> None:
-    if name is not None:
-        with at(where):
-            registry.check(name)
+def check_registered(where: str, name: str, registry: Registry) -> None:
+    with at(where):
+        registry.check(name)
 
 
 def check_pool(where: str, queries: Sequence[int], pool: int) -> None:

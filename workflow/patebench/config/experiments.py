@@ -7,19 +7,24 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from patebench.config.checks import Agreement, at, check_among, check_exists, check_pool, check_registered, places
-from patebench.config.settings import (
-    AuditSettings,
-    DatasetSettings,
-    EnsembleSettings,
-    ExperimentSettings,
+from patebench.config.checks import (
+    Agreement,
+    at,
+    check_among,
+    check_exists,
+    check_pool,
+    check_registered,
+    entries,
+    places,
 )
+from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import check_adaptive, check_budget, check_releasable, make_mechanism
 from patebench.models import MODELS, RECIPES
 from patebench.plan.jobs import (
     Account,
@@ -99,17 +104,16 @@ class _Expanded:
         distillations: list[Distil] = []
         for seed in seeds:
             split = Split(self._data(), seed, SplitParameters.of(settings))
-            ensembles = [each for i in range(len(settings.ensembles)) for each in self._ensembles(i, split)]
+            ensembles = list(self._ensembles(split))
             queries = tuple(sorted(accounting.queries))
             pool = [
                 Account(self.all.label_set(ensemble, setting, budget), queries, accounting.delta)
                 for ensemble, setting in itertools.product(ensembles, grid)
             ]
-            rounds = [each for i in range(len(settings.rounds)) for each in self._rounds(i, ensembles)]
-            students += [each for i in range(len(settings.students)) for each in self._students(i, pool)]
-            students += [each for last in rounds for each in _students_of(last)]
-            accounts += [*pool, *(self._round_account(each) for last in rounds for each in _students_of(last))]
-            distillations += [each for i in range(len(settings.distillation)) for each in self._distil(i, ensembles)]
+            rounds = list(self._rounds(ensembles))
+            students += [*self._students(pool), *rounds]
+            accounts += [*pool, *(Account(each.labels, (each.queries,), accounting.delta) for each in rounds)]
+            distillations += self._distil(ensembles)
             baselines += self._baselines(split)
         for account in accounts:
             self.all.agreement.settle(account.folder, f"{where}.accounting.delta", accounting.delta)
@@ -125,8 +129,6 @@ class _Expanded:
 
     def _check_mechanisms(self, grid: Iterable[Setting], budget: Budget | None) -> None:
         """Whether the mechanisms suit the ensembles, and can be released and keep a budget, where that is asked for."""
-        from patebench.mechanisms.base import check_budget, check_releasable, make_mechanism
-
         sizes = [size for each in self.settings.ensembles for size in each.teachers]
         for setting in grid:
             name = setting.mechanism
@@ -143,77 +145,72 @@ class _Expanded:
                             "the secure path opens all queries at once, so it can not stop at a budget"
                         )
 
-    def _ensembles(self, place: int, split: Split) -> Iterator[Ensemble]:
-        where, settings = key_path(f"{self.where}.ensembles", place), self.settings.ensembles[place]
-        check_registered(_strategy_place(where, settings), settings.partition.strategy, PARTITIONS)
-        if settings.partition.owners is not None:
-            check_exists(f"{where}.partition.owners", settings.partition.owners)
-        training = checked_training(where, settings)
-        work = TeacherParameters.of(settings)
-        for teachers in settings.teachers:
-            ensemble = Ensemble(split, teachers, settings.partition, training, work)
-            for above, parameters in ((where, work), (f"{where}.partition", settings.partition)):
-                for key in parameters.not_in_path():
-                    self.all.agreement.settle(ensemble.folder, f"{above}.{key}", getattr(parameters, key))
-            yield ensemble
+    def _ensembles(self, split: Split) -> Iterator[Ensemble]:
+        for where, settings in entries(f"{self.where}.ensembles", self.settings.ensembles):
+            check_registered(_strategy_place(where, settings), settings.partition.strategy, PARTITIONS)
+            if settings.partition.owners is not None:
+                check_exists(f"{where}.partition.owners", settings.partition.owners)
+            training = checked_training(where, settings)
+            work = TeacherParameters.of(settings)
+            for teachers in settings.teachers:
+                ensemble = Ensemble(split, teachers, settings.partition, training, work)
+                for above, parameters in ((where, work), (f"{where}.partition", settings.partition)):
+                    for key in parameters.not_in_path():
+                        self.all.agreement.settle(ensemble.folder, f"{above}.{key}", getattr(parameters, key))
+                yield ensemble
 
-    def _students(self, place: int, accounts: Sequence[Account]) -> Iterator[TrainStudent]:
+    def _students(self, accounts: Sequence[Account]) -> Iterator[TrainStudent]:
         """Students of some of these accounts' labels."""
-        where, settings = key_path(f"{self.where}.students", place), self.settings.students[place]
-        parameters = checked_student(where, settings)
-        teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
-        for at_, queries in places(f"{where}.queries", settings.queries):
-            check_among(at_, queries, self.settings.accounting.queries, "among this experiment's accounting.queries")
-        wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
-        declared = dict.fromkeys(account.labels.setting.folder for account in accounts)
-        for setting in wanted:
-            path = f"{where}.mechanisms.{setting.mechanism}"
-            check_among(path, setting.folder, declared, "among this experiment's mechanisms")
-        for account in accounts:
-            labels = account.labels
-            if labels.ensemble.teachers in teachers and labels.setting in wanted:
-                yield from (TrainStudent(labels, parameters, queries) for queries in settings.queries)
+        counted = self.settings.accounting.queries
+        for where, settings in entries(f"{self.where}.students", self.settings.students):
+            parameters = checked_student(where, settings)
+            teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
+            for path, count in places(f"{where}.queries", settings.queries):
+                check_among(path, count, counted, "among this experiment's accounting.queries")
+            wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
+            declared = dict.fromkeys(account.labels.setting.folder for account in accounts)
+            for setting in wanted:
+                path = f"{where}.mechanisms.{setting.mechanism}"
+                check_among(path, setting.folder, declared, "among this experiment's mechanisms")
+            for account in accounts:
+                labels = account.labels
+                if labels.ensemble.teachers in teachers and labels.setting in wanted:
+                    yield from (TrainStudent(labels, parameters, queries) for queries in settings.queries)
 
-    def _rounds(self, place: int, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
-        """The last student of every sequence of rounds, one for each ensemble, mechanism and strategy."""
-        from patebench.mechanisms.base import check_adaptive, make_mechanism
+    def _rounds(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
+        """The students after each round, for every ensemble, mechanism and strategy."""
+        for where, settings in entries(f"{self.where}.rounds", self.settings.rounds):
+            if self.all.mode is Mode.RELEASE:
+                raise PatebenchError(f"{where}: is for experiments, with noise that can be drawn again; leave it out")
+            parameters = checked_student(where, settings)
+            for path, strategy in places(f"{where}.strategy", settings.strategy):
+                check_registered(path, strategy, STRATEGIES)
+            teachers = _teachers(where, settings.teachers, ensembles)
+            check_pool(f"{where}.queries", [sum(settings.queries)], ensembles[0].split.parameters.pool)
+            grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
+            for setting in grid:
+                with at(f"{where}.mechanisms.{setting.mechanism}"):
+                    check_adaptive(setting.mechanism, make_mechanism(setting.mechanism, dict(setting.parameters)))
+            chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
+            for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
+                yield from _in_rounds(ensemble, setting, strategy, settings.queries, parameters)
 
-        where, settings = key_path(f"{self.where}.rounds", place), self.settings.rounds[place]
-        if self.all.mode is Mode.RELEASE:
-            raise PatebenchError(f"{where}: is for experiments, with noise that can be drawn again; leave it out")
-        parameters = checked_student(where, settings)
-        for path, strategy in places(f"{where}.strategy", settings.strategy):
-            check_registered(path, strategy, STRATEGIES)
-        teachers = _teachers(where, settings.teachers, ensembles)
-        check_pool(f"{where}.queries", [sum(settings.queries)], ensembles[0].split.parameters.pool)
-        grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
-        for setting in grid:
-            with at(f"{where}.mechanisms.{setting.mechanism}"):
-                check_adaptive(setting.mechanism, make_mechanism(setting.mechanism, dict(setting.parameters)))
-        chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
-        for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
-            yield _last_student(ensemble, setting, strategy, settings.queries, parameters)
-
-    def _round_account(self, student: TrainStudent) -> Account:
-        """ε of all queries so far, after a round."""
-        return Account(student.labels, (student.queries,), self.settings.accounting.delta)
-
-    def _distil(self, place: int, ensembles: Sequence[Ensemble]) -> Iterator[Distil]:
+    def _distil(self, ensembles: Sequence[Ensemble]) -> Iterator[Distil]:
         """What learns from the probabilities of each of the ensembles."""
-        where, settings = key_path(f"{self.where}.distillation", place), self.settings.distillation[place]
-        if self.all.mode is Mode.RELEASE:
-            raise PatebenchError(f"{where}: is not private, and this configuration makes a release; leave it out")
-        check_pool(f"{where}.samples", settings.samples, ensembles[0].split.parameters.pool)
-        teachers = _teachers(where, settings.teachers, ensembles)
-        training = checked_training(where, settings)
-        parameters = DistilParameters(**training.model_dump(), samples=tuple(sorted(settings.samples)))
-        for ensemble in ensembles:
-            if ensemble.teachers in teachers:
-                if not ensemble.work.soft:
-                    raise PatebenchError(
-                        f"{where}: needs the probabilities of {ensemble.slug}; give that ensemble soft: [1, 5]"
-                    )
-                yield Distil(ensemble, parameters)
+        for where, settings in entries(f"{self.where}.distillation", self.settings.distillation):
+            if self.all.mode is Mode.RELEASE:
+                raise PatebenchError(f"{where}: is not private, and this configuration makes a release; leave it out")
+            check_pool(f"{where}.samples", settings.samples, ensembles[0].split.parameters.pool)
+            teachers = _teachers(where, settings.teachers, ensembles)
+            training = checked_training(where, settings)
+            parameters = DistilParameters(**training.model_dump(), samples=tuple(sorted(settings.samples)))
+            for ensemble in ensembles:
+                if ensemble.teachers in teachers:
+                    if not ensemble.work.soft:
+                        raise PatebenchError(
+                            f"{where}: needs the probabilities of {ensemble.slug}; give that ensemble soft: [1, 5]"
+                        )
+                    yield Distil(ensemble, parameters)
 
     def _baselines(self, split: Split) -> Iterator[TrainBaseline]:
         if self.settings.baseline:
@@ -229,8 +226,8 @@ class _Expanded:
         where, counted = f"{self.where}.audit", self.settings.accounting.queries
         teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
         queries = settings.queries or (max(counted),)
-        for path, value in places(f"{where}.queries", queries):
-            check_among(path, value, counted, "among this experiment's accounting.queries")
+        for path, count in places(f"{where}.queries", queries):
+            check_among(path, count, counted, "among this experiment's accounting.queries")
         delta, audited = self.settings.accounting.delta, tuple(sorted(queries))
         agreed = {"runs": settings.runs, "confidence": settings.confidence, "delta": delta}
         for account in accounts:
@@ -271,8 +268,6 @@ def check_single(experiments: Iterable[Experiment]) -> None:
 
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
     """Every mechanism with every combination of its parameters' values."""
-    from patebench.mechanisms.base import make_mechanism
-
     found = []
     for name, values in grid.items():
         here = key_path(where, name)
@@ -299,17 +294,17 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
     """What the configuration chooses for a student's method, which accepts it."""
     check_registered(f"{where}.method", settings.method, STUDENTS)
     for key, registry in (("model", MODELS), ("recipe", RECIPES)):
-        if getattr(settings, key) is not None:
-            check_registered(f"{where}.{key}", getattr(settings, key), registry)
+        if (name := getattr(settings, key)) is not None:
             with at(f"{where}.{key}"):
+                registry.check(name)
                 refuse_choice(settings.method, key)
     return StudentParameters.of(settings)
 
 
-def _last_student(
+def _in_rounds(
     ensemble: Ensemble, setting: Setting, strategy: str, sizes: Sequence[int], student: StudentParameters
-) -> TrainStudent:
-    """The student after all rounds; those before it follow from what it needs."""
+) -> Iterator[TrainStudent]:
+    """The student after each round, which selects so many queries by the student before."""
     last: TrainStudent | None = None
     for size in sizes:
         chosen = strategy if last else initial(strategy)
@@ -317,14 +312,7 @@ def _last_student(
         selection = SelectQueries(ensemble, setting, parameters, student, needs_features(chosen), last)
         labels = Aggregate(ensemble, setting, selection=selection)
         last = TrainStudent(labels, student, selection.total)
-    assert last is not None
-    return last
-
-
-def _students_of(last: TrainStudent) -> list[TrainStudent]:
-    """The students after each round, the last one last."""
-    before = last.labels.selection.before if last.labels.selection else None
-    return [*(_students_of(before) if before else []), last]
+        yield last
 
 
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:
