@@ -6,7 +6,6 @@ What the values mean is checked in `experiments`, against the registries and the
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
 
 from patebench.core.parameters import (
     List,
@@ -19,6 +18,7 @@ from patebench.core.parameters import (
     Text,
     Truth,
     Whole,
+    mistake,
     one_of,
     plain_name,
     show,
@@ -49,8 +49,7 @@ def _strategy(value: Any) -> Any:
 def _folder(path: str) -> str:
     """A path that Snakemake takes as it is: braces would be wildcards there."""
     if set(path) & set("{}\n"):
-        hint = f"is {show(path)}; a folder without braces and line breaks is needed"
-        raise PydanticCustomError("folder", "{hint}", {"hint": hint})
+        raise mistake(f"is {show(path)}; a folder without braces and line breaks is needed")
     return path
 
 

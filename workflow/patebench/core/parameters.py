@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from patebench.core.errors import PatebenchError
-from patebench.core.registry import nearest
+from patebench.core.registry import PLAIN_NAME, nearest
 from patebench.core.slugs import Part, number
 
 T = TypeVar("T")
@@ -25,7 +25,6 @@ _BOUNDS = {
     "less_than": ("a value below", "lt"),
     "less_than_equal": ("a value of at most", "le"),
 }
-PLAIN_NAME = "^[A-Za-z0-9][A-Za-z0-9_-]*$"
 
 
 class Parameters(BaseModel):
@@ -42,12 +41,10 @@ class Parameters(BaseModel):
         for key in given:
             if key not in cls.model_fields:
                 allowed = list(cls.model_fields)
-                hint = f"unknown key{nearest(key, allowed)}; allowed here: {', '.join(allowed)}"
-                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+                raise mistake(f"unknown key{nearest(key, allowed)}; allowed here: {', '.join(allowed)}", key)
         for key, field in cls.model_fields.items():
             if field.is_required() and key not in given:
-                hint = f"is missing; add it ({(field.description or '').rstrip('.')})"
-                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+                raise mistake(f"is missing; add it ({(field.description or '').rstrip('.')})", key)
         return {key: value for key, value in given.items() if value is not None or cls.model_fields[key].is_required()}
 
     @classmethod
@@ -124,6 +121,11 @@ def show(value: object) -> str:
 # give text, and YAML reads 1e-5 as text.
 
 
+def mistake(hint: str, key: str | None = None) -> PydanticCustomError:
+    """What is wrong with a value, in the words of the message; with `key`, what is wrong with that key of a mapping."""
+    return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key})
+
+
 def _needed(what: str) -> PydanticCustomError:
     return PydanticCustomError("needed", "{what} is needed", {"what": what})
 
@@ -173,8 +175,7 @@ def _mapping(value: Any) -> Any:
         raise _needed("a mapping")
     for key in value:
         if not isinstance(key, str):
-            hint = f"the key {show(key)} is not text; put it in quotes"
-            raise PydanticCustomError("key", "{hint}", {"key": str(key), "hint": hint})
+            raise mistake(f"the key {show(key)} is not text; put it in quotes", str(key))
     return value
 
 
@@ -190,19 +191,15 @@ def _listed(value: Any) -> Any:
 
 def _distinct(values: Sequence[T]) -> Sequence[T]:
     if len(set(values)) < len(values):
-        raise PydanticCustomError(
-            "distinct", "{hint}", {"hint": f"{show(list(values))} holds a value twice; give each once"}
-        )
+        raise mistake(f"{show(list(values))} holds a value twice; give each once")
     return values
 
 
 def plain_name(text: str) -> str:
     """Text that can be a folder's name; else a fault."""
-    import re
-
-    if not re.fullmatch(PLAIN_NAME.strip("^$"), text):
+    if not PLAIN_NAME.fullmatch(text):
         rule = "only letters, digits, '_' and '-' are allowed, and the first must be a letter or digit"
-        raise PydanticCustomError("name", "{hint}", {"hint": f"{show(text)} is no plain name; {rule}"})
+        raise mistake(f"{show(text)} is no plain name; {rule}")
     return text
 
 
@@ -217,8 +214,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
     def check(value: str) -> str:
         if value not in words:
-            hint = f"is {show(value)}{nearest(value, words)}; one of {', '.join(words)} is needed"
-            raise PydanticCustomError("choice", "{hint}", {"hint": hint})
+            raise mistake(f"is {show(value)}{nearest(value, words)}; one of {', '.join(words)} is needed")
         return value
 
     return check
@@ -250,7 +246,7 @@ def _line(error: ErrorDetails, given: object, where: str) -> str:
         else:  # a value that was put into a list, or spells a mapping
             scalar = scalar or isinstance(step, int)
     context = error.get("ctx", {})
-    if error["type"] == "key":
+    if context.get("key") is not None:
         return f"{key_path(place, context['key'])}: {context['hint']}"
     place = place or "the configuration"
     if "hint" in context:

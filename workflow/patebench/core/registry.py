@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 #: Names are parts of paths.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
@@ -94,7 +94,7 @@ class Registry:
 
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
-            if not _NAME.fullmatch(point.name):
+            if not PLAIN_NAME.fullmatch(point.name):
                 raise PatebenchError(f"{self._named(point)} is no plain name: only letters, digits, '_' and '-' may be")
             taken = self._targets.get(point.name) or (found[point.name].value if point.name in found else None)
             if taken:
