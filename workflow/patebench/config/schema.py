@@ -11,17 +11,16 @@ from patebench.core.parameters import Parameters
 from patebench.plan.parameters import PartitionParameters
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+#: How the path of a part's key goes on to the parts in it.
+_MARKS = {list: "[]", dict: ".<name>"}
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema (2020-12) of a configuration."""
-    found = ConfigSettings.model_json_schema()
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **_plain(found),
-        "title": "patebench configuration",
-    }
+    found: dict[str, Any] = _plain(ConfigSettings.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": "patebench configuration"}
 
 
 def schema_text() -> str:
@@ -53,47 +52,46 @@ def _plain(part: Any) -> Any:
         return [_plain(each) for each in part]
     if not isinstance(part, dict):
         return part
-    found = {_BOUNDS.get(key, key): _plain(value) for key, value in part.items() if not _is_null_default(key, part)}
-    choices = [each for each in found.get("anyOf", []) if each != {"type": "null"}]
+    kept = {key: value for key, value in part.items() if (key, value) != ("default", None)}
+    found: dict[str, Any] = {_BOUNDS.get(key, key): _plain(value) for key, value in kept.items()}
     if "anyOf" in found:
-        found.pop("anyOf")
+        choices = [each for each in found.pop("anyOf") if each != {"type": "null"}]
         found |= choices[0] if len(choices) == 1 else {"anyOf": choices}
+    if isinstance(found.get("title"), str):  # and not a key that is called so
+        del found["title"]
     found.pop("in_path", None)
     if found.pop("or_text", False):
-        extra = {key: found.pop(key) for key in ("description", "default") if key in found}
-        return {"anyOf": [{"type": "string"}, found], **extra}
-    if found.get("type") == "array" and _is_number_or_text(found.get("items", {})):
-        extra = {key: found.pop(key) for key in ("description", "default") if key in found}
-        return {"anyOf": [found["items"], {key: value for key, value in found.items() if key != "title"}], **extra}
-    if isinstance(found.get("title"), str):
-        found.pop("title")
+        return _either({"type": "string"}, found)
+    if found.get("type") == "array" and found.get("items", {}).get("type") in ("integer", "number", "string"):
+        return _either(found["items"], found)
     return found
 
 
-def _is_null_default(key: str, part: dict[str, Any]) -> bool:
-    return key == "default" and part[key] is None
-
-
-def _is_number_or_text(items: Any) -> bool:
-    return items.get("type") in ("integer", "number", "string")
+def _either(value: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One or the other; what is said of the other is said of both."""
+    either: dict[str, Any] = {"anyOf": [value, other]}
+    return either | {key: other.pop(key) for key in ("description", "default") if key in other}
 
 
 def _parts(heading: str, model: type[Parameters]) -> Iterator[tuple[str, type[Parameters]]]:
     """A model and those in it, each under the path of its key."""
     yield heading, model
     for name, field in model.model_fields.items():
-        mark = {list: "[]", dict: ".<name>"}
-        for inner, suffix in _models(field.annotation, mark):
+        for inner, suffix in _models(field.annotation):
             yield from _parts(f"{heading}.{name}{suffix}".lstrip("."), inner)
 
 
-def _models(annotation: Any, mark: dict[Any, str], suffix: str = "") -> Iterator[tuple[type[Parameters], str]]:
-    if isinstance(annotation, type) and issubclass(annotation, Parameters):
+def _models(annotation: Any, suffix: str = "") -> Iterator[tuple[type[Parameters], str]]:
+    if _is_model(annotation):
         yield annotation, suffix
         return
-    suffix += mark.get(get_origin(annotation), "")
+    suffix += _MARKS.get(get_origin(annotation), "")
     for each in get_args(annotation):
-        yield from _models(each, mark, suffix)
+        yield from _models(each, suffix)
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Parameters)
 
 
 def _type(field: FieldInfo) -> str:
@@ -105,29 +103,24 @@ def _type(field: FieldInfo) -> str:
 
 
 def _annotated(annotation: Any) -> str:
-    simple = {int: "whole number", float: "number", bool: "true or false", str: "text"}
-    if annotation in simple:
-        return simple[annotation]
-    origin, inner = (
-        get_origin(annotation),
-        [each for each in get_args(annotation) if each not in (type(None), Ellipsis)],
-    )
-    if origin is tuple:
-        return f"{_annotated(inner[0])} or a list"
+    if annotation in _TYPES:
+        return _TYPES[annotation]
+    origin = get_origin(annotation)
     if origin is list:
         return "list"
-    if origin is dict or (isinstance(annotation, type) and issubclass(annotation, Parameters)):
+    if origin is dict or _is_model(annotation):
         return "mapping"
-    return _annotated(inner[0])  # an optional or annotated type
+    inner = _annotated(get_args(annotation)[0])
+    return f"{inner} or a list" if origin is tuple else inner  # or an optional or annotated type
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "needed"
-    if field.default in (None, (), {}) or isinstance(field.default, list):
+    if field.default in (None, (), [], {}):
         return "—"
-    if isinstance(field.default, Parameters):
-        return f"`{field.default.slug}`" if isinstance(field.default, PartitionParameters) else "—"
+    if isinstance(field.default, PartitionParameters):
+        return f"`{field.default.slug}`"
     shown = str(field.default).lower() if isinstance(field.default, bool) else field.default
     return f"`{shown}`" if shown != "" else "empty"
 

@@ -18,11 +18,12 @@ from patebench.core.parameters import (
     Text,
     Truth,
     Whole,
+    listed,
     mistake,
-    one_of,
     plain_name,
     show,
 )
+from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
 from patebench.plan.parameters import (
     AccountParameters,
@@ -51,6 +52,12 @@ def _folder(path: str) -> str:
     if set(path) & set("{}\n"):
         raise mistake(f"is {show(path)}; a folder without braces and line breaks is needed")
     return path
+
+
+def _mode(word: str) -> str:
+    if word not in list(Mode):
+        raise mistake(f"is {show(word)}{nearest(word, Mode)}; one of {', '.join(Mode)} is needed")
+    return word
 
 
 class SecureSettings(Parameters):
@@ -182,7 +189,7 @@ class ConfigSettings(Parameters):
         " overrides it.",
     )
     download: Truth = Field(True, description="Whether a missing data set may be downloaded.")
-    mode: Annotated[Text, AfterValidator(one_of(*Mode))] = Field(
+    mode: Annotated[Text, AfterValidator(_mode)] = Field(
         "seeded",
         description="seeded: noise that can be drawn again, for experiments. release: discrete noise from the operating"
         " system's entropy, drawn once, for labels that are handed out; one label set of each data set.",
@@ -193,8 +200,8 @@ class ConfigSettings(Parameters):
     seeds: OneOrMore[Seed] = Field(
         description="Base seeds; every experiment without seeds of its own is run once for each."
     )
-    only: Annotated[tuple[Text, ...], BeforeValidator(lambda value: value if isinstance(value, list) else [value])] = (
-        Field((), description="The experiments to run; empty for all.")
+    only: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
+        (), description="The experiments to run; empty for all."
     )
     datasets: Names[DatasetSettings] = Field({}, description="Your own data sets, by name.")
     experiments: Annotated[Names[ExperimentSettings], Field(min_length=1)] = Field(description="What to run, by name.")

@@ -5,7 +5,7 @@ all follow from there. Whatever is wrong with a value is one line that starts wi
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -185,7 +185,8 @@ def _list(value: Any) -> Any:
     return value
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
+    """A list of one value in place of the value itself."""
     return value if isinstance(value, list | tuple) else [value]
 
 
@@ -209,17 +210,6 @@ def _named(values: Any) -> Any:
     return values
 
 
-def one_of(*words: str) -> Callable[[str], str]:
-    """A validator for text that must be one of these words."""
-
-    def check(value: str) -> str:
-        if value not in words:
-            raise mistake(f"is {show(value)}{nearest(value, words)}; one of {', '.join(words)} is needed")
-        return value
-
-    return check
-
-
 Whole = Annotated[int, BeforeValidator(_whole)]
 Number = Annotated[float, BeforeValidator(_number)]
 Truth = Annotated[bool, BeforeValidator(_truth)]
@@ -228,11 +218,11 @@ Map = Annotated[dict[str, T], BeforeValidator(_mapping)]
 Names = Annotated[dict[str, T], BeforeValidator(_named)]
 List = Annotated[list[T], BeforeValidator(_list)]
 #: One value or a list of different ones; always a tuple afterwards.
-OneOrMore = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distinct), BeforeValidator(_listed)]
+OneOrMore = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distinct), BeforeValidator(listed)]
 #: The same, but none is a value too.
-AnyNumber = Annotated[tuple[T, ...], AfterValidator(_distinct), BeforeValidator(_listed)]
+AnyNumber = Annotated[tuple[T, ...], AfterValidator(_distinct), BeforeValidator(listed)]
 #: One value or a list, in which values may come again.
-Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(_listed)]
+Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
 def _line(error: ErrorDetails, given: object, where: str) -> str:
