@@ -38,9 +38,4 @@ def fit(learner: Network, x: NDArray[Any], target: NDArray[np.float64], temperat
     def loss(logits: Tensor, positions: Tensor) -> Tensor:
         return temperature**2 * F.cross_entropy(logits / temperature, wanted[positions])
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        fitting = learner.begin(x, np.arange(len(x)), seed=seed, loss=loss)
-        for _ in range(learner.recipe.epochs):
-            fitting.epoch()
-        learner.net = fitting.result
+    learner.fit(x, np.arange(len(x)), seed=seed, loss=loss)

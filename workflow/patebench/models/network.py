@@ -65,9 +65,17 @@ class Network:
         self.build, self.recipe, self.classes = build, recipe, classes
         self.device = device()
 
-    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
+    def fit(
+        self,
+        x: NDArray[Any],
+        y: NDArray[np.integer],
+        *,
+        seed: int,
+        progress: Progress | None = None,
+        loss: Loss | None = None,
+    ) -> None:
         with seeded(seed):
-            fitting = self.begin(x, y, seed=seed)
+            fitting = self.begin(x, y, seed=seed, loss=loss)
             for epoch in range(self.recipe.epochs):
                 fitting.epoch()
                 if progress:
@@ -137,6 +145,8 @@ class Fitting:
         self.rng = torch.Generator().manual_seed(seed)
         self.optimiser, self.schedule = optimisation(net.parameters(), recipe, steps(len(x), recipe))
         self.ema = None if recipe.ema is None else ema_copy(net)
+        parts: dict[str, Any] = {"net": net, "optimiser": self.optimiser, "schedule": self.schedule, "ema": self.ema}
+        self._stateful = {name: part for name, part in parts.items() if part is not None}
 
     def epoch(self) -> float:
         """Pass once over all samples; the mean loss of its batches."""
@@ -169,22 +179,12 @@ class Fitting:
 
     def state(self) -> dict[str, Any]:
         """Everything that the rest of the fit depends on."""
-        parts: dict[str, Any] = {
-            "net": self.net,
-            "optimiser": self.optimiser,
-            "schedule": self.schedule,
-            "ema": self.ema,
-        }
-        state = {name: part.state_dict() for name, part in parts.items() if part is not None}
-        return {**state, "rng": self.rng.get_state()}
+        return {name: part.state_dict() for name, part in self._stateful.items()} | {"rng": self.rng.get_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `state` returned."""
-        self.net.load_state_dict(state["net"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.schedule.load_state_dict(state["schedule"])
-        if self.ema is not None:
-            self.ema.load_state_dict(state["ema"])
+        for name, part in self._stateful.items():
+            part.load_state_dict(state[name])
         self.rng.set_state(state["rng"])
 
 

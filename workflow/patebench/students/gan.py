@@ -29,8 +29,6 @@ from patebench.students.interface import StudentConfig, StudentData, StudentTrai
 from patebench.students.semi_supervised import epochs_for
 from patebench.students.views import Views
 
-#: Samples in one batch of predictions.
-_PREDICT_BATCH = 200
 #: The modules that change in training.
 _MODULES = ("discriminator", "generator", "ema", "alignment")
 #: Rows and columns of the picture of generated samples.
@@ -149,15 +147,9 @@ class GANTrainer:
             group["lr"] = self.gan_settings.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
         optimiser.step()
 
-    @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.ema.eval()
-        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
-        with autocast(self.device):
-            inputs = (self.scale(batch.to(self.device)) for batch in batches)
-            predicted = [self.views.log_probabilities(self._logits, samples).cpu() for samples in inputs]
-        found: NDArray[np.float64] = torch.cat(predicted).double().log_softmax(1).numpy()
-        return found
+        return self.views.predict(self._logits, self.scale, x, self.device)
 
     def _logits(self, x: Tensor) -> Tensor:
         logits: Tensor = self.ema(x)[0]

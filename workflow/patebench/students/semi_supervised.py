@@ -15,15 +15,12 @@ from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models.ema import ema_copy, ema_update
-from patebench.models.precision import autocast
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.supervised import untrained_network
 from patebench.students.views import Views
 
 #: A pool of at least so many samples is large.
 LARGE = 2000
-#: Samples in one batch of predictions.
-_PREDICT_BATCH = 200
 
 
 @dataclass(frozen=True)
@@ -151,15 +148,9 @@ class SemiSupervisedTrainer:
         ema_update(self.ema, self.net, self.step, self._decay)
         return {name: term.detach() for name, term in terms.items()}
 
-    @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         self.ema.eval()
-        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
-        with autocast(self.device):
-            inputs = (self.standardise(batch.to(self.device)) for batch in batches)
-            predicted = [self.views.log_probabilities(self.ema, samples).cpu() for samples in inputs]
-        found: NDArray[np.float64] = torch.cat(predicted).double().log_softmax(1).numpy()
-        return found
+        return self.views.predict(self.ema, self.standardise, x, self.device)
 
     def state(self) -> dict[str, Any]:
         return {name: part.state_dict() for name, part in self._stateful.items()} | {"step": self.step}

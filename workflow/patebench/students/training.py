@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from patebench.core.files import atomic
+from patebench.models.network import seeded
 from patebench.students import STUDENTS, refuse_choice
 from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
 
@@ -110,8 +111,7 @@ def train(
 
     Raises PatebenchError for an unknown method, model or recipe, or an option that the method does not take.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         for option in ("model", "recipe"):
             if getattr(config, option) is not None:
                 refuse_choice(config.method, option)

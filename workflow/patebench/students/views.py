@@ -7,11 +7,16 @@ batch ("swap noise"). No flips and no colours: a 6 must not become a 9, whatever
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.models.augment import random_affine
+from patebench.models.network import seeded
+from patebench.models.precision import autocast
 from patebench.models.recipes import MODERN, Recipe
 
 _WEAK = replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04)
@@ -20,6 +25,8 @@ _STRONG = replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend
 
 #: A prediction for an image is the mean over the image and so many views (test-time augmentation).
 _VIEWS = 5
+#: Samples in one batch of predictions.
+_PREDICT_BATCH = 200
 
 #: The share of a table's features that are swapped, and the standard deviation of the noise on all features.
 _SWAPPED = {"weak": 0.05, "medium": 0.1, "strong": 0.25}
@@ -45,13 +52,26 @@ class Views:
         moved = random_affine(x, recipe, torch.default_generator, fill=self.fill)
         return moved.contiguous(memory_format=torch.channels_last)
 
+    @torch.inference_mode()
+    def predict(
+        self, logits: Callable[[Tensor], Tensor], scale: Callable[[Tensor], Tensor], x: NDArray[Any], on: torch.device
+    ) -> NDArray[np.float64]:
+        """`log_probabilities` for samples `x` (samples, …) that `scale` has yet to standardise, batch by batch.
+
+        They are computed `on` the network's device.
+        """
+        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
+        with autocast(on):
+            predicted = [self.log_probabilities(logits, scale(batch.to(on))).cpu() for batch in batches]
+        found: NDArray[np.float64] = torch.cat(predicted).double().log_softmax(1).numpy()
+        return found
+
     def log_probabilities(self, logits: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Log-probabilities (samples, classes) for `x` by a network of `logits`.
 
         For images, the mean of the probabilities over the image and a few weak views, whose draws are always the same.
         """
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with seeded(0):
             views = [x, *(self.weak(x) for _ in range(_VIEWS if x.ndim == 4 else 0))]
             predicted = torch.stack([logits(view).float().log_softmax(1) for view in views])
         return predicted.logsumexp(0) - math.log(len(views))

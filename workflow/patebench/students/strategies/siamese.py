@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.models.augment import random_affine
 from patebench.models.device import device
-from patebench.models.network import Standardise
+from patebench.models.network import Standardise, seeded
 from patebench.models.recipes import MODERN
 from patebench.models.small_cnn import build
 from patebench.students.strategies.acquisition_state import AcquisitionState
@@ -50,8 +50,7 @@ def acquire(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
     pool = state.data.pool
     if pool.ndim != 4:
         raise PatebenchError("siamese compares images, and these samples are no images; use least-confident")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         network = train(torch.from_numpy(pool), seed)
     return farthest(network, features(network, pool), state.data.labelled, state.unqueried, queries)
 
