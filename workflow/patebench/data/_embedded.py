@@ -9,8 +9,12 @@ from patebench.core.seeds import generator
 from patebench.data.dataset import Dataset
 
 
-def divide(name: str, x: NDArray[Any], y: NDArray[Any], private: int, class_names: tuple[str, ...]) -> Dataset:
-    """Shuffle by a generator fixed by `name`; the first `private` samples are private and the others public."""
+def divide(name: str, x: NDArray[Any], table: Any, private: int) -> Dataset:
+    """Shuffle by a generator fixed by `name`; the first `private` samples are private and the others public.
+
+    `x` are the samples of scikit-learn's `table`, which has their labels and the names of the classes.
+    """
     order = generator(0, name, "division").permutation(len(x))
-    x, y = x[order], y[order].astype(np.int64)
-    return Dataset(x[:private], y[:private], x[private:], y[private:], class_names)
+    x, y = x[order], table.target[order].astype(np.int64)
+    names = tuple(str(name) for name in table.target_names)
+    return Dataset(x[:private], y[:private], x[private:], y[private:], names)

@@ -19,5 +19,4 @@ def load(root: Path, download: bool) -> Dataset:
     from sklearn.datasets import load_breast_cancer
 
     table = load_breast_cancer()
-    names = tuple(str(name) for name in table.target_names)
-    return divide("breast_cancer", table.data.astype(np.float32), table.target, PRIVATE, names)
+    return divide("breast_cancer", table.data.astype(np.float32), table, PRIVATE)

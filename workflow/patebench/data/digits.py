@@ -19,4 +19,4 @@ def load(root: Path, download: bool) -> Dataset:
 
     digits = load_digits()
     images = np.round(digits.images * (255 / 16)).astype(np.uint8)[:, None]
-    return divide("digits", images, digits.target, PRIVATE, tuple(str(name) for name in digits.target_names))
+    return divide("digits", images, digits, PRIVATE)

@@ -18,5 +18,4 @@ def load(root: Path, download: bool) -> Dataset:
     from sklearn.datasets import load_wine
 
     table = load_wine()
-    names = tuple(str(name) for name in table.target_names)
-    return divide("wine", table.data.astype(np.float32), table.target, PRIVATE, names)
+    return divide("wine", table.data.astype(np.float32), table, PRIVATE)
