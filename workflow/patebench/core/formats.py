@@ -62,27 +62,27 @@ LABELS = Layout(
     ("votes", "pool", "classes", "mechanism", "parameters", "mode", "rounds"),
 )
 
+#: Which of the ensemble's teachers it is made of.
+_SENDERS = Field("iu", ("teachers",), low=0, below="ensemble")
+
 #: What one aggregator gets of a chunk of teachers: words modulo 2⁶⁴ that alone tell nothing. `session` names the cut.
 SHARES = Layout(
     "shares",
-    {
-        "shares": Field("u", ("teachers", "queries", "classes")),
-        "teachers": Field("iu", ("teachers",), low=0, below="ensemble"),
-    },
+    {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS},
     ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "session"),
 )
 
 #: What one aggregator publishes: its sum modulo 2⁶⁴, and whose shares are in it.
 SHARE_SUM = Layout(
     "share-sum",
-    {"sum": Field("u", ("queries", "classes")), "teachers": Field("iu", ("teachers",), low=0, below="ensemble")},
+    {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS},
     ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "sessions"),
 )
 
 #: What all sums together reveal: counts with the noise of every teacher that sent shares.
 NOISY_COUNTS = Layout(
     "noisy-counts",
-    {"counts": Field("i", ("queries", "classes")), "teachers": Field("iu", ("teachers",), low=0, below="ensemble")},
+    {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS},
     ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
 )
 
