@@ -25,9 +25,7 @@ from patebench.mechanisms.base import (
 )
 from patebench.mechanisms.budget import budget_bounds
 from patebench.plan.parameters import AccountParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, mechanism, out_file, seeded_or_release
-from patebench.stages.command import parameters as parameter_options
+from patebench.stages.command import file_option, mechanism, parameter_options, seeded_or_release, stage_command
 from patebench.stages.reading import Selected, origin, read_votes, refuse_budget_and_release
 
 
@@ -111,8 +109,8 @@ def spaced(queries: int, most: int = 40) -> list[int]:
 
 command = stage_command(
     run,
-    in_file("votes", "The ensemble's votes."),
-    in_file(
+    file_option("votes", "The ensemble's votes."),
+    file_option(
         "selected",
         "The queries of each round, in order; without, the whole pool was labelled.",
         needed=False,
@@ -121,5 +119,5 @@ command = stage_command(
     mechanism,
     parameter_options(AccountParameters, "accounting"),
     seeded_or_release,
-    out_file("out", "Where the bounds go."),
+    file_option("out", "Where the bounds go."),
 )

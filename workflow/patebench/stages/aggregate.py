@@ -24,8 +24,7 @@ from patebench.mechanisms.base import (
     plain,
 )
 from patebench.mechanisms.budget import labels_within
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, mechanism, out_file, seeded_or_release
+from patebench.stages.command import file_option, mechanism, seeded_or_release, stage_command
 from patebench.stages.reading import (
     Selected,
     check_distinct,
@@ -139,12 +138,12 @@ def _after(
 
 command = stage_command(
     run,
-    in_file("votes", "The ensemble's votes."),
-    in_file("selected", "The queries of this round; without, the whole pool is labelled.", needed=False),
-    in_file("earlier", "Labels of the rounds before, if any.", needed=False),
+    file_option("votes", "The ensemble's votes."),
+    file_option("selected", "The queries of this round; without, the whole pool is labelled.", needed=False),
+    file_option("earlier", "Labels of the rounds before, if any.", needed=False),
     mechanism,
     click.option("--budget", type=float, default=None, help="Stop answering before this ε (at --delta) is spent."),
     click.option("--delta", type=float, default=None, help="δ of the budget."),
     seeded_or_release,
-    out_file("out", "Where the labels go."),
+    file_option("out", "Where the labels go."),
 )

@@ -16,9 +16,7 @@ from patebench.core.formats import SAMPLES
 from patebench.core.seeds import generator
 from patebench.mechanisms.base import make_mechanism
 from patebench.plan.parameters import AuditParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, mechanism, out_file
-from patebench.stages.command import parameters as parameter_options
+from patebench.stages.command import file_option, mechanism, parameter_options, stage_command
 from patebench.stages.terminal import show_on_terminal
 
 
@@ -65,11 +63,11 @@ command = stage_command(
     mechanism,
     click.option("--teachers", type=_MANY, required=True, help="Audit for votes of so many teachers."),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Among so many classes."),
-    in_file("samples", "Or among as many classes as these samples have.", needed=False),
+    file_option("samples", "Or among as many classes as these samples have.", needed=False),
     click.option("--queries", type=_MANY, multiple=True, help="Also audit the first T queries together."),
     click.option("--delta", type=float, required=True, help="δ of every ε."),
     parameter_options(AuditParameters, "settings"),
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),
     click.option("--stream", default="audit", show_default=True, help="Name of the random stream."),
-    out_file("out", "Write the audit here [default: a table on the terminal].", needed=False),
+    file_option("out", "Write the audit here [default: a table on the terminal].", needed=False),
 )

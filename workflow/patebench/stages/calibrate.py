@@ -6,7 +6,7 @@ import click
 
 from patebench.calculator import show
 from patebench.calculator.calibrate import solve
-from patebench.stages.command import command as stage_command
+from patebench.stages.command import stage_command
 from patebench.stages.mechanism_options import MechanismCommand, answering
 from patebench.stages.terminal import show_on_terminal
 

@@ -18,8 +18,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_arrays, read_any_json
 from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
-from patebench.stages.command import FILE
-from patebench.stages.command import command as stage_command
+from patebench.stages.command import FILE, stage_command
 
 #: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
 PARENTS = ("private", "public", "pool", "truth", "test", "partition", "features", "votes", "labels")

@@ -21,8 +21,7 @@ from patebench.core.slugs import slug
 from patebench.mechanisms.base import Mechanism, make_mechanism, plain
 from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file
+from patebench.stages.command import file_option, stage_command
 from patebench.stages.names import of_rounds, of_split, of_student, of_training, read_rounds, take
 from patebench.stages.reading import read_votes
 
@@ -210,12 +209,12 @@ def _read(path: Path, kind: str, entry: str, expected: str, of: Path) -> Record:
 
 command = stage_command(
     run,
-    in_file("ensemble", "What the stage join_votes says of the ensemble."),
-    in_file("votes", "The ensemble's votes."),
-    in_file("truth", "True labels of the pool."),
-    in_file("labels", "Labels; repeat for each label set.", needed=False, several=True),
-    in_file("bounds", "Bounds; repeat for each label set.", needed=False, several=True),
-    in_file("students", "Results of students; repeat for each.", needed=False, several=True),
-    in_file("distilled", "Results of distillation; repeat for each.", needed=False, several=True),
-    out_file("out", "Where the records go."),
+    file_option("ensemble", "What the stage join_votes says of the ensemble."),
+    file_option("votes", "The ensemble's votes."),
+    file_option("truth", "True labels of the pool."),
+    file_option("labels", "Labels; repeat for each label set.", needed=False, several=True),
+    file_option("bounds", "Bounds; repeat for each label set.", needed=False, several=True),
+    file_option("students", "Results of students; repeat for each.", needed=False, several=True),
+    file_option("distilled", "Results of distillation; repeat for each.", needed=False, several=True),
+    file_option("out", "Where the records go."),
 )

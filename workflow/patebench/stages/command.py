@@ -54,7 +54,7 @@ class TeacherRange(click.ParamType[tuple[int, int]]):
         return int(first), int(last)
 
 
-def command(
+def stage_command(
     run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = click.Command
 ) -> click.Command:
     """The command of a stage: named after its module, explained by the words of `run`, with these options."""
@@ -69,17 +69,12 @@ def command(
     return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(function)
 
 
-def in_file(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
-    """An option for a file that is read: a Path, None, or a tuple of Paths."""
+def file_option(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
+    """An option for a file or folder that is read or written: a Path, None, or a tuple of Paths."""
     return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
 
 
-def out_file(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
-    """An option for a file that is written."""
-    return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
-
-
-def parameters(model: type[Parameters], name: str = "parameters") -> Decorator:
+def parameter_options(model: type[Parameters], name: str = "parameters") -> Decorator:
     """An option for each parameter of the model; the function gets the checked model under `name`."""
     fields = model.model_fields
 

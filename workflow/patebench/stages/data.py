@@ -15,8 +15,7 @@ from patebench.core.formats import SAMPLES
 from patebench.core.registry import nearest
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
-from patebench.stages.command import FILE, Assignment, out_file
-from patebench.stages.command import command as stage_command
+from patebench.stages.command import FILE, Assignment, file_option, stage_command
 
 log = logging.getLogger("patebench")
 
@@ -65,6 +64,6 @@ command = stage_command(
         "--option", type=Assignment(number=False), multiple=True, callback=lambda *given: dict(given[-1]),
         help="A loader's option: key=value.",
     ),
-    out_file("private", "Where the private samples go."),
-    out_file("public", "Where the public samples go."),
+    file_option("private", "Where the private samples go."),
+    file_option("public", "Where the public samples go."),
 )  # fmt: skip

@@ -15,9 +15,7 @@ from patebench.core.formats import POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.plan.parameters import DistilParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file, seeded, threads
-from patebench.stages.command import parameters as parameter_options
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import read_samples
 
 log = logging.getLogger("patebench")
@@ -64,11 +62,11 @@ def run(
 
 command = stage_command(
     run,
-    in_file("votes", "The ensemble's votes, with probabilities."),
-    in_file("pool", "The public pool."),
-    in_file("test", "The test set."),
+    file_option("votes", "The ensemble's votes, with probabilities."),
+    file_option("pool", "The public pool."),
+    file_option("test", "The test set."),
     parameter_options(DistilParameters),
     threads,
     seeded,
-    out_file("out", "Where the accuracies go."),
+    file_option("out", "Where the accuracies go."),
 )

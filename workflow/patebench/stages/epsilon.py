@@ -8,8 +8,7 @@ import click
 from patebench.calculator import show
 from patebench.calculator.epsilon import epsilon
 from patebench.stages import votes_file
-from patebench.stages.command import FILE
-from patebench.stages.command import command as stage_command
+from patebench.stages.command import FILE, stage_command
 from patebench.stages.mechanism_options import MechanismCommand, answering
 from patebench.stages.terminal import show_on_terminal
 

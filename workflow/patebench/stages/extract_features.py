@@ -6,8 +6,7 @@ from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file, seeded, threads
+from patebench.stages.command import file_option, seeded, stage_command, threads
 
 
 def run(*, pool: Path, seed: int, stream: str, out: Path) -> None:
@@ -24,5 +23,5 @@ def run(*, pool: Path, seed: int, stream: str, out: Path) -> None:
 
 
 command = stage_command(
-    run, in_file("pool", "The public pool."), threads, seeded, out_file("out", "Where the features go.")
+    run, file_option("pool", "The public pool."), threads, seeded, file_option("out", "Where the features go.")
 )

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import out_file
+from patebench.stages.command import file_option, stage_command
 from patebench.stages.records import read_records, record_files
 
 
@@ -35,6 +34,6 @@ command = stage_command(
     run,
     click.argument("name"),
     record_files,
-    out_file("png", "Where the picture goes."),
-    out_file("pdf", "Where the drawing goes."),
+    file_option("png", "Where the picture goes."),
+    file_option("pdf", "Where the drawing goes."),
 )

@@ -12,8 +12,7 @@ from patebench.accounting.votes import counts as vote_counts
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file
+from patebench.stages.command import file_option, stage_command
 from patebench.stages.reading import read_samples
 from patebench.teachers import soft
 
@@ -125,11 +124,11 @@ def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
 
 command = stage_command(
     run,
-    in_file("partition", "Who owns which private sample."),
-    in_file("pool", "The public pool."),
-    in_file("truth", "True labels of the pool."),
-    in_file("test", "The test set."),
-    in_file("chunk", "The votes of a chunk of teachers; repeat for each.", several=True),
-    out_file("out", "Where the vote matrix goes."),
-    out_file("summary", "Where accuracies and gaps go."),
+    file_option("partition", "Who owns which private sample."),
+    file_option("pool", "The public pool."),
+    file_option("truth", "True labels of the pool."),
+    file_option("test", "The test set."),
+    file_option("chunk", "The votes of a chunk of teachers; repeat for each.", several=True),
+    file_option("out", "Where the vote matrix goes."),
+    file_option("summary", "Where accuracies and gaps go."),
 )

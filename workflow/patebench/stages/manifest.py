@@ -7,8 +7,7 @@ import click
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_json
-from patebench.stages.command import FILE, out_file
-from patebench.stages.command import command as stage_command
+from patebench.stages.command import file_option, stage_command
 
 
 def run(*, config: str, benchmarks: Path, out: Path) -> None:
@@ -28,6 +27,6 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
 command = stage_command(
     run,
     click.option("--config", required=True, help="The configuration, as JSON."),
-    click.option("--benchmarks", type=FILE, required=True, help="Folder of Snakemake's benchmark files."),
-    out_file("out", "Where the manifest goes."),
+    file_option("benchmarks", "Folder of Snakemake's benchmark files."),
+    file_option("out", "Where the manifest goes."),
 )

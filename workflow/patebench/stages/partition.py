@@ -14,8 +14,7 @@ from patebench.core.formats import PARTITION
 from patebench.core.seeds import generator
 from patebench.data.partitions import PARTITIONS, Deal, check_disjoint, check_every_class, pack
 from patebench.plan.parameters import PartitionParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file, parameters, seeded
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command
 from patebench.stages.reading import read_samples
 
 log = logging.getLogger("patebench")
@@ -66,9 +65,9 @@ def _read_owners(path: Path) -> NDArray[Any]:
 
 command = stage_command(
     run,
-    in_file("private", "Private samples."),
+    file_option("private", "Private samples."),
     click.option("--teachers", type=int, default=None, help="Number of shards."),
-    parameters(PartitionParameters),
+    parameter_options(PartitionParameters),
     seeded,
-    out_file("out", "Where the shards go."),
+    file_option("out", "Where the shards go."),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.files import read_json
-from patebench.stages.command import in_file
+from patebench.stages.command import file_option
 from patebench.stages.names import of_baseline
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def read_records(collected: Sequence[Path], baselines: Sequence[Path], audits: S
 def record_files(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of commands that read records, and published values beside them."""
     for option in (
-        in_file("published", "Values that the papers print (CSV)."),
-        in_file("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
-        in_file("baselines", "Results of baselines; repeat for each.", needed=False, several=True),
-        in_file("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
+        file_option("published", "Values that the papers print (CSV)."),
+        file_option("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
+        file_option("baselines", "Results of baselines; repeat for each.", needed=False, several=True),
+        file_option("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
     ):
         function = option(function)
     return function

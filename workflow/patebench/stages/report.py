@@ -3,11 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from patebench.core.files import read_json, write_text
-from patebench.stages.command import FILE, in_file, out_file
-from patebench.stages.command import command as stage_command
+from patebench.stages.command import file_option, stage_command
 
 
 def run(*, figures: Sequence[Path], tables: Sequence[Path], manifest: Path, captions: Path, out: Path) -> None:
@@ -26,9 +23,9 @@ def run(*, figures: Sequence[Path], tables: Sequence[Path], manifest: Path, capt
 
 command = stage_command(
     run,
-    in_file("figures", "A figure (PNG); repeat for each.", needed=False, several=True),
-    in_file("tables", "A table (CSV); repeat for each.", needed=False, several=True),
-    in_file("manifest", "The manifest of the run."),
-    click.option("--captions", type=FILE, required=True, help="Folder of captions (.rst)."),
-    out_file("out", "Where the page goes."),
+    file_option("figures", "A figure (PNG); repeat for each.", needed=False, several=True),
+    file_option("tables", "A table (CSV); repeat for each.", needed=False, several=True),
+    file_option("manifest", "The manifest of the run."),
+    file_option("captions", "Folder of captions (.rst)."),
+    file_option("out", "Where the page goes."),
 )

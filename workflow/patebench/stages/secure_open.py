@@ -12,8 +12,7 @@ from patebench.core.seeds import Mode
 from patebench.mechanisms.distributed_gnmax import plurality
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import opened
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file
+from patebench.stages.command import file_option, stage_command
 from patebench.stages.reading import refuse_second_release
 from patebench.stages.secure_sum import SHARED, check_agreement, promised
 
@@ -46,7 +45,7 @@ def _check_aggregators(sums: Sequence[Artefact]) -> None:
 
 command = stage_command(
     run,
-    in_file("sums", "The published sum of an aggregator; repeat for each.", several=True),
-    out_file("labels", "Where the released labels go."),
-    out_file("counts", "Where the noisy counts go."),
+    file_option("sums", "The published sum of an aggregator; repeat for each.", several=True),
+    file_option("labels", "Where the released labels go."),
+    file_option("counts", "Where the noisy counts go."),
 )

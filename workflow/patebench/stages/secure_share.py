@@ -15,8 +15,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
 from patebench.secure.party import Party
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, mechanism, out_file, seeded_or_release
+from patebench.stages.command import file_option, mechanism, seeded_or_release, stage_command
 
 
 def run(
@@ -50,9 +49,9 @@ def run(
 
 command = stage_command(
     run,
-    in_file("chunk", "The votes of a chunk of teachers, who run this."),
+    file_option("chunk", "The votes of a chunk of teachers, who run this."),
     mechanism,
     click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many teachers there are in all."),
     seeded_or_release,
-    out_file("out", "Where an aggregator's shares go; repeat for each aggregator.", several=True),
+    file_option("out", "Where an aggregator's shares go; repeat for each aggregator.", several=True),
 )

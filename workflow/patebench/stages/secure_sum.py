@@ -12,8 +12,7 @@ from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.distributed_gnmax import DistributedGNMax
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import total
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file
+from patebench.stages.command import file_option, stage_command
 from patebench.stages.reading import refuse_second_release
 
 #: What all files of one release agree on.
@@ -55,6 +54,6 @@ def promised(file: Artefact) -> DistributedGNMax:
 
 command = stage_command(
     run,
-    in_file("shares", "The shares of a chunk of teachers; repeat for each.", several=True),
-    out_file("out", "Where the sum goes, which may be published."),
+    file_option("shares", "The shares of a chunk of teachers; repeat for each.", several=True),
+    file_option("out", "Where the sum goes, which may be published."),
 )

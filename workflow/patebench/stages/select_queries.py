@@ -15,8 +15,7 @@ from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
 from patebench.plan.parameters import SelectionParameters, StudentParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file, parameters, seeded, threads
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 
 if TYPE_CHECKING:
     from patebench.students.strategies.acquisition_state import AcquisitionState
@@ -103,13 +102,13 @@ def _state(
 
 command = stage_command(
     run,
-    in_file("pool", "The public pool."),
-    in_file("labels", "Labels of the rounds before, if any.", needed=False),
-    in_file("predictions", "The student's predictions after them.", needed=False),
-    in_file("features", "Features of the pool, for strategies that choose by them.", needed=False),
-    parameters(SelectionParameters, "selection"),
-    parameters(StudentParameters, "student"),
+    file_option("pool", "The public pool."),
+    file_option("labels", "Labels of the rounds before, if any.", needed=False),
+    file_option("predictions", "The student's predictions after them.", needed=False),
+    file_option("features", "Features of the pool, for strategies that choose by them.", needed=False),
+    parameter_options(SelectionParameters, "selection"),
+    parameter_options(StudentParameters, "student"),
     threads,
     seeded,
-    out_file("out", "Where the queries go."),
+    file_option("out", "Where the queries go."),
 )

@@ -9,8 +9,7 @@ from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
 from patebench.data.split import check_apart, content, divide
 from patebench.plan.parameters import SplitParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file, parameters, seeded
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command
 from patebench.stages.reading import read_samples
 
 log = logging.getLogger("patebench")
@@ -59,11 +58,11 @@ def _check_partners(private: Artefact, public: Artefact) -> None:
 
 command = stage_command(
     run,
-    in_file("private", "Private samples, which the public ones must not repeat."),
-    in_file("public", "Public samples to divide."),
-    parameters(SplitParameters),
+    file_option("private", "Private samples, which the public ones must not repeat."),
+    file_option("public", "Public samples to divide."),
+    parameter_options(SplitParameters),
     seeded,
-    out_file("pool-out", "Where the pool goes."),
-    out_file("truth-out", "Where the true labels of the pool go."),
-    out_file("test-out", "Where the test set goes."),
+    file_option("pool-out", "Where the pool goes."),
+    file_option("truth-out", "Where the true labels of the pool go."),
+    file_option("test-out", "Where the test set goes."),
 )

@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from patebench.core.files import write_text
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import out_file
+from patebench.stages.command import file_option, stage_command
 from patebench.stages.records import read_records, record_files
 
 
@@ -37,7 +36,7 @@ command = stage_command(
     run,
     click.argument("name"),
     record_files,
-    out_file("csv", "Where the table goes in full precision."),
-    out_file("markdown", "Where the table goes for reading."),
-    out_file("latex", "Where the table goes for a paper."),
+    file_option("csv", "Where the table goes in full precision."),
+    file_option("markdown", "Where the table goes for reading."),
+    file_option("latex", "Where the table goes for a paper."),
 )

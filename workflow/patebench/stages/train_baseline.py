@@ -17,9 +17,7 @@ from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.plan.parameters import TrainingParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file, seeded, threads
-from patebench.stages.command import parameters as parameter_options
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import read_samples
 
 log = logging.getLogger("patebench")
@@ -95,13 +93,13 @@ def _samples(private: Path | None, pool: Path | None, truth: Path | None, true_l
 
 command = stage_command(
     run,
-    in_file("private", "All private samples; or else --pool, --truth and --true-labels.", needed=False),
-    in_file("pool", "The public pool.", needed=False),
-    in_file("truth", "True labels of the pool.", needed=False),
+    file_option("private", "All private samples; or else --pool, --truth and --true-labels.", needed=False),
+    file_option("pool", "The public pool.", needed=False),
+    file_option("truth", "True labels of the pool.", needed=False),
     click.option("--true-labels", type=click.IntRange(1), default=None, help="How many of those to learn from."),
-    in_file("test", "The test set."),
+    file_option("test", "The test set."),
     parameter_options(TrainingParameters, "training"),
     threads,
     seeded,
-    out_file("out", "Where the result goes."),
+    file_option("out", "Where the result goes."),
 )

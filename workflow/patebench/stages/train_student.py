@@ -22,9 +22,7 @@ from patebench.core.formats import LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.plan.parameters import StudentParameters
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import in_file, out_file, seeded, threads
-from patebench.stages.command import parameters as parameter_options
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import read_samples
 
 if TYPE_CHECKING:
@@ -173,13 +171,13 @@ def _identity(facts: Mapping[str, Any]) -> str:
 
 command = stage_command(
     run,
-    in_file("pool", "The public pool."),
-    in_file("labels", "The released labels."),
-    in_file("test", "The test set."),
+    file_option("pool", "The public pool."),
+    file_option("labels", "The released labels."),
+    file_option("test", "The test set."),
     click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries."),
     parameter_options(StudentParameters),
     threads,
     seeded,
-    out_file("out", "Where the result goes."),
-    out_file("predictions", "Where the student's predictions for the whole pool go."),
+    file_option("out", "Where the result goes."),
+    file_option("predictions", "Where the student's predictions for the whole pool go."),
 )

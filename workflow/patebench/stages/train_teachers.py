@@ -16,9 +16,7 @@ from patebench.core.formats import CHUNK, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.plan.parameters import TrainingParameters
-from patebench.stages.command import FILE, TeacherRange, in_file, out_file, seeded, threads
-from patebench.stages.command import command as stage_command
-from patebench.stages.command import parameters as parameter_options
+from patebench.stages.command import TeacherRange, file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import read_partition, read_samples
 
 log = logging.getLogger("patebench")
@@ -102,10 +100,10 @@ def _label_type(classes: int) -> np.dtype[Any]:
 
 command = stage_command(
     run,
-    in_file("private", "Private samples."),
-    in_file("partition", "Who owns which."),
-    in_file("pool", "The public pool."),
-    in_file("test", "The test set."),
+    file_option("private", "Private samples."),
+    file_option("partition", "Who owns which."),
+    file_option("pool", "The public pool."),
+    file_option("test", "The test set."),
     click.option("--teachers", type=TeacherRange(), required=True, help="Which teachers, e.g. 0-24."),
     parameter_options(TrainingParameters, "training"),
     click.option(
@@ -114,8 +112,8 @@ command = stage_command(
         multiple=True,
         help="Also sum the teachers' probabilities of the pool at this temperature, for distillation.",
     ),
-    click.option("--weights", type=FILE, default=None, help="Keep each teacher's weights in this folder."),
+    file_option("weights", "Keep each teacher's weights in this folder.", needed=False),
     threads,
     seeded,
-    out_file("out", "Where the votes go."),
+    file_option("out", "Where the votes go."),
 )
