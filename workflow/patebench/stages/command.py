@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from functools import wraps
 from inspect import cleandoc
 from pathlib import Path
 from types import UnionType
@@ -63,10 +64,18 @@ def stage_command(
     def callback(**arguments: Any) -> None:
         run(**arguments)
 
-    function: Callable[..., Any] = callback
-    for decorate in reversed((*decorators, log)):
-        function = decorate(function)
-    return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(function)
+    return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(together(*decorators, _log)(callback))
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options in one, in the order in which the help lists them."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def file_option(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
@@ -79,6 +88,7 @@ def parameter_options(model: type[Parameters], name: str = "parameters") -> Deco
     fields = model.model_fields
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
         def checked(**arguments: Any) -> Any:
             given = {key: arguments.pop(_argument(key)) for key in fields}
             given = {key: value for key, value in given.items() if value is not None and value != ()}
@@ -89,10 +99,7 @@ def parameter_options(model: type[Parameters], name: str = "parameters") -> Deco
                 raise PatebenchError(f"--{option_name(place.partition('[')[0])}: {words}") from None
             return function(**arguments)
 
-        checked.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]
-        for key, field in reversed(fields.items()):
-            _option(key, field)(checked)
-        return checked
+        return together(*(_option(key, field) for key, field in fields.items()))(checked)
 
     return decorate
 
@@ -122,56 +129,6 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
     return annotation, False
 
 
-def log(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Every command can write a log."""
-    return click.option(
-        "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write plain log lines here."
-    )(function)
-
-
-def seeded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Stages that draw random numbers name their stream."""
-    seed = click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment.")
-    return seed(click.option("--stream", required=True, help="Name of the random stream.")(function))
-
-
-def seeded_or_release(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Stages whose noise protects name its stream, to be drawn again, or draw for good from the operating system."""
-    options = (
-        click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of the experiment."),
-        click.option("--stream", default=None, help="Name of the random stream."),
-        click.option("--release", is_flag=True, help="Draw discrete noise from the operating system, once, for good."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def mechanism(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A mechanism by name, and its parameters as a mapping."""
-
-    def collected(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, float]:
-        names = [name for name, _ in value]
-        for name in names:
-            if names.count(name) > 1:
-                raise PatebenchError(f"--parameter {name} is given twice; give each parameter once")
-        return dict(value)
-
-    named = click.option(
-        "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=collected,
-        help="Of the mechanism: sigma=40.",
-    )  # fmt: skip
-    return click.option("--mechanism", required=True, help="lnmax, gnmax, …")(named(function))
-
-
-def threads(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Stages that call torch may use several processors."""
-    return click.option(
-        "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False,
-        callback=_use_threads, help="Processors to use.",
-    )(function)  # fmt: skip
-
-
 def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
     logger = logging.getLogger("patebench")
     logger.setLevel(logging.INFO)
@@ -186,3 +143,48 @@ def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
     # Read by OpenMP when torch is first imported, which happens later, inside the stage.
     os.environ["OMP_NUM_THREADS"] = str(value)
     return value
+
+
+def _each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, float]:
+    names = [name for name, _ in value]
+    for name in names:
+        if names.count(name) > 1:
+            raise PatebenchError(f"--parameter {name} is given twice; give each parameter once")
+    return dict(value)
+
+
+#: Every command can write a log.
+_log = click.option(
+    "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write plain log lines here."
+)
+
+#: Stages that call torch may use several processors.
+threads = click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_threads,
+    help="Processors to use.",
+)  # fmt: skip
+
+#: Stages that draw random numbers name their stream.
+seeded = together(
+    click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment."),
+    click.option("--stream", required=True, help="Name of the random stream."),
+)
+
+#: Stages whose noise protects name its stream, to be drawn again, or draw for good from the operating system.
+seeded_or_release = together(
+    click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of the experiment."),
+    click.option("--stream", default=None, help="Name of the random stream."),
+    click.option("--release", is_flag=True, help="Draw discrete noise from the operating system, once, for good."),
+)
+
+#: A mechanism by name.
+mechanism_name = click.option("--mechanism", required=True, help="lnmax, gnmax, …")
+
+#: A mechanism by name, and its parameters as a mapping.
+mechanism = together(
+    mechanism_name,
+    click.option(
+        "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=_each_once,
+        help="Of the mechanism: sigma=40.",
+    ),
+)  # fmt: skip

@@ -1,13 +1,14 @@
 """Commands whose options are the parameters of whatever mechanisms there are, read from the mechanisms themselves."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import Field, fields
 from typing import Any
 
 import click
 
 from patebench.core.errors import PatebenchError
+from patebench.stages.command import mechanism_name, together
 
 _PREFIX = "parameter_"
 
@@ -59,12 +60,9 @@ def _limits(item: Field[Any]) -> str:
     return least if math.isinf(high) else f"{least}, at most {high:g}"
 
 
-def answering(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Commands that answer a question on the terminal, for one mechanism, in words or as JSON."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-        click.option("--delta", type=float, required=True, help="δ of every ε."),
-        click.option("--mechanism", required=True, help="lnmax, gnmax, …"),
-    ):
-        function = option(function)
-    return function
+#: Commands that answer a question on the terminal, for one mechanism, in words or as JSON.
+answering = together(
+    mechanism_name,
+    click.option("--delta", type=float, required=True, help="δ of every ε."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+)

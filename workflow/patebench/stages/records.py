@@ -1,11 +1,11 @@
 """The records that figures and tables are made from, read and checked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patebench.core.files import read_json
-from patebench.stages.command import file_option
+from patebench.stages.command import file_option, together
 from patebench.stages.names import of_baseline
 
 if TYPE_CHECKING:
@@ -23,13 +23,10 @@ def read_records(collected: Sequence[Path], baselines: Sequence[Path], audits: S
     )
 
 
-def record_files(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of commands that read records, and published values beside them."""
-    for option in (
-        file_option("published", "Values that the papers print (CSV)."),
-        file_option("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
-        file_option("baselines", "Results of baselines; repeat for each.", needed=False, several=True),
-        file_option("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
-    ):
-        function = option(function)
-    return function
+#: The options of commands that read records, and published values beside them.
+record_files = together(
+    file_option("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
+    file_option("baselines", "Results of baselines; repeat for each.", needed=False, several=True),
+    file_option("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
+    file_option("published", "Values that the papers print (CSV)."),
+)
