@@ -15,18 +15,12 @@ from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError
 from patebench.core.files import write_json
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import (
-    Mechanism,
-    check_adaptive,
-    check_budget,
-    check_releasable,
-    make_mechanism,
-    plain,
-)
+from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, plain
 from patebench.mechanisms.budget import budget_bounds
 from patebench.plan.parameters import AccountParameters
 from patebench.stages.command import file_option, mechanism, parameter_options, seeded_or_release, stage_command
-from patebench.stages.reading import Selected, origin, read_votes, refuse_budget_and_release
+from patebench.stages.reading import Selected, read_votes
+from patebench.stages.releases import drawn_mechanism, origin, refuse_budget_and_release
 
 
 def run(
@@ -53,10 +47,7 @@ def run(
     Data-dependent ones add up along the queries that were put, as if they had been fixed: their source says so. None is
     sanitised.
     """
-    draws = Draws.of(release, seed, stream)
-    made = make_mechanism(mechanism, parameters)
-    if draws.mode is Mode.RELEASE:
-        check_releasable(mechanism, type(made))
+    made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
     source, everything = read_votes(votes)
     payload: dict[str, Any] = {
         "votes": origin(source, draws.mode),
@@ -76,7 +67,7 @@ def run(
             raise ArtefactError(selected[-1], f"with the rounds before it selects {total} queries, not {wanted}")
         bounds = made.bounds(rounds.votes(everything), [total], accounting.delta, adaptive=True)
         stated: dict[str, Any] = {"bounds": [bound.to_json() for bound in bounds], "curves": [], "teacher_costs": []}
-        payload |= {"rounds": rounds.rounds, "queries_files": rounds.digests}
+        payload |= rounds.facts()
     else:
         stated = _whole_pool(mechanism, made, everything, accounting, draws)
         payload |= {"rounds": [], "queries_files": []}

@@ -12,29 +12,15 @@ from patebench.accounting.votes import Votes
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import LABELS, QUERIES
-from patebench.core.seeds import Mode
-from patebench.mechanisms.base import (
-    NO_ANSWER,
-    Mechanism,
-    check_adaptive,
-    check_budget,
-    check_releasable,
-    make_mechanism,
-    plain,
-)
+from patebench.core.formats import LABELS
+from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_adaptive, check_budget, plain
 from patebench.mechanisms.budget import labels_within
 from patebench.stages.command import file_option, mechanism, seeded_or_release, stage_command
-from patebench.stages.reading import (
-    Selected,
-    check_distinct,
-    origin,
-    read_votes,
-    refuse_budget_and_release,
-    refuse_second_release,
-)
+from patebench.stages.reading import Selected, check_distinct, read_votes
+from patebench.stages.releases import drawn_mechanism, origin, refuse_budget_and_release, refuse_second_release
 
 Arrays = dict[str, NDArray[Any]]
+Facts = dict[str, Any]
 
 
 def run(
@@ -60,13 +46,10 @@ def run(
     Labels of selected queries come after those of earlier rounds. Where the teachers give none, the student's own label
     is kept if the mechanism's public rule says so.
     """
-    draws = Draws.of(release, seed, stream)
-    made = make_mechanism(mechanism, parameters)
-    if draws.mode is Mode.RELEASE:
-        check_releasable(mechanism, type(made))
+    made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
     refuse_second_release(out, draws.mode)
     source, everything = read_votes(votes)
-    facts = {
+    facts: Facts = {
         "votes": origin(source, draws.mode),
         "pool": source.meta["pool"],
         "classes": everything.classes,
@@ -83,17 +66,15 @@ def run(
     else:
         check_adaptive(mechanism, made)
         refuse_budget_and_release(budget, draws.mode)
-        round_ = Selected.read([selected], source)
-        arrays = _selected(made, round_, everything, draws)
-        facts |= {"rounds": round_.rounds, "queries_files": round_.digests}
-        if (before := _earlier(earlier, selected, facts)) is not None:
-            arrays, facts = _after(before, arrays, facts, selected)
+        queries = Selected.read([selected], source)
+        arrays = _selected(made, queries, everything, draws)
+        arrays, facts = _after(earlier, queries.files[0], arrays, facts | queries.facts())
     write_arrays(out, LABELS, arrays, facts)
 
 
 def _whole_pool(
     name: str, made: Mechanism, votes: Votes, draws: Draws, budget: float | None, delta: float | None
-) -> tuple[Arrays, dict[str, Any]]:
+) -> tuple[Arrays, Facts]:
     """What is released for the whole pool, and the facts of its budget."""
     arrays = made.released(votes, draws.source())
     if budget is None:
@@ -113,27 +94,20 @@ def _selected(made: Mechanism, selected: Selected, votes: Votes, draws: Draws) -
     return {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
 
 
-def _earlier(path: Path | None, selected: Path, facts: Mapping[str, Any]) -> Artefact | None:
-    """The labels of the rounds before; by the same mechanism from the same votes, and what the queries came after."""
-    earlier = None if path is None else read_arrays(path, LABELS)
-    if read_arrays(selected, QUERIES).meta["labels"] != (earlier.digest if earlier else None):
+def _after(earlier: Path | None, selected: Artefact, arrays: Arrays, facts: Facts) -> tuple[Arrays, Facts]:
+    """All rounds so far: those before come first, by the same mechanism from the same votes, if there were any."""
+    before = None if earlier is None else read_arrays(earlier, LABELS)
+    if selected.meta["labels"] != (before.digest if before else None):
         mend = "pass the files of one sequence of rounds, or run snakemake again"
-        raise ArtefactError(selected, f"it was not selected after {path or 'no labels at all'}", mend)
-    if earlier is None:
-        return None
+        raise ArtefactError(selected.path, f"it was not selected after {earlier or 'no labels at all'}", mend)
+    if before is None:
+        return arrays, facts
     for entry in ("votes", "mechanism", "parameters"):
-        earlier.require(entry, facts[entry], str(selected))
-    return earlier
-
-
-def _after(
-    earlier: Artefact, arrays: Arrays, facts: Mapping[str, Any], selected: Path
-) -> tuple[Arrays, dict[str, Any]]:
-    """All rounds so far."""
-    joined = {name: np.concatenate([earlier[name], array]) for name, array in arrays.items()}
-    check_distinct(joined["queries"], selected)
-    so_far = {name: earlier.meta[name] + facts[name] for name in ("rounds", "queries_files")}
-    return joined, {**facts, **so_far, "earlier": earlier.digest}
+        before.require(entry, facts[entry], str(selected.path))
+    joined = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
+    check_distinct(joined["queries"], selected.path)
+    so_far = {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files")}
+    return joined, facts | so_far | {"earlier": before.digest}
 
 
 command = stage_command(

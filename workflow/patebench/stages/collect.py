@@ -18,12 +18,13 @@ from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
 from patebench.core.slugs import slug
-from patebench.mechanisms.base import Mechanism, make_mechanism, plain
+from patebench.mechanisms.base import Mechanism, plain
 from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.names import of_rounds, of_split, of_student, of_training, read_rounds, take
-from patebench.stages.reading import read_votes
+from patebench.stages.reading import query_positions, read_votes
+from patebench.stages.releases import mechanism_of
 
 _MEND = "pass files that were made from the same votes, or run snakemake again"
 Record = dict[str, Any]
@@ -72,12 +73,10 @@ class _LabelSet:
         self.labels.require("pool", votes.meta["pool"], str(votes.path))
         rounds, pool = read_rounds(path, self.labels.meta), votes["votes"].shape[1]
         self.whole_pool = not rounds
-        self.positions = self.labels.arrays.get("queries", np.arange(len(self.labels["labels"])))
-        if self.whole_pool and len(self.positions) != pool:
+        if self.whole_pool and len(self.labels["labels"]) != pool:
             raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _MEND)
-        if self.positions.max() >= pool or len(np.unique(self.positions)) < len(self.positions):
-            raise ArtefactError(path, f"its queries are not different samples of {votes.path}", _MEND)
-        self.mechanism = _mechanism(self.labels.meta)
+        self.positions = query_positions(self.labels, pool, votes.path, _MEND)
+        self.mechanism = mechanism_of(self.labels.meta)
         self.key = _key(path, self.labels.meta["mechanism"], self.mechanism, rounds)
         self.facts = {
             **common,
@@ -142,7 +141,7 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 def _bound_records(path: Path, votes: Artefact, known: Mapping[Any, _LabelSet]) -> list[Record]:
     content = read_json(path, "account")
     _require_votes(path, content, votes)
-    label_set = known.get(_key(path, content["mechanism"], _mechanism(content), read_rounds(path, content)))
+    label_set = known.get(_key(path, content["mechanism"], mechanism_of(content), read_rounds(path, content)))
     if label_set is None:
         raise ArtefactError(path, "it bounds labels that are not among the given ones", _MEND)
     if label_set.labels.meta.get("queries_files", []) != content["queries_files"]:
@@ -183,10 +182,6 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
     facts = {**common, "distilled": of_training(path, content), **student, "epsilon": "inf"}
     return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
-
-
-def _mechanism(meta: Mapping[str, Any]) -> Mechanism:
-    return make_mechanism(meta["mechanism"], {name: float(value) for name, value in meta["parameters"].items()})
 
 
 def _key(path: Path, name: str, mechanism: Mechanism, rounds: Sequence[Record]) -> tuple[str, ...]:

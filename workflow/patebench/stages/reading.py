@@ -12,7 +12,6 @@ from patebench.accounting.votes import Votes
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import PARTITION, QUERIES, SAMPLES, VOTES
-from patebench.core.seeds import Mode
 from patebench.data.partitions import check_disjoint
 
 _MEND = "pass the files of one sequence of rounds, first round first, or run snakemake again"
@@ -46,55 +45,40 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
     return source, Votes.of(source["votes"], int(source.meta["classes"]))
 
 
-def origin(votes: Artefact, mode: Mode) -> str | None:
-    """The digest of the votes; none for a release, since whoever guesses the votes could tell that the guess is right.
-
-    With all votes but one teacher's known, a digest gives that teacher's away.
-    """
-    return votes.digest if mode is Mode.SEEDED else None
-
-
-def refuse_second_release(out: Path | str, mode: Mode) -> None:
-    """Refuse a second release in the place of a first: it would cost as much again."""
-    if mode is Mode.RELEASE and Path(out).exists():
-        raise ArtefactError(
-            out,
-            "it is a release already, and drawing another one spends as much privacy again",
-            "hand out this one, or remove it first, write-protected as it is, and count both",
-        )
-
-
-def refuse_budget_and_release(budget: float | None, mode: Mode) -> None:
-    """Refuse what queries that rounds selected do not have."""
-    if budget is not None or mode is Mode.RELEASE:
-        raise PatebenchError("queries that a round selected have neither a budget nor a release; leave them out")
+def query_positions(labels: Artefact, pool: int, of: Path, mend: str | None = None) -> NDArray[np.integer]:
+    """The positions that LABELS are of in a pool of so many samples; the first ones where they do not say."""
+    found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
+    if found.max() >= pool or len(np.unique(found)) < len(found):
+        raise ArtefactError(labels.path, f"its queries are not different samples of {of}", mend)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """Queries that rounds selected, in that order: positions in the pool, what the student predicted, and facts.
+    """Queries that rounds selected, in that order.
 
-    `rounds` says of each round its strategy, for which student and how many queries it selected; `digests` are those of
-    the files.
+    The QUERIES of each round, and of all together the positions in the pool and what the student predicted.
     """
 
+    files: list[Artefact]
     positions: NDArray[np.integer]
     predictions: NDArray[np.floating] | None
-    rounds: list[dict[str, Any]]
-    digests: list[str]
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
         """The QUERIES of one round or several in turn, of the pool of these VOTES."""
-        rounds = [_read_queries(path, votes) for path in paths]
-        positions = np.concatenate([each["queries"] for each in rounds])
+        files = [_read_queries(path, votes) for path in paths]
+        positions = np.concatenate([each["queries"] for each in files])
         check_distinct(positions, paths[-1])
-        return cls(
-            positions=positions,
-            predictions=_predictions(rounds, votes.meta["classes"]),
-            rounds=[_round(each) for each in rounds],
-            digests=[each.digest for each in rounds],
-        )
+        return cls(files, positions, _predictions(files, votes.meta["classes"]))
+
+    def facts(self) -> dict[str, Any]:
+        """What labels and bounds say of them: each round's strategy, student and number of queries, and its file."""
+        rounds = [
+            {**{name: each.meta[name] for name in ("strategy", "student")}, "queries": len(each["queries"])}
+            for each in self.files
+        ]
+        return {"rounds": rounds, "queries_files": [each.digest for each in self.files]}
 
     def votes(self, votes: Votes) -> Votes:
         """The votes on these queries, beside what the student predicted for them."""
@@ -105,11 +89,6 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
     """Refuse a query that was put before."""
     if len(np.unique(positions)) < len(positions):
         raise ArtefactError(path, "it selects again what was selected before", _MEND)
-
-
-def _round(queries: Artefact) -> dict[str, Any]:
-    facts = {name: queries.meta[name] for name in ("strategy", "student")}
-    return {**facts, "queries": len(queries["queries"])}
 
 
 def _read_queries(path: Path, votes: Artefact) -> Artefact:

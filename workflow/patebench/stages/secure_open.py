@@ -13,7 +13,7 @@ from patebench.mechanisms.distributed_gnmax import plurality
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import opened
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.reading import refuse_second_release
+from patebench.stages.releases import refuse_second_release
 from patebench.stages.secure_sum import SHARED, check_agreement, promised
 
 

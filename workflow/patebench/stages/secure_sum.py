@@ -8,12 +8,11 @@ import numpy as np
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.distributed_gnmax import DistributedGNMax
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import total
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.reading import refuse_second_release
+from patebench.stages.releases import mechanism_of, refuse_second_release
 
 #: What all files of one release agree on.
 SHARED = ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators")
@@ -46,8 +45,7 @@ def check_agreement(found: Sequence[Artefact], entries: Sequence[str]) -> None:
 
 def promised(file: Artefact) -> DistributedGNMax:
     """The mechanism whose noise a file of shares or sums was promised."""
-    parameters = {name: float(value) for name, value in file.meta["parameters"].items()}
-    mechanism = make_mechanism(file.meta["mechanism"], parameters)
+    mechanism = mechanism_of(file.meta)
     assert isinstance(mechanism, DistributedGNMax)
     return mechanism
 

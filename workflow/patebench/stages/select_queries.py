@@ -16,6 +16,8 @@ from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
 from patebench.plan.parameters import SelectionParameters, StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.stages.reading import query_positions
+from patebench.stages.student_data import config_of, student_data
 
 if TYPE_CHECKING:
     from patebench.students.strategies.acquisition_state import AcquisitionState
@@ -81,7 +83,6 @@ def _state(
     samples: Artefact, labels: Path | None, predictions: Path | None, student: StudentParameters
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
     """What is known before this round, and the digests of the labels and predictions that it was known from."""
-    from patebench.stages.train_student import config_of, positions, student_data
     from patebench.students.interface import StudentData
     from patebench.students.strategies.acquisition_state import AcquisitionState
 
@@ -95,8 +96,8 @@ def _state(
     predicted.require("pool", samples.digest, str(samples.path))
     predicted.require("labels", released.digest, str(labels))
     data = student_data(samples, released, len(released["labels"]))
-    queried, probabilities = positions(released, samples), predicted["probabilities"]
-    state = AcquisitionState(data=data, queried=queried, predictions=probabilities, config=config)
+    queried = query_positions(released, len(samples["x"]), samples.path)
+    state = AcquisitionState(data=data, queried=queried, predictions=predicted["probabilities"], config=config)
     return state, {"labels": released.digest, "predictions": predicted.digest}
 
 

@@ -16,7 +16,6 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
 from patebench.core.formats import LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
@@ -24,9 +23,10 @@ from patebench.core.seeds import derive, generator
 from patebench.plan.parameters import StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import read_samples
+from patebench.stages.student_data import config_of, student_data
 
 if TYPE_CHECKING:
-    from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
+    from patebench.students.interface import Student, StudentTrainer
 
 log = logging.getLogger("patebench")
 
@@ -102,43 +102,6 @@ def run(
     }
     _write_predictions(predictions, trainer, samples, released)
     write_json(out, "train_student", result)
-
-
-def config_of(parameters: StudentParameters) -> "StudentConfig":
-    """What a student's method is told."""
-    from patebench.students.interface import StudentConfig
-
-    chosen = {name: getattr(parameters, name) for name in ("model", "recipe", "epochs")}
-    return StudentConfig(method=parameters.method, **chosen)
-
-
-def student_data(samples: Artefact, released: Artefact, queries: int) -> "StudentData":
-    """What a student sees of a POOL and the first `queries` of its LABELS."""
-    from patebench.students.interface import StudentData
-    from patebench.students.report_likelihood import pool_log_likelihood
-
-    released.require("pool", samples.digest, str(samples.path))
-    given = released["labels"]
-    if queries > len(given):
-        raise PatebenchError(f"{queries} queries are asked for, and {released.path} holds {len(given)}")
-    if not (given[:queries] >= 0).any():
-        raise ArtefactError(
-            released.path, f"none of its first {queries} queries was answered", "use less noise or more queries"
-        )
-    labels = np.full(len(samples["x"]), -1, np.int64)
-    labels[positions(released, samples)[:queries]] = given[:queries]
-    likelihood = None
-    if "reports" in released.arrays:
-        likelihood = pool_log_likelihood(released["reports"][:, :queries], released.meta, len(labels))
-    return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)
-
-
-def positions(released: Artefact, samples: Artefact) -> NDArray[np.integer]:
-    """The positions in the POOL that LABELS are of; the first ones where they do not say."""
-    found = released.arrays.get("queries", np.arange(len(released["labels"])))
-    if found.max() >= len(samples["x"]) or len(np.unique(found)) < len(found):
-        raise ArtefactError(released.path, f"its queries are not different samples of {samples.path}")
-    return found
 
 
 def accuracy(student: "Student", x: NDArray[Any], y: NDArray[np.integer]) -> float:

@@ -1,0 +1,51 @@
+"""What stages that release labels, or bound their cost, ask of a mechanism, of its noise and of the file to write."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from patebench.core.entropy import Draws
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact
+from patebench.core.seeds import Mode
+from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism
+
+
+def drawn_mechanism(
+    name: str, parameters: Mapping[str, float], release: bool, seed: int | None, stream: str | None
+) -> tuple[Mechanism, Draws]:
+    """The mechanism of a command, and where it draws from; refuse to release one that has no discrete form."""
+    draws = Draws.of(release, seed, stream)
+    made = make_mechanism(name, parameters)
+    if draws.mode is Mode.RELEASE:
+        check_releasable(name, type(made))
+    return made, draws
+
+
+def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of the facts of an artefact, where an infinite parameter is the text "inf"."""
+    return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
+
+
+def origin(votes: Artefact, mode: Mode) -> str | None:
+    """The digest of the votes; none for a release, since whoever guesses the votes could tell that the guess is right.
+
+    With all votes but one teacher's known, a digest gives that teacher's away.
+    """
+    return votes.digest if mode is Mode.SEEDED else None
+
+
+def refuse_second_release(out: Path | str, mode: Mode) -> None:
+    """Refuse a second release in the place of a first: it would cost as much again."""
+    if mode is Mode.RELEASE and Path(out).exists():
+        raise ArtefactError(
+            out,
+            "it is a release already, and drawing another one spends as much privacy again",
+            "hand out this one, or remove it first, write-protected as it is, and count both",
+        )
+
+
+def refuse_budget_and_release(budget: float | None, mode: Mode) -> None:
+    """Refuse what queries that rounds selected do not have."""
+    if budget is not None or mode is Mode.RELEASE:
+        raise PatebenchError("queries that a round selected have neither a budget nor a release; leave them out")
