@@ -16,7 +16,7 @@ so jobs that agree on a prefix share its files. Nothing here reads or writes a f
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any, ClassVar, Self
@@ -47,16 +47,16 @@ class File:
 
     job: "Job"
     option: str
-    place: int | None = None
+    place: int = 0
 
     @property
     def path(self) -> str:
         """Below the job's root."""
-        paths = self.job.paths(self.option)
-        return paths[self.place or 0]
+        return self.job.paths(self.option)[self.place]
 
 
-Inputs = dict[str, File | Sequence[File]]
+#: By name, one file of a job or several; those of the user's are paths.
+Inputs = dict[str, File | Sequence[File | str]]
 
 
 class Below(str):
@@ -78,8 +78,8 @@ class Job:
         """The files of other jobs that the command is told of."""
         return {}
 
-    def dependencies(self) -> dict[str, Sequence[File | str]]:
-        """What must be there besides, of which the command is not told: files of jobs, and paths of the user's."""
+    def dependencies(self) -> Inputs:
+        """What must be there besides, of which the command is not told."""
         return {}
 
     def options(self) -> Options:
@@ -120,6 +120,11 @@ class Job:
         return self.key
 
     @property
+    def file(self) -> File:
+        """The first of its files, which is what most other jobs read of it."""
+        return File(self, next(iter(self.files)))
+
+    @property
     def aggregators(self) -> int:
         """How many files "*" stands for."""
         return 0
@@ -144,7 +149,7 @@ class Data(Job):
     def folder(self) -> str:
         return self.dataset
 
-    def dependencies(self) -> dict[str, Sequence[File | str]]:
+    def dependencies(self) -> Inputs:
         return {"sources": [path for _, path in self.sources]}
 
     def options(self) -> Options:
@@ -225,7 +230,7 @@ class Ensemble:
 
     @property
     def votes(self) -> File:
-        return File(JoinVotes(self), "out")
+        return JoinVotes(self).file
 
     def randomness(self) -> Options:
         return self.split.randomness(self.folder)
@@ -253,7 +258,7 @@ class Partition(_OfEnsemble):
     def inputs(self) -> Inputs:
         return {"private": File(self.of.split.data, "private")}
 
-    def dependencies(self) -> dict[str, Sequence[File | str]]:
+    def dependencies(self) -> Inputs:
         owners = self.of.partition.owners
         return {"owners": [owners] if owners else []}
 
@@ -277,7 +282,7 @@ class TrainTeachers(_OfEnsemble):
 
     def inputs(self) -> Inputs:
         split = self.of.split
-        owned = {"private": File(split.data, "private"), "partition": File(Partition(self.of), "out")}
+        owned = {"private": File(split.data, "private"), "partition": Partition(self.of).file}
         return {**owned, "pool": split.pool, "test": split.test}
 
     def options(self) -> Options:
@@ -294,11 +299,12 @@ class JoinVotes(_OfEnsemble):
 
     def inputs(self) -> Inputs:
         split = self.of.split
-        public = {"pool": split.pool, "truth": split.truth, "test": split.test}
         return {
-            "partition": File(Partition(self.of), "out"),
-            **public,
-            "chunk": [File(chunk, "out") for chunk in self.of.chunks()],
+            "partition": Partition(self.of).file,
+            "pool": split.pool,
+            "truth": split.truth,
+            "test": split.test,
+            "chunk": [chunk.file for chunk in self.of.chunks()],
         }
 
 
@@ -379,7 +385,7 @@ class SelectQueries(Job):
     def inputs(self) -> Inputs:
         found: Inputs = {"pool": self.ensemble.split.pool}
         if self.uses_features:
-            found["features"] = File(ExtractFeatures(self.ensemble.split), "out")
+            found["features"] = ExtractFeatures(self.ensemble.split).file
         if self.before:
             found |= {"labels": self.before.labels.file, "predictions": File(self.before, "predictions")}
         return found
@@ -441,15 +447,10 @@ class Aggregate(Job):
         """Whether it waits for a student, as the labels of a round do."""
         return self.selection is not None
 
-    @property
-    def file(self) -> File:
-        """The labels."""
-        return File(self, "out")
-
     def inputs(self) -> Inputs:
         found: Inputs = {"votes": self.ensemble.votes}
         if self.selection:
-            found["selected"] = File(self.selection, "out")
+            found["selected"] = self.selection.file
             if self.selection.before:
                 found["earlier"] = self.selection.before.labels.file
         return found
@@ -464,17 +465,26 @@ class Aggregate(Job):
 
 
 @dataclass(frozen=True)
-class SecureShare(Job):
+class _OfLabels(Job):
+    """A job of a label set."""
+
+    labels: Aggregate
+
+    @property
+    def label_set(self) -> str:
+        return self.labels.folder
+
+    folder = label_set
+
+
+@dataclass(frozen=True)
+class SecureShare(_OfLabels):
     """The votes of a chunk of teachers, cut into shares: one file for each aggregator."""
 
     files = {"out": "{label_set}/secure/aggregator-*/{chunk}.npz"}
 
     labels: "SecureOpen"
     votes: TrainTeachers
-
-    @property
-    def label_set(self) -> str:
-        return self.labels.folder
 
     @property
     def chunk(self) -> str:
@@ -485,7 +495,7 @@ class SecureShare(Job):
         return self.labels.parties
 
     def inputs(self) -> Inputs:
-        return {"chunk": File(self.votes, "out")}
+        return {"chunk": self.votes.file}
 
     def options(self) -> Options:
         teachers = {"teachers": self.labels.ensemble.teachers}
@@ -493,17 +503,13 @@ class SecureShare(Job):
 
 
 @dataclass(frozen=True)
-class SecureSum(Job):
+class SecureSum(_OfLabels):
     """The sum of what one aggregator got."""
 
     files = {"out": "{label_set}/secure/aggregator-{aggregator}/sum.npz"}
 
     labels: "SecureOpen"
     aggregator: int
-
-    @property
-    def label_set(self) -> str:
-        return self.labels.folder
 
     def inputs(self) -> Inputs:
         chunks = self.labels.ensemble.chunks()
@@ -522,39 +528,28 @@ class SecureOpen(Aggregate):
     def label_set(self) -> str:
         return f"{self.stream}_secure-{self.parties}"
 
-    @property
-    def file(self) -> File:
-        return File(self, "labels")
-
     def inputs(self) -> Inputs:
-        return {"sums": [File(SecureSum(self, i + 1), "out") for i in range(self.parties)]}
+        return {"sums": [SecureSum(self, i + 1).file for i in range(self.parties)]}
 
     def options(self) -> Options:
         return {}
 
 
 @dataclass(frozen=True)
-class Account(Job):
+class Account(_OfLabels):
     """ε of a label set at `delta`, after each of the numbers of queries."""
 
     files = {"out": "{label_set}/bounds.json"}
 
-    labels: Aggregate
     queries: tuple[int, ...]
     delta: float
-
-    @property
-    def label_set(self) -> str:
-        return self.labels.folder
-
-    folder = label_set
 
     @property
     def in_rounds(self) -> bool:
         return self.labels.in_rounds
 
     def inputs(self) -> Inputs:
-        selected = [File(each, "out") for each in self.labels.rounds]
+        selected = [each.file for each in self.labels.rounds]
         return {"votes": self.labels.ensemble.votes, "selected": selected}
 
     def options(self) -> Options:
@@ -563,7 +558,7 @@ class Account(Job):
         return {**self.labels.setting.options(), **stated, **self.labels.randomness()}
 
     def joined(self, other: "Account") -> "Account":
-        return replace(self, queries=tuple(sorted({*self.queries, *other.queries})))
+        return replace(self, queries=_united(self.queries, other.queries))
 
 
 @dataclass(frozen=True)
@@ -618,7 +613,7 @@ class Distil(Job):
         return {**self.parameters.options(), **self.ensemble.split.randomness(self.folder)}
 
     def joined(self, other: "Distil") -> "Distil":
-        samples = tuple(sorted({*self.parameters.samples, *other.parameters.samples}))
+        samples = _united(self.parameters.samples, other.parameters.samples)
         return replace(self, parameters=self.parameters.model_copy(update={"samples": samples}))
 
 
@@ -676,7 +671,7 @@ class Audit(Job):
         return {**self.setting.options(), **world, **self.parameters.options(), "seed": 0, "stream": self.folder}
 
     def joined(self, other: "Audit") -> "Audit":
-        return replace(self, queries=tuple(sorted({*self.queries, *other.queries})))
+        return replace(self, queries=_united(self.queries, other.queries))
 
 
 @dataclass(frozen=True)
@@ -691,13 +686,14 @@ class Collect(_OfEnsemble):
 
     def inputs(self) -> Inputs:
         joined = JoinVotes(self.of)
-        known = {"ensemble": File(joined, "summary"), "votes": File(joined, "out"), "truth": self.of.split.truth}
         return {
-            **known,
+            "ensemble": File(joined, "summary"),
+            "votes": joined.file,
+            "truth": self.of.split.truth,
             "labels": [account.labels.file for account in self.accounts],
-            "bounds": [File(account, "out") for account in self.accounts],
-            "students": [File(student, "out") for student in self.students],
-            "distilled": [File(each, "out") for each in self.distillations],
+            "bounds": [account.file for account in self.accounts],
+            "students": [student.file for student in self.students],
+            "distilled": [each.file for each in self.distillations],
         }
 
 
@@ -725,7 +721,7 @@ class Results:
 
     def inputs(self) -> Inputs:
         kinds = {"collected": self.collected, "baselines": self.baselines, "audits": self.audits}
-        return {kind: [File(job, "out") for job in jobs] for kind, jobs in kinds.items()}
+        return {kind: [job.file for job in jobs] for kind, jobs in kinds.items()}
 
 
 @dataclass(frozen=True)
@@ -737,7 +733,7 @@ class _OfResults(_Page):
     def inputs(self) -> Inputs:
         return self.results.inputs()
 
-    def dependencies(self) -> dict[str, Sequence[File | str]]:
+    def dependencies(self) -> Inputs:
         return {"published": [self.results.published]}
 
     def options(self) -> Options:
@@ -772,9 +768,8 @@ class Manifest(_Page):
     tables: tuple[Table, ...]
     config: str
 
-    def dependencies(self) -> dict[str, Sequence[File | str]]:
-        figures, tables = ([File(each, "png") for each in self.figures], [File(each, "csv") for each in self.tables])
-        return {"figures": figures, "tables": tables}
+    def dependencies(self) -> Inputs:
+        return {"figures": [each.file for each in self.figures], "tables": [each.file for each in self.tables]}
 
     def options(self) -> Options:
         return {"config": self.config, "benchmarks": Below("benchmarks")}
@@ -790,12 +785,15 @@ class Report(_Page):
     captions: str
 
     def inputs(self) -> Inputs:
-        figures = [File(each, "png") for each in self.manifest.figures]
-        tables = [File(each, "csv") for each in self.manifest.tables]
-        return {"figures": figures, "tables": tables, "manifest": File(self.manifest, "out")}
+        return {**self.manifest.dependencies(), "manifest": self.manifest.file}
 
     def options(self) -> Options:
         return {"captions": self.captions}
+
+
+def _united(numbers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
+    """Numbers that are among the ones or the others, in order."""
+    return tuple(sorted({*numbers, *others}))
 
 
 #: Every stage, in the order of the way of the data.

@@ -1,7 +1,7 @@
 """The plan of a run: the jobs of all its experiments, each once, found by stage and by Snakemake's wildcards."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from patebench.plan.jobs import (
     Distil,
     Ensemble,
     File,
+    Inputs,
     Job,
     SecureOpen,
     TrainBaseline,
@@ -85,11 +86,7 @@ class Plan:
 
     def inputs(self, job: Job) -> dict[str, list[str]]:
         """All files that a job reads or waits for, by name."""
-        found: dict[str, list[str]] = {}
-        for name, files in [*job.inputs().items(), *job.dependencies().items()]:
-            many = files if isinstance(files, Sequence) and not isinstance(files, str) else [files]
-            found[name] = [self.path(file) if isinstance(file, File) else file for file in many]
-        return found
+        return self._paths({**job.inputs(), **job.dependencies()})
 
     def outputs(self, stage: str) -> dict[str, str | list[str]]:
         """The patterns of what a stage makes, with its wildcards in braces."""
@@ -119,10 +116,9 @@ class Plan:
 
     def command(self, job: Job) -> list[str]:
         """The words of a job's command after `patebench`, but for its log and its number of threads."""
-        told = {name: [self.path(file) for file in _several(files)] for name, files in job.inputs().items()}
         options = {name: self._located(value) for name, value in job.options().items()}
         first = {"": options.pop("")} if "" in options else {}
-        return [job.stage(), *words({**first, **told, **options, **self.made(job)})]
+        return [job.stage(), *words({**first, **self._paths(job.inputs()), **options, **self.made(job)})]
 
     def shell(self, job: Job) -> str:
         """The same as text for a shell."""
@@ -169,6 +165,12 @@ class Plan:
             found.setdefault(each.ensemble, ([], [], []))[2].append(each)
         return (Collect(ensemble, *map(tuple, jobs)) for ensemble, jobs in found.items())  # type: ignore[arg-type]
 
+    def _paths(self, inputs: Inputs) -> dict[str, list[str]]:
+        return {
+            name: [self.path(file) if isinstance(file, File) else file for file in _several(files)]
+            for name, files in inputs.items()
+        }
+
     def _located(self, value: Any) -> Any:
         return f"{self.roots['results']}/{value}" if isinstance(value, Below) else value
 
@@ -177,8 +179,8 @@ class Plan:
         return self.roots[root].replace("{", "{{").replace("}", "}}")
 
 
-def _several(files: File | Sequence[Any] | Mapping[str, Any]) -> Sequence[Any]:
-    return files if isinstance(files, list | tuple) else [files]
+def _several(files: File | Sequence[File | str]) -> Sequence[File | str]:
+    return [files] if isinstance(files, File) else files
 
 
 def _either(values: Iterable[str]) -> str:
