@@ -21,18 +21,16 @@ from patebench.core.progress import progress
 from patebench.stages.command import FILE, stage_command
 
 #: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
-PARENTS = ("private", "public", "pool", "truth", "test", "partition", "features", "votes", "labels")
+PARENTS = (
+    *("private", "public", "pool", "truth", "test", "partition", "features"),
+    *("votes", "labels", "predictions", "earlier"),
+)
 
-#: Where a fact means another file than its own name says: by kind of artefact and fact, the file's name.
-RENAMED = {
-    ("labels", "earlier"): "labels",
-    ("queries", "predictions"): "predictions",
-}
+#: Where a fact means another file than its own name says.
+RENAMED = {"earlier": "labels"}
 
 #: Facts about the round before, whose folder is further up: kinds of artefact and fact.
 BEFORE = {("labels", "earlier"), ("queries", "labels"), ("queries", "predictions")}
-
-_FACTS = dict.fromkeys((*PARENTS, *(fact for _, fact in RENAMED), "chunks", "queries_files"))
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _AGAIN = "delete the older of the two and what was made from it, then run snakemake again"
@@ -112,7 +110,7 @@ def _read(path: Path) -> _Facts:
         artefact = read_any_arrays(path, LAYOUTS)
         content, digest = dict(artefact.meta), artefact.digest
     kind = str(content["kind"])
-    parents = {name: content[name] for name in _FACTS if _names_files(content.get(name))}
+    parents = {name: content[name] for name in (*PARENTS, "chunks", "queries_files") if _names_files(content.get(name))}
     return _Facts(digest, kind, parents)
 
 
@@ -151,7 +149,7 @@ def _parents(path: Path, kind: str, entry: str, expected: Any) -> Iterator[tuple
             folder = folder.parent
         return
     start = path.parent.parent if (kind, entry) in BEFORE else path.parent
-    yield _upwards(start, f"{RENAMED.get((kind, entry), entry)}.npz"), expected
+    yield _upwards(start, f"{RENAMED.get(entry, entry)}.npz"), expected
 
 
 def _upwards(folder: Path, name: str) -> Path | None:

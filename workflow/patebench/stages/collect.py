@@ -22,7 +22,7 @@ from patebench.mechanisms.base import Mechanism, plain
 from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.names import of_rounds, of_split, of_student, of_training, read_rounds, take
+from patebench.stages.names import of_rounds, of_split, of_student, of_training, take
 from patebench.stages.reading import query_positions, read_votes
 from patebench.stages.releases import mechanism_of
 
@@ -49,11 +49,11 @@ def run(
     source, counted = read_votes(votes)
     truths = read_arrays(truth, TRUTH)
     truths.require("pool", source.meta["pool"], str(votes))
-    summary = _read(ensemble, "join_votes", "votes", source.digest, votes)
+    summary = _read(ensemble, "join_votes", source)
     common = _common(ensemble, summary)
     released = [_LabelSet(path, source, common) for path in labels]
     by_digest = {each.labels.digest: each for each in released}
-    by_facts = {each.key: each for each in released}
+    by_facts = {_key(each.facts): each for each in released}
     records = [
         _ensemble_record(ensemble, summary, common),
         *(each.record(counted, truths["y"]) for each in released),
@@ -71,20 +71,12 @@ class _LabelSet:
         self.labels = read_arrays(path, LABELS)
         _require_votes(path, self.labels.meta, votes)
         self.labels.require("pool", votes.meta["pool"], str(votes.path))
-        rounds, pool = read_rounds(path, self.labels.meta), votes["votes"].shape[1]
-        self.whole_pool = not rounds
+        self.mechanism = mechanism_of(self.labels.meta)
+        self.facts = {**common, **_setting(path, self.labels.meta, self.mechanism)}
+        self.whole_pool, pool = not self.facts["selection"], votes["votes"].shape[1]
         if self.whole_pool and len(self.labels["labels"]) != pool:
             raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _MEND)
         self.positions = query_positions(self.labels, pool, votes.path, _MEND)
-        self.mechanism = mechanism_of(self.labels.meta)
-        self.key = _key(path, self.labels.meta["mechanism"], self.mechanism, rounds)
-        self.facts = {
-            **common,
-            "mechanism": self.labels.meta["mechanism"],
-            "noise": self.mechanism.slug,
-            "parameters": plain(self.mechanism.parameters()),
-            **of_rounds(path, rounds),
-        }
 
     def record(self, votes: Votes, truth: NDArray[Any]) -> Record:
         return {
@@ -141,7 +133,7 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 def _bound_records(path: Path, votes: Artefact, known: Mapping[Any, _LabelSet]) -> list[Record]:
     content = read_json(path, "account")
     _require_votes(path, content, votes)
-    label_set = known.get(_key(path, content["mechanism"], mechanism_of(content), read_rounds(path, content)))
+    label_set = known.get(_key(_setting(path, content, mechanism_of(content))))
     if label_set is None:
         raise ArtefactError(path, "it bounds labels that are not among the given ones", _MEND)
     if label_set.labels.meta.get("queries_files", []) != content["queries_files"]:
@@ -177,16 +169,26 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet], truth: NDArray[A
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
     """A record for each kind of label and number of samples; no noise stands between them and the private data."""
-    content = _read(path, "distil", "votes", votes.digest, votes.path)
+    content = _read(path, "distil", votes)
     found = take(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
     facts = {**common, "distilled": of_training(path, content), **student, "epsilon": "inf"}
     return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
 
 
-def _key(path: Path, name: str, mechanism: Mechanism, rounds: Sequence[Record]) -> tuple[str, ...]:
+def _setting(path: Path, meta: Mapping[str, Any], mechanism: Mechanism) -> Record:
+    """How labels were released, or those that bounds are of."""
+    return {
+        "mechanism": meta["mechanism"],
+        "noise": mechanism.slug,
+        "parameters": plain(mechanism.parameters()),
+        **of_rounds(path, meta),
+    }
+
+
+def _key(facts: Record) -> tuple[str, ...]:
     """What bounds and the label sets that they are of have in common."""
-    return name, mechanism.slug, of_rounds(path, rounds)["rounds"]
+    return facts["mechanism"], facts["noise"], facts["rounds"]
 
 
 def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None:
@@ -195,10 +197,11 @@ def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
 
 
-def _read(path: Path, kind: str, entry: str, expected: str, of: Path) -> Record:
+def _read(path: Path, kind: str, votes: Artefact) -> Record:
+    """A JSON artefact that must say that it was made with these votes."""
     content = read_json(path, kind)
-    if content.get(entry) != expected:
-        raise ArtefactError(path, f"it was made with other {entry} than {of}", _MEND)
+    if content.get("votes") != votes.digest:
+        raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
     return content
 
 

@@ -50,23 +50,19 @@ def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
     return config.slug(("queries", content["queries"])) if whole_pool else config.slug()
 
 
-def of_rounds(path: Path, rounds: Sequence[Facts]) -> Facts:
+def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
     """The columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds as they are.
 
     `rounds` names the student first: each has queries and labels of its own. Of the whole pool "", "", 0 and nothing.
     """
+    given = take(path, content, ("rounds",))["rounds"]
+    if not isinstance(given, list):
+        raise ArtefactError(path, "its 'rounds' is not a list")
+    rounds = [take(path, each, ("strategy", "queries", "student")) for each in given]
     student = _read(path, StudentParameters, rounds[0]["student"], "student").slug() if rounds else None
     selected = slug(student, *((each["strategy"], each["queries"]) for each in rounds))
     last = rounds[-1]["strategy"] if rounds else ""
-    return {"rounds": selected, "strategy": last, "round": max(len(rounds) - 1, 0), "selection": list(rounds)}
-
-
-def read_rounds(path: Path, content: Mapping[str, Any]) -> list[Facts]:
-    """The `rounds` of a label set or of its bounds; ArtefactError where they are not a list of rounds."""
-    rounds = take(path, content, ("rounds",))["rounds"]
-    if not isinstance(rounds, list):
-        raise ArtefactError(path, "its 'rounds' is not a list")
-    return [take(path, each, ("strategy", "queries", "student")) for each in rounds]
+    return {"rounds": selected, "strategy": last, "round": max(len(rounds) - 1, 0), "selection": rounds}
 
 
 def _training(path: Path, content: Facts) -> TrainingParameters:

@@ -53,8 +53,9 @@ def run(
         raise PatebenchError(f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}")
     numbers = np.arange(first, last + 1)
     classes = samples.meta["classes"]
-    votes = np.empty((len(numbers), len(queries["x"])), _label_type(classes))
-    test_votes = np.empty((len(numbers), len(test_set["x"])), votes.dtype)
+    smallest = np.min_scalar_type(classes - 1)  # that holds every label
+    votes = np.empty((len(numbers), len(queries["x"])), smallest)
+    test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
     together = SoftVotes(soft, len(queries["x"]), classes)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
     owned = [shard(samples, shards, int(number)) for number in numbers]
@@ -91,11 +92,6 @@ def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray
     start, stop = partition["offsets"][teacher : teacher + 2]
     rows = partition["indices"][start:stop]
     return samples["x"][rows], samples["y"][rows]
-
-
-def _label_type(classes: int) -> np.dtype[Any]:
-    """The smallest integer type that holds every label."""
-    return np.min_scalar_type(classes - 1)
 
 
 command = stage_command(
