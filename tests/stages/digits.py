@@ -1,4 +1,4 @@
-"""The digits' pool with labels that a test chooses, and students of them."""
+"""The digits, divided; their pool with labels that a test chooses, and students of them."""
 
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,25 @@ STREAM = "digits/seed-0_pool-300/teachers-10_iid_logistic_modern/lnmax/gamma-0.1
 LOGISTIC = StudentParameters(method="supervised", model="logistic")
 
 
-class Digits:
-    """A folder with the data, and whatever labels and students a test makes."""
+class Divided:
+    """A folder with the digits, divided as asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, parameters: SplitParameters, stream: str) -> None:
         self.folder = folder
         self.private, self.public = folder / "private.npz", folder / "public.npz"
         self.pool, self.truth, self.test = folder / "pool.npz", folder / "truth.npz", folder / "test.npz"
         data.run(name="digits", root=folder, download=False, option={}, private=self.private, public=self.public)
         split.run(
-            private=self.private, public=self.public, parameters=SplitParameters(pool=300), seed=0, stream=STREAM,
+            private=self.private, public=self.public, parameters=parameters, seed=0, stream=stream,
             pool_out=self.pool, truth_out=self.truth, test_out=self.test,
         )  # fmt: skip
+
+
+class Digits(Divided):
+    """A folder with the data, and whatever labels and students a test makes."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, SplitParameters(pool=300), STREAM)
 
     def release(self, labels: np.ndarray, pool: str | None = None) -> Path:
         pool = pool or read_arrays(self.pool, POOL).digest

@@ -2,25 +2,20 @@
 
 from pathlib import Path
 
+from tests.stages.digits import Divided
+
 from patebench.plan.parameters import PartitionParameters, SplitParameters, TrainingParameters
-from patebench.stages import data, join_votes, partition, split, train_teachers
+from patebench.stages import join_votes, partition, train_teachers
 
 STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_logistic_modern"
 
 
-class Ensemble:
+class Ensemble(Divided):
     """A folder with the data, the partition, and whatever chunks a test trains."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.private, self.public = folder / "private.npz", folder / "public.npz"
-        self.pool, self.truth, self.test = folder / "pool.npz", folder / "truth.npz", folder / "test.npz"
+        super().__init__(folder, SplitParameters(pool=100, test=100), STREAM)
         self.partition = folder / "partition.npz"
-        data.run(name="digits", root=folder, download=False, option={}, private=self.private, public=self.public)
-        split.run(
-            private=self.private, public=self.public, parameters=SplitParameters(pool=100, test=100), seed=0,
-            stream=STREAM, pool_out=self.pool, truth_out=self.truth, test_out=self.test,
-        )  # fmt: skip
         partition.run(
             private=self.private, teachers=6, parameters=PartitionParameters(), seed=0, stream=STREAM,
             out=self.partition,

@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
 from patebench.plan.parameters import AccountParameters
 from patebench.stages import account, aggregate
+
+#: By the file of votes, a mechanism and its parameters: what no stage takes, and how it is refused.
+FAULTS: list[tuple[str, str, dict[str, float], type[PatebenchError]]] = [
+    ("votes.npz", "gnmx", {"sigma": 1.0}, PatebenchError),
+    ("votes.npz", "gnmax", {"sigma": -1.0}, PatebenchError),
+    ("absent.npz", "gnmax", {"sigma": 1.0}, ArtefactError),
+]
 
 
 def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4) -> Path:

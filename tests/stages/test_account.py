@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.stages.labels import random_votes, state_bounds
+from tests.stages.labels import FAULTS, random_votes, state_bounds
 
 from patebench.accounting.sanitised_accountant import seeded
 from patebench.core import files
 from patebench.core.bound import Bound
 from patebench.core.curve import points
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages.account import spaced
 from patebench.stages.reading import read_votes
@@ -72,16 +72,12 @@ def test_an_infinite_epsilon_survives_strict_json(votes_path, tmp_path):
     assert files.read_json(out, "account")["parameters"] == {"gamma": "inf"}
 
 
-def test_faults_leave_no_file(votes_path, tmp_path):
-    out = tmp_path / "out"
-    for path, mechanism, parameters, fault in (
-        (votes_path, "gnmx", {"sigma": 1.0}, PatebenchError),
-        (votes_path, "gnmax", {"sigma": -1.0}, PatebenchError),
-        (tmp_path / "absent.npz", "gnmax", {"sigma": 1.0}, ArtefactError),
-    ):
+@pytest.mark.usefixtures("votes_path")
+def test_faults_leave_no_file(tmp_path):
+    for votes, mechanism, parameters, fault in FAULTS:
         with pytest.raises(fault):
-            state_bounds(path, mechanism, parameters, [10], out, **SEEDED)
-    assert not out.exists()
+            state_bounds(tmp_path / votes, mechanism, parameters, [10], tmp_path / "out", **SEEDED)
+    assert not (tmp_path / "out").exists()
 
 
 def test_more_queries_than_the_pool_holds_are_refused(votes_path, tmp_path):

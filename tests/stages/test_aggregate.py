@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.stages.labels import random_votes, release_labels, state_bounds, write_votes
+from tests.stages.labels import FAULTS, random_votes, release_labels, state_bounds, write_votes
 
 from patebench.accounting import conversion
 from patebench.accounting.filter import RenyiFilter, queries_within
@@ -58,16 +58,12 @@ def test_equal_inputs_give_equal_bytes_and_other_streams_other_labels(votes_path
     assert first != other
 
 
-def test_faults_leave_no_file(votes_path, tmp_path):
-    out = tmp_path / "out"
-    for path, mechanism, parameters, fault in (
-        (votes_path, "gnmx", {"sigma": 1.0}, PatebenchError),
-        (votes_path, "gnmax", {"sigma": -1.0}, PatebenchError),
-        (tmp_path / "absent.npz", "gnmax", {"sigma": 1.0}, ArtefactError),
-    ):
+@pytest.mark.usefixtures("votes_path")
+def test_faults_leave_no_file(tmp_path):
+    for votes, mechanism, parameters, fault in FAULTS:
         with pytest.raises(fault):
-            release_labels(path, mechanism, parameters, out, seed=0, stream=STREAM)
-    assert not out.exists()
+            release_labels(tmp_path / votes, mechanism, parameters, tmp_path / "out", seed=0, stream=STREAM)
+    assert not (tmp_path / "out").exists()
 
 
 def test_it_stays_light_and_so_does_the_stage_that_accounts(votes_path, tmp_path):
