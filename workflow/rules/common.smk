@@ -78,7 +78,7 @@ def once(files):
 
 def numbers(stage):
     """The group of jobs that only count; those of a round wait for students, so they stand alone."""
-    return lambda wildcards: None if PLAN.find(stage, wildcards).in_rounds else "numbers"
+    return lambda wildcards: None if PLAN.find(stage, wildcards).rounds else "numbers"
 
 
 def caption(folder, name):

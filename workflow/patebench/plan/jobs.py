@@ -440,12 +440,8 @@ class Aggregate(Job):
 
     @property
     def rounds(self) -> list[SelectQueries]:
+        """The rounds that selected its queries, which wait for students; none for the whole pool."""
         return self.selection.rounds if self.selection else []
-
-    @property
-    def in_rounds(self) -> bool:
-        """Whether it waits for a student, as the labels of a round do."""
-        return self.selection is not None
 
     def inputs(self) -> Inputs:
         found: Inputs = {"votes": self.ensemble.votes}
@@ -545,12 +541,11 @@ class Account(_OfLabels):
     delta: float
 
     @property
-    def in_rounds(self) -> bool:
-        return self.labels.in_rounds
+    def rounds(self) -> list[SelectQueries]:
+        return self.labels.rounds
 
     def inputs(self) -> Inputs:
-        selected = [each.file for each in self.labels.rounds]
-        return {"votes": self.labels.ensemble.votes, "selected": selected}
+        return {"votes": self.labels.ensemble.votes, "selected": [each.file for each in self.rounds]}
 
     def options(self) -> Options:
         budget = self.labels.budget

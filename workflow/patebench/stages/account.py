@@ -55,12 +55,12 @@ def run(
         "parameters": plain(made.parameters()),
         "delta": accounting.delta,
         "mode": str(draws.mode),
-        "queries": sorted(set(accounting.queries)),
+        "queries": sorted(accounting.queries),
     }
     if selected:
         check_adaptive(mechanism, made)
         refuse_budget_and_release(accounting.budget, draws.mode)
-        rounds = Selected.read(list(selected), source)
+        rounds = Selected.read(selected, source)
         total = len(rounds.positions)
         if accounting.queries != (total,):
             wanted = ", ".join(map(str, accounting.queries))
@@ -78,7 +78,7 @@ def _whole_pool(
     name: str, made: Mechanism, votes: Votes, accounting: AccountParameters, draws: Draws
 ) -> dict[str, Any]:
     """Bounds at the numbers of queries wanted, curves through many more, and what single teachers pay."""
-    wanted, along = sorted(set(accounting.queries)), spaced(votes.queries)
+    wanted, along = sorted(accounting.queries), spaced(votes.queries)
     noise = None if draws.seed is None else seeded_noise(draws.seed, str(draws.stream))
     discrete = draws.mode is Mode.RELEASE
     bounds: list[Bound] = made.bounds(votes, accounting.queries, accounting.delta, noise, along, discrete=discrete)

@@ -1,11 +1,11 @@
 """The stage `audit`: one mechanism at one setting, audited for all votes of so many teachers."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from patebench.audit import show
 from patebench.audit.verdict import run_audit
@@ -43,10 +43,7 @@ def run(
     made = make_mechanism(mechanism, parameters)
     check_delta(delta)
     facts: dict[str, Any] = read_facts(samples, SAMPLES) if samples else {"dataset": "", "classes": classes}
-
-    def streams(name: str) -> np.random.Generator:
-        return generator(seed, stream, name)
-
+    streams = partial(generator, seed, stream)
     audited = run_audit(
         mechanism, made, teachers, int(facts["classes"]), queries, delta, settings.runs, settings.confidence, streams
     )

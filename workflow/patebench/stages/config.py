@@ -1,5 +1,7 @@
 """The command `config`: check a configuration, and print what is known of all of them."""
 
+from pathlib import Path
+
 import click
 
 from patebench.stages.command import FILE
@@ -12,7 +14,7 @@ def command() -> None:
 
 @command.command("check")
 @click.argument("file", type=FILE)
-def check(file) -> None:  # type: ignore[no-untyped-def]
+def check(file: Path) -> None:
     """Check the configuration FILE, and say what it makes."""
     from patebench.config import load, validate
 

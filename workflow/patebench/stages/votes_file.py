@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
-from patebench.core import files, formats
 from patebench.core.errors import PatebenchError
+from patebench.stages.reading import read_votes
 
 #: Larger numbers are neither labels nor counts; below it no sum over the classes can overflow.
 _LARGEST = 1 << 40
@@ -54,11 +54,10 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _artefact(path: Path, classes: int | None) -> Votes:
-    source = files.read_arrays(path, formats.VOTES)
-    held = int(source.meta["classes"])
-    if classes not in (None, held):
-        raise PatebenchError(f"{path}: holds votes among {held} classes, not {classes}; leave --classes out")
-    return Votes.of(source["votes"], held)
+    _, votes = read_votes(path)
+    if classes not in (None, votes.classes):
+        raise PatebenchError(f"{path}: holds votes among {votes.classes} classes, not {classes}; leave --classes out")
+    return votes
 
 
 def _load(path: Path) -> NDArray[Any]:
