@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import cleandoc
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import click
 from pydantic.fields import FieldInfo
@@ -120,12 +120,13 @@ def _argument(key: str) -> str:
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
     """The type of one value of a field, and whether it takes several."""
-    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
-        annotation = next(each for each in get_args(annotation) if each is not type(None))
-    if hasattr(annotation, "__metadata__"):
-        annotation = annotation.__origin__
-    if getattr(annotation, "__origin__", None) is tuple:
-        return _kind(get_args(annotation)[0])[0], True
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return _kind(next(each for each in inner if each is not NoneType))
+    if origin is Annotated:
+        return _kind(inner[0])
+    if origin is tuple:
+        return _kind(inner[0])[0], True
     return annotation, False
 
 
