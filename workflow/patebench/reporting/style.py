@@ -32,6 +32,11 @@ class LineStyle:
     marker: str
     line: Any = "-"
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What matplotlib draws lines and error bars with."""
+        return {"color": self.color, "marker": self.marker, "linestyle": self.line}
+
 
 _STYLES = (
     LineStyle(ORANGE, "s", (0, (1, 1.2))),
@@ -146,8 +151,9 @@ def panels(titles: Sequence[str], sharey: bool = True, abreast: int = 0) -> tupl
     return figure, axes[: len(titles)]
 
 
-def percent(axis: "Axes") -> None:
-    """Label the upright axis in percent."""
+def percent(axis: "Axes", label: str) -> None:
+    """Label the upright axis, in percent."""
+    axis.set_ylabel(label)
     axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
 
 

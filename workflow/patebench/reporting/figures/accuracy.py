@@ -2,22 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from patebench.reporting.figures.axes import accuracy_over
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import PATE_2017, Published, Value
-from patebench.reporting.style import (
-    GREY,
-    TEACHERS,
-    LineStyle,
-    empty,
-    hollow,
-    labelled,
-    legend,
-    line_styles,
-    logarithmic,
-    panels,
-    percent,
-)
+from patebench.reporting.style import GREY, TEACHERS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +19,8 @@ def draw_accuracy(records: Records, published: Published, mechanism: str, parame
     label_sets = records.of_whole_pool().label_sets
     label_sets = label_sets[label_sets["mechanism"] == mechanism]
     label_sets = label_sets.assign(scale=[float(parameters[parameter]) for parameters in label_sets["parameters"]])
-    label_sets = label_sets[
-        (label_sets["scale"] > 0) & (label_sets["scale"] < float("inf"))
-    ]  # what a log axis can show
+    # what a logarithmic axis can show
+    label_sets = label_sets[label_sets["scale"].between(0, float("inf"), inclusive="neither")]
     if label_sets.empty:
         return empty(f"This run released no labels with {mechanism},\nso there is nothing to draw.")
     names = titles(label_sets)
@@ -43,7 +31,7 @@ def draw_accuracy(records: Records, published: Published, mechanism: str, parame
     for axis, family in zip(axes, names, strict=True):
         _draw_label_sets(axis, members(label_sets, family), styles)
         _draw_published(axis, [value for value in shown if value.dataset == family[0]], parameter, styles)
-        _dress(axis, label)
+        accuracy_over(axis, label, "accuracy of released labels")
     legend(figure, labelled(axes))
     return figure
 
@@ -62,9 +50,7 @@ def _draw_expected(axis: "Axes", label_sets: "pd.DataFrame", style: LineStyle, n
     """The expectation over the noise, its mean over the seeds with one standard deviation either side."""
     exact = over_seeds(label_sets, ["scale"], ["expected_label_accuracy"])
     mean, std = exact["expected_label_accuracy_mean"], exact["expected_label_accuracy_std"].fillna(0)
-    axis.plot(
-        exact["scale"], mean, color=style.color, linestyle=style.line, marker=style.marker, markersize=2.5, label=name
-    )
+    axis.plot(exact["scale"], mean, **style.settings, markersize=2.5, label=name)
     axis.fill_between(exact["scale"], mean - std, mean + std, color=style.color, alpha=0.18, linewidth=0)
 
 
@@ -73,14 +59,6 @@ def _draw_published(axis: "Axes", values: list[Value], parameter: str, styles: d
         style = styles[value.teachers]
         label = f"published: {value.paper}, n = {value.teachers}"
         hollow(axis, _scale(value, parameter), value.value, style.color, style.marker, label)
-
-
-def _dress(axis: "Axes", label: str) -> None:
-    axis.set_xscale("log")
-    logarithmic(axis.xaxis)
-    axis.set_xlabel(label)
-    axis.set_ylabel("accuracy of released labels")
-    percent(axis)
 
 
 def _scale(value: Value, parameter: str) -> float:

@@ -1,8 +1,9 @@
 """What the distance gate of NZC (Sun et al. 2020) lets through, over teachers and distances: its Figure 2."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patebench.reporting.distance import DISTANCE, share, shares
+from patebench.reporting.figures.axes import means, over_teachers
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import NZC_2020, Published
@@ -34,7 +35,7 @@ def draw(records: Records, published: Published) -> "Figure":
     sizes = set(ensembles["teachers"])
     printed = [_draw_published(axes[0], published.of(NZC_2020), name) for name in sorted(set(ensembles["dataset"]))]
     for axis, marked in ((axes[0], sizes.union(*printed)), (axes[2], sizes)):
-        _count_teachers(axis, sorted(marked))
+        over_teachers(axis, sorted(marked))
     _dress(axes)
     legend(figure, labelled(axes))
     return figure
@@ -44,9 +45,8 @@ def _draw_over_teachers(
     axis: "Axes", ensembles: "pd.DataFrame", value: str, style: LineStyle, name: str, faint: bool = False
 ) -> None:
     points = over_seeds(ensembles, ["teachers"], [value])
-    drawn: dict[str, Any] = {"color": style.color, "marker": style.marker, "capsize": 4, "label": name}
-    drawn |= {"linestyle": ":", "markerfacecolor": "white"} if faint else {"linestyle": "-"}
-    axis.errorbar(points["teachers"], points[f"{value}_mean"], yerr=points[f"{value}_std"], **drawn)
+    how = {"linestyle": ":", "markerfacecolor": "white"} if faint else {"linestyle": "-"}
+    means(axis, points, "teachers", value, **{**style.settings, **how}, capsize=4, label=name)
 
 
 def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineStyle, name: str) -> None:
@@ -71,19 +71,8 @@ def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
     return drawn
 
 
-def _count_teachers(axis: "Axes", teachers: list[int]) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator
-
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(teachers))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel("number of teachers n")
-
-
 def _dress(axes: list["Axes"]) -> None:
     axes[1].axvline(DISTANCE, color=GREY, linestyle=(0, (6, 3)), linewidth=1.0, label=f"distance {DISTANCE}")
     axes[1].set_xlabel("k votes between the two largest counts, at least")
     for axis, words in zip(axes, ("accuracy", "share of the queries", "share of the queries"), strict=True):
-        axis.set_ylabel(words)
-        percent(axis)
+        percent(axis, words)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.core.bound import Kind
+from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes
@@ -22,9 +23,7 @@ from patebench.reporting.style import (
     labelled,
     legend,
     line_styles,
-    logarithmic,
     panels,
-    percent,
 )
 
 if TYPE_CHECKING:
@@ -66,9 +65,11 @@ def draw(records: Records, published: Published) -> "Figure":
         students = members(reached, panel, _PANEL)
         _draw_baseline(axis, students)
         _draw_students(axis, students.assign(style=students[by].map(styles)))
-        _draw_frontier(axis, students)
+        staircase(axis, students[frontier(students)], "frontier of publishable ε")
         _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
-        _dress(axis, students)
+        across = "ε of the student's labels   (← more private)" + _endless(students)
+        accuracy_over(axis, across, "student accuracy on the test set")
+        axis.margins(x=0.18, y=0.12)
     _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], styles)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
@@ -89,16 +90,6 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
             settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
             settings |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"]}
             axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **settings)
-
-
-def _draw_frontier(axis: "Axes", students: "pd.DataFrame") -> None:
-    """The best accuracy at every publishable ε: a staircase through the students that no other beats."""
-    best = students[frontier(students)].sort_values("worst_case_epsilon_mean")
-    if len(best) > 1:
-        axis.step(
-            best["worst_case_epsilon_mean"], best["accuracy_mean"], where="post", color=BLACK, linewidth=0.9,
-            linestyle=(0, (2, 2)), zorder=0, label="frontier of publishable ε",
-        )  # fmt: skip
 
 
 def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle]) -> None:
@@ -163,8 +154,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
 def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
     row = students.iloc[0]
     mean, std = row["baseline_accuracy_mean"], row["baseline_accuracy_std"]
-    if mean == mean:
-        axis.axhline(mean, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label="without privacy")
+    level(axis, mean, "without privacy")
     if std == std:
         axis.axhspan(mean - std, mean + std, color=GREY, alpha=0.12, linewidth=0, zorder=0)
 
@@ -173,15 +163,6 @@ def _annotate(axis: "Axes", x: float, y: float, words: str, place: tuple[float, 
     """Small words beside a point, so many typographic points right of it and above it."""
     side: Any = "left" if place[0] > 0 else "right"
     return axis.annotate(words, (x, y), place, textcoords="offset points", fontsize=8, color=GREY, ha=side)
-
-
-def _dress(axis: "Axes", students: "pd.DataFrame") -> None:
-    axis.set_xscale("log")
-    logarithmic(axis.xaxis)
-    axis.margins(x=0.18, y=0.12)
-    axis.set_xlabel("ε of the student's labels   (← more private)" + _endless(students))
-    axis.set_ylabel("student accuracy on the test set")
-    percent(axis)
 
 
 def _endless(students: "pd.DataFrame") -> str:

@@ -1,14 +1,14 @@
 """How certain the ensembles are: mean gap between the two largest counts over n, against n (PATE 2017, Figure 3)."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from patebench.reporting.figures.axes import means, over_teachers
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import Published
 from patebench.reporting.style import empty, labelled, legend, line_styles, panels, percent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -22,22 +22,9 @@ def draw(records: Records, published: Published) -> "Figure":
     figure, (axis,) = panels([""])
     for family, name in names.items():
         points = over_seeds(members(ensembles, family), ["teachers", "epochs"], ["gap_mean"])
-        style = styles[family]
-        drawn: dict[str, Any] = {"color": style.color, "marker": style.marker, "linestyle": style.line, "capsize": 4}
-        axis.errorbar(points["teachers"], points["gap_mean_mean"], yerr=points["gap_mean_std"], label=name, **drawn)
-    _dress(axis, sorted(ensembles["teachers"].unique()))
+        means(axis, points, "teachers", "gap_mean", **styles[family].settings, capsize=4, label=name)
+    over_teachers(axis, sorted(ensembles["teachers"].unique()))
+    axis.set_ylim(0, 1.02)
+    percent(axis, "mean gap (largest − second count) / n")
     legend(figure, labelled([axis]))
     return figure
-
-
-def _dress(axis: "Axes", teachers: list[int]) -> None:
-    from matplotlib.ticker import FixedLocator, NullLocator
-
-    axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(teachers))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel("number of teachers n")
-    axis.set_ylabel("mean gap (largest − second count) / n")
-    axis.set_ylim(0, 1.02)
-    percent(axis)

@@ -5,24 +5,12 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.outcomes import LABEL_SET, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
-from patebench.reporting.style import (
-    BLACK,
-    GREY,
-    MECHANISMS,
-    LineStyle,
-    empty,
-    hollow,
-    labelled,
-    legend,
-    line_styles,
-    logarithmic,
-    panels,
-    percent,
-)
+from patebench.reporting.style import GREY, MECHANISMS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,18 +30,23 @@ def draw(records: Records, published: Published) -> "Figure":
     released = _released(records)
     if released.empty:
         return empty("This run released no labels with a bound that may be published,\nso there is nothing to draw.")
-    names = _titles(released)
+    families = titles(released, _PANEL)
+    names = {panel: f"{title}\n{panel[-3]} teachers, T = {panel[-2]:,}" for panel, title in families.items()}
     styles = line_styles(released["mechanism"], MECHANISMS)
     figure, axes = panels(list(names.values()))
     for axis, panel in zip(axes, names, strict=True):
         shown = members(released, panel, _PANEL)
         places = shown[(shown["worst_case_epsilon_mean"] > 0) & (shown["worst_case_epsilon_mean"] < math.inf)]
-        _draw_plurality(axis, members(records.ensembles, panel[:-2], _PANEL[:-2]))
-        _draw_frontier(axis, places)
+        ensembles = members(records.ensembles, panel[:-2], _PANEL[:-2])
+        level(axis, ensembles["plurality_accuracy_pool"].mean(), "plurality, no noise")
+        answering = places[places["share_mean"] >= _NEARLY_ALL]  # an abstention is no way to be right
+        staircase(axis, answering[frontier(answering)], "frontier of those that always answer")
         for mechanism, rows in places.groupby("mechanism"):
             _draw_mechanism(axis, rows, styles[mechanism])
         _draw_published(axis, places, published, styles)
-        _dress(axis, shown)
+        across = f"ε of T queries at δ = {panel[-1]:g}, publishable   (← more private)" + _beside(shown)
+        accuracy_over(axis, across, "accuracy of released labels")
+        axis.margins(x=0.08, y=0.08)
     legend(figure, labelled(axes))
     return figure
 
@@ -79,12 +72,6 @@ def _released(records: Records) -> "pd.DataFrame":
     )
 
 
-def _titles(released: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
-    families = titles(released)
-    found = sorted(set(released[list(_PANEL)].itertuples(index=False, name=None)))
-    return {key: f"{families[key[: len(FAMILY)]]}\n{key[-3]} teachers, T = {key[-2]:,}" for key in found}
-
-
 def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", style: LineStyle) -> None:
     rows = rows.sort_values("worst_case_epsilon_mean")
     at, accuracy = rows["worst_case_epsilon_mean"], rows["accuracy_mean"]
@@ -103,23 +90,6 @@ def _write_below(axis: "Axes", x: float, y: float, share: float) -> None:
     axis.annotate(f"{100 * share:.2g}% answered", (x, y), (0, -6), textcoords="offset points", **words)
 
 
-def _draw_frontier(axis: "Axes", places: "pd.DataFrame") -> None:
-    """The best accuracy at every ε among the mechanisms that answer: an abstention is no way to be right."""
-    answering = places[places["share_mean"] >= _NEARLY_ALL]
-    best = answering[frontier(answering)].sort_values("worst_case_epsilon_mean")
-    if len(best) > 1:
-        axis.step(
-            best["worst_case_epsilon_mean"], best["accuracy_mean"], where="post", color=BLACK, linewidth=0.9,
-            linestyle=(0, (2, 2)), zorder=0, label="frontier of those that always answer",
-        )  # fmt: skip
-
-
-def _draw_plurality(axis: "Axes", ensembles: "pd.DataFrame") -> None:
-    plurality = ensembles["plurality_accuracy_pool"].mean()
-    if not math.isnan(plurality):
-        axis.axhline(plurality, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label="plurality, no noise")
-
-
 def _draw_published(axis: "Axes", places: "pd.DataFrame", published: Published, styles: dict[Any, LineStyle]) -> None:
     """At the ε of the same setting here: in the worst case it does not depend on whose votes they are."""
     for row in places.to_dict("records"):
@@ -128,16 +98,6 @@ def _draw_published(axis: "Axes", places: "pd.DataFrame", published: Published, 
             style = styles[row["mechanism"]]
             label = f"published: {value.paper}, {row['mechanism']}"
             hollow(axis, row["worst_case_epsilon_mean"], value.value, style.color, style.marker, label)
-
-
-def _dress(axis: "Axes", shown: "pd.DataFrame") -> None:
-    axis.set_xscale("log")
-    logarithmic(axis.xaxis)
-    axis.margins(x=0.08, y=0.08)
-    delta = shown["delta"].iloc[0]
-    axis.set_xlabel(f"ε of T queries at δ = {delta:g}, publishable   (← more private)" + _beside(shown))
-    axis.set_ylabel("accuracy of released labels")
-    percent(axis)
 
 
 def _beside(shown: "pd.DataFrame") -> str:

@@ -33,8 +33,7 @@ def draw(records: Records, published: Published) -> "Figure":
         axis.set_ylim(*_limits(members(students, panel[:2], _SETTING)))
         axis.set_xlabel("share of the training")
         axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
-        axis.set_ylabel("accuracy on the test set")
-        percent(axis)
+        percent(axis, "accuracy on the test set")
     entries = labelled(axes)
     legend(figure, {label: entries[label] for label in sorted(entries, key=natural)})
     return figure

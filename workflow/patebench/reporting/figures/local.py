@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS as REGISTRY
 from patebench.mechanisms.local import LocalMechanism
+from patebench.reporting.figures.axes import accuracy_over, level
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.outcomes import LABEL_SET
@@ -20,9 +21,7 @@ from patebench.reporting.style import (
     labelled,
     legend,
     line_styles,
-    logarithmic,
     panels,
-    percent,
 )
 
 if TYPE_CHECKING:
@@ -52,13 +51,15 @@ def draw(records: Records, published: Published) -> "Figure":
     figure, axes = panels([title for pair in names.values() for title in pair], sharey=False)
     for panel, one_vote, all_votes in zip(names, axes[::2], axes[1::2], strict=True):
         shown = members(label_sets, panel, _PANEL)
+        plurality = members(records.ensembles, panel, _PANEL)["plurality_accuracy_pool"].mean()
         for axis in (one_vote, all_votes):
-            _draw_plurality(axis, members(records.ensembles, panel, _PANEL))
+            level(axis, plurality, "plurality of true votes")
         _draw(one_vote, shown, "vote_epsilon", "label_accuracy", styles)
         _draw(all_votes, shown.merge(total, on=_KEY), "total_epsilon", "label_accuracy", styles)
         _draw(all_votes, members(students, panel, _PANEL), "total_epsilon", "accuracy", styles, student=True)
-        _dress(one_vote, "ε of one vote   (← more private)", "accuracy of released labels")
-        _dress(all_votes, f"ε of {queries} queries, publishable   (← more private)", "accuracy of labels, students")
+        accuracy_over(one_vote, "ε of one vote   (← more private)", "accuracy of released labels")
+        across = f"ε of {queries} queries, publishable   (← more private)"
+        accuracy_over(all_votes, across, "accuracy of labels, students")
     legend(figure, labelled(axes))
     return figure
 
@@ -95,10 +96,8 @@ def _total(bounds: "pd.DataFrame", queries: int) -> "pd.DataFrame":
 
 def _titles(label_sets: "pd.DataFrame", queries: int) -> dict[tuple[Any, ...], tuple[str, str]]:
     """For each ensemble, the titles of its two panels."""
-    families = titles(label_sets)
-    found = sorted(set(label_sets[list(_PANEL)].itertuples(index=False, name=None)))
-    names = {key: f"{families[key[:-1]]}, n = {key[-1]}" for key in found}
-    return {key: (f"{name}\none vote", f"{name}\n{queries} queries") for key, name in names.items()}
+    names = {panel: f"{title}, n = {panel[-1]}" for panel, title in titles(label_sets, _PANEL).items()}
+    return {panel: (f"{name}\none vote", f"{name}\n{queries} queries") for panel, name in names.items()}
 
 
 def _draw(
@@ -119,16 +118,3 @@ def _draw(
             label = f"{mechanism}: {way}"
         at = points["vote_epsilon"] if x == "vote_epsilon" else points[f"{x}_mean"]
         axis.errorbar(at, points[f"{y}_mean"], yerr=points[f"{y}_std"], label=label, **drawn)
-
-
-def _draw_plurality(axis: "Axes", ensembles: "pd.DataFrame") -> None:
-    plurality = ensembles["plurality_accuracy_pool"].mean()
-    axis.axhline(plurality, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label="plurality of true votes")
-
-
-def _dress(axis: "Axes", x: str, y: str) -> None:
-    axis.set_xscale("log")
-    logarithmic(axis.xaxis)
-    axis.set_xlabel(x)
-    axis.set_ylabel(y)
-    percent(axis)

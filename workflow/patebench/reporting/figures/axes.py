@@ -1,0 +1,50 @@
+"""Axes, and marks on them, that several figures share."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.style import BLACK, GREY, logarithmic, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
+    """Label an axis that has its data already: logarithmic across, in percent upright."""
+    axis.set_xscale("log")
+    logarithmic(axis.xaxis)
+    axis.set_xlabel(across)
+    percent(axis, upright)
+
+
+def over_teachers(axis: "Axes", teachers: Sequence[int]) -> None:
+    """Numbers of teachers on a logarithmic axis, with ticks at these alone."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_xscale("log")
+    axis.xaxis.set_major_locator(FixedLocator(teachers))
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xlabel("number of teachers n")
+
+
+def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any) -> None:
+    """The mean of `y` at each `x`, with bars of one deviation over the seeds; `points` are of `over_seeds`."""
+    axis.errorbar(points[x], points[f"{y}_mean"], yerr=points[f"{y}_std"], **settings)
+
+
+def level(axis: "Axes", accuracy: float, label: str) -> None:
+    """A broken line at an accuracy to compare with; none where that is NaN."""
+    if accuracy == accuracy:
+        axis.axhline(accuracy, color=GREY, linestyle=(0, (6, 3)), linewidth=1.3, zorder=0, label=label)
+
+
+def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
+    """The best accuracy at every publishable ε, through the outcomes that no other beats, where they are several."""
+    best = best.sort_values("worst_case_epsilon_mean")
+    if len(best) > 1:
+        axis.step(
+            best["worst_case_epsilon_mean"], best["accuracy_mean"], where="post", color=BLACK, linewidth=0.9,
+            linestyle=(0, (2, 2)), zorder=0, label=label,
+        )  # fmt: skip
