@@ -149,6 +149,11 @@ def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
     return frame.iloc[order].reset_index(drop=True)
 
 
+def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The different values of the columns `by`, sorted in the same way."""
+    return list(arrange(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
+
+
 def natural(value: Any) -> tuple[Any, ...]:
     """A sort key under which numbers inside words count as numbers and missing values come last."""
     import pandas as pd

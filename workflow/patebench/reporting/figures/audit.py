@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Kind
 from patebench.reporting.audits import STATED, audited, found_by
 from patebench.reporting.figures.panels import members
-from patebench.reporting.frames import Records, arrange
+from patebench.reporting.frames import Records, distinct
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, VERMILLION, empty, legend
 
@@ -38,10 +38,10 @@ def draw(records: Records, published: Published) -> "Figure":
     if frame.empty:
         return empty("This run audits no mechanism,\nso there is nothing to compare.")
     frame = frame.assign(column=_columns(frame))
-    blocks = list(arrange(frame[list(_BLOCK)].drop_duplicates(), _BLOCK).itertuples(index=False, name=None))
-    rows = [_rows(members(frame, block, _BLOCK)) for block in blocks]
-    figure = Figure(figsize=(11.4, 1.0 + sum(0.7 + 0.3 * len(each) for each in rows)), layout="constrained")
+    blocks = distinct(frame, _BLOCK)
+    rows = [distinct(members(frame, block, _BLOCK), _ROW) for block in blocks]
     heights = [0.7 + 0.3 * len(each) for each in rows]
+    figure = Figure(figsize=(11.4, 1.0 + sum(heights)), layout="constrained")
     axes = figure.subplots(len(blocks), 2, squeeze=False, sharex=True, sharey="row", height_ratios=heights)
     infinity = _infinity(frame)
     for line, block, names in zip(axes, blocks, rows, strict=True):
@@ -61,10 +61,6 @@ def _columns(frame: "pd.DataFrame") -> "pd.Series[str]":
     """Of each block, one query and the largest number of them are shown; the table has the others."""
     most = frame.groupby(list(_BLOCK))["queries"].transform("max")
     return most.eq(frame["queries"]).map({True: "many", False: ""}).mask(frame["queries"] == 1, "one")
-
-
-def _rows(frame: "pd.DataFrame") -> list[tuple[str, ...]]:
-    return list(arrange(frame[list(_ROW)].drop_duplicates(), _ROW).itertuples(index=False, name=None))
 
 
 def _infinity(frame: "pd.DataFrame") -> float:

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures.panels import members, titles
-from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.figures.axes import means
+from patebench.reporting.figures.panels import FAMILY, members, titles
+from patebench.reporting.frames import Records, distinct, over_seeds
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     ACCOUNTANTS,
@@ -24,18 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LABEL_SET = ["dataset", "split", "ensemble", "mechanism", "noise"]
-_PANEL = (
-    "dataset",
-    "setting",
-    "partition",
-    "model",
-    "recipe",
-    "teachers",
-    "mechanism",
-    "noise",
-    "noise_in_words",
-    "delta",
-)
+_PANEL = (*FAMILY, "teachers", "mechanism", "noise", "noise_in_words", "delta")
 _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
@@ -82,12 +72,11 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
 
 def _titles(bounds: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     families = titles(bounds)
-    found = arrange(bounds[list(_PANEL)].drop_duplicates(), _PANEL).itertuples(index=False, name=None)
-    return {
-        (*family, teachers, mechanism, noise, words, delta): f"{families[tuple(family)]}\n"
-        f"n = {teachers}, {mechanism}, δ = {delta:g}\n{words}"
-        for *family, teachers, mechanism, noise, words, delta in found
-    }
+    found = {}
+    for panel in distinct(bounds, _PANEL):
+        *family, teachers, mechanism, _, words, delta = panel
+        found[panel] = f"{families[tuple(family)]}\nn = {teachers}, {mechanism}, δ = {delta:g}\n{words}"
+    return found
 
 
 def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
@@ -105,7 +94,7 @@ def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", st
             axis.plot(drawn["queries"], drawn["epsilon_mean"], color=settings["color"], linestyle=settings["linestyle"])
             settings["linestyle"] = ""
         settings["label"] = f"{name}: {_meaning(line)}"
-        axis.errorbar(finite["queries"], finite["epsilon_mean"], yerr=finite["epsilon_std"], **settings)
+        means(axis, finite, "queries", "epsilon", **settings)
     if infinite:
         note = "ε = ∞ by " + ", ".join(dict.fromkeys(infinite))
         axis.text(0.02, 0.98, note, transform=axis.transAxes, va="top", fontsize=8.5, color=GREY)
@@ -135,7 +124,7 @@ def _meaning(line: Any) -> str:
 
 def _drawn(style: LineStyle, kind: str, publishable: bool) -> dict[str, Any]:
     """Hollow markers are larger and on top, so that equal bounds of two kinds both show."""
-    drawn: dict[str, Any] = {"color": style.color, "linestyle": KINDS[kind].line, "marker": style.marker, "capsize": 3}
+    drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
     if publishable or kind == Kind.SANITISED:
         return drawn
     return {**drawn, "markerfacecolor": "none", "markersize": 9, "zorder": 3}
