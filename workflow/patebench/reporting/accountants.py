@@ -4,13 +4,11 @@ from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
 from patebench.reporting.frames import Records, over_seeds
-from patebench.reporting.outcomes import LABEL_SET
+from patebench.reporting.outcomes import LABEL_SET, SUBJECT
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What one ε is about: the labels of T queries, at one δ.
-SUBJECT = [*LABEL_SET, "queries", "delta"]
 #: Which accountant gave it, and how.
 HOW = ["accountant", "conversion", "kind", "publishable"]
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: `rounds` says how their queries were selected ("": the whole pool).
 ENSEMBLE = ["dataset", "setting", "ensemble", "teachers", "partition", "model", "recipe", "epochs"]
 LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "noise_in_words"]
+#: What one ε is about: the labels of T queries, at one δ.
+SUBJECT = [*LABEL_SET, "queries", "delta"]
 _ROUNDS = ["rounds", "rounds_in_words", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
 

@@ -6,12 +6,16 @@ its own order, such as "gamma=0.05; distance=0". An empty cell means "does not a
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.slugs import parameters_slug
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = (
     *("paper", "version", "table", "row", "column", "unit", "value"),
@@ -77,6 +81,12 @@ class Published:
             where = ", ".join(f"{key} = {wanted}" for key, wanted in keys.items())
             raise PatebenchError(f"the published values of {quantity} for {where} disagree: {sorted(found)}")
         return found.pop() if found else None
+
+    def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
+        """The printed value for each row of a table, whose columns `by` are keys too; NaN where there is none."""
+        rows = frame[list(by)].itertuples(index=False, name=None)
+        found = [self.lookup(quantity, **dict(zip(by, row, strict=True)), **keys) for row in rows]
+        return [math.nan if value is None else value for value in found]
 
 
 def read_published(path: Path | str) -> Published:

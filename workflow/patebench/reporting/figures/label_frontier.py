@@ -8,7 +8,7 @@ from patebench.core.bound import Kind
 from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, over_seeds
-from patebench.reporting.outcomes import LABEL_SET, frontier
+from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import GREY, MECHANISMS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
 
@@ -67,7 +67,7 @@ def _released(records: Records) -> "pd.DataFrame":
     costs = least.rename("worst_case_epsilon").reset_index()
     return over_seeds(
         sets.drop(columns="queries").merge(costs, on=_KEY),
-        [*LABEL_SET, "queries", "delta"],
+        SUBJECT,
         ["accuracy", "worst_case_epsilon", "share"],
     )
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Conversion, Kind
-from patebench.reporting.accountants import SUBJECT
 from patebench.reporting.frames import Records, arrange, natural, over_seeds
+from patebench.reporting.outcomes import SUBJECT
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 

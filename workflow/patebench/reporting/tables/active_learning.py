@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import LABEL_SET, outcomes
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import EPSILON_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,16 +49,13 @@ def published_gain(published: Published, strategy: str) -> str | None:
 TABLE = Table(
     title="Active learning: which samples to query",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("mechanism", "Mechanism"),
-        Column("noise_in_words", "Noise"),
+        *SIZE_COLUMNS,
+        *NOISE_COLUMNS,
         Column("method", "Student"),
         Column("student_model", "Its model"),
         Column("queries", "Queries", "count"),
         Column("strategy", "Strategy"),
-        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
-        Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
+        *EPSILON_COLUMNS,
         Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("gain", "gain over random", "percent", deviation=True, group="Accuracy %"),
         Column("published_gain", "gain, published", optional=True, group="Accuracy %"),

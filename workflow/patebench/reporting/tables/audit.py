@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.audits import audited, found_by
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import SETTING_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,12 +24,7 @@ def columns(frame: "pd.DataFrame") -> Sequence[Column]:
 
 
 _STATED = (
-    Column("dataset", "Data set"),
-    Column("teachers", "n", "count"),
-    Column("mechanism", "Mechanism"),
-    Column("noise_in_words", "Noise"),
-    Column("queries", "Queries", "count"),
-    Column("delta", "δ", "number"),
+    *SETTING_COLUMNS,
     Column("claimed", "claimed", "epsilon", group="ε", optional=True),
     Column("worst_case", "worst case", "epsilon", group="ε"),
     Column("data_dependent", "data-dependent", "epsilon", group="ε", optional=True),

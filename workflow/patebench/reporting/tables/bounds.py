@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.outcomes import LABEL_SET
+from patebench.reporting.outcomes import SUBJECT
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_BOUND = [*LABEL_SET, "queries", "delta", "kind", "accountant", "conversion", "publishable", "adjacency", "source"]
+_BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacency", "source"]
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.accountants import HOW, SUBJECT, ratios
+from patebench.reporting.accountants import HOW, ratios
 from patebench.reporting.frames import Records, arrange
+from patebench.reporting.outcomes import SUBJECT
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import ENSEMBLE
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +26,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 TABLE = Table(
     title="Distillation: plain labels against probabilities, not private",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
+        *SIZE_COLUMNS,
         Column("model", "Teacher"),
         Column("epochs", "Epochs", "count"),
         Column("distilled", "Student model"),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import STUDENT, frontier, outcomes
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,18 +27,15 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 TABLE = Table(
     title="The frontier: the most accurate student for each publishable ε",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
+        *SIZE_COLUMNS,
         Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
         Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
         Column("delta", "δ", "number"),
-        Column("mechanism", "Mechanism"),
-        Column("noise_in_words", "Noise"),
+        *NOISE_COLUMNS,
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
         Column("method", "Student"),
-        Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
-        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+        *ACCURACY_COLUMNS,
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import LABEL_SET
 from patebench.reporting.published import PATE_2017, Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,26 +14,21 @@ if TYPE_CHECKING:
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per setting of the labels of the whole pool."""
     values = ["answered", "expected_label_accuracy", "label_accuracy"]
-    frame = arrange(
-        over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values), [*LABEL_SET, "queries"]
-    )
+    frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
+    frame = arrange(frame, [*LABEL_SET, "queries"])
     keys = ["dataset", "teachers", "mechanism", "noise"]
-    paper = published.of(PATE_2017)
-    found = [paper.lookup("label_accuracy", **dict(zip(keys, row, strict=True))) for row in frame[keys].to_numpy()]
-    frame["published_label_accuracy"] = [float("nan") if value is None else value for value in found]
-    return frame
+    printed = published.of(PATE_2017).beside(frame, "label_accuracy", keys)
+    return frame.assign(published_label_accuracy=printed)
 
 
 TABLE = Table(
     title="Accuracy of the released labels",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
+        *SIZE_COLUMNS,
         Column("partition", "Partition"),
         Column("model", "Teacher"),
         Column("recipe", "Recipe"),
-        Column("mechanism", "Mechanism"),
-        Column("noise_in_words", "Noise"),
+        *NOISE_COLUMNS,
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
         Column("expected_label_accuracy", "expected", "percent", deviation=True, group="Label accuracy %"),

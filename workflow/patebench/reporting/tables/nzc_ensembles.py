@@ -1,13 +1,13 @@
 """Teachers and labels of the immutable noisy argmax: Tables 2 and 3 of NZC (Sun et al. 2020)."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patebench.core.slugs import parameters_slug
 from patebench.reporting.distance import DISTANCE, share
-from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.frames import Records, arrange
 from patebench.reporting.outcomes import ENSEMBLE
 from patebench.reporting.published import NZC_2020, Published
+from patebench.reporting.tables.ensembles import LNMAX, TEACHER_COLUMNS, of_ensembles, of_labels
 from patebench.reporting.tables.nzc_students import IMMUTABLE
 from patebench.reporting.tables.table import Column, Table
 
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _labels_of(mechanism: str, **parameters: float) -> dict[str, str]:
-    return {"mechanism": mechanism, "noise": parameters_slug(parameters)}
+def _immutable(distance: float) -> dict[str, str]:
+    noise = parameters_slug({"c": 1e100, "gamma": 1e-10, "distance": distance})
+    return {"mechanism": "immutable-lnmax", "noise": noise}
 
 
 #: The labels that the paper rates, and those of its distance-3 form.
-_LABELS = {
-    "lnmax": _labels_of("lnmax", gamma=0.05),
-    "immutable": _labels_of("immutable-lnmax", c=1e100, gamma=1e-10, distance=0),
-    "gated": _labels_of("immutable-lnmax", c=1e100, gamma=1e-10, distance=3),
-}
+_LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -33,10 +30,9 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]
     ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])
-    frame = over_seeds(ensembles, ENSEMBLE, ["teacher_accuracy_mean", "plurality_accuracy_pool", "far"])
-    frame.columns = frame.columns.str.replace("_mean_", "_", regex=False)
+    frame = of_ensembles(ensembles, ["teacher_accuracy_mean", "plurality_accuracy_pool", "far"])
     for name, keys in _LABELS.items():
-        frame = frame.merge(_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
+        frame = frame.merge(of_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
     frame = arrange(frame, ENSEMBLE)
     for column, quantity, keys in (
         ("teacher_accuracy", "teacher_accuracy", {}),
@@ -44,34 +40,17 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
         ("lnmax_accuracy", "label_accuracy", _LABELS["lnmax"]),
         ("immutable_accuracy", "label_accuracy", _LABELS["immutable"]),
     ):
-        frame[f"published_{column}"] = _printed(published.of(NZC_2020), frame, quantity, keys)
+        printed = published.of(NZC_2020).beside(frame, quantity, ["dataset", "teachers"], **keys)
+        frame[f"published_{column}"] = printed
     return frame
 
 
-def _labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
-    chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
-    return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
-
-
-def _printed(paper: Published, frame: "pd.DataFrame", quantity: str, keys: Mapping[str, Any]) -> list[float]:
-    pairs = zip(frame["dataset"], frame["teachers"], strict=True)
-    found = [paper.lookup(quantity, dataset=dataset, teachers=n, **keys) for dataset, n in pairs]
-    return [float("nan") if value is None else value for value in found]
-
-
-_TEACHERS, _LNMAX, _NZC, _CLEAN = "Teacher accuracy %", "LNMax γ = 0.05 labels %", "NZC labels %", "Clean labels %"
+_LNMAX, _NZC, _CLEAN = "LNMax γ = 0.05 labels %", "NZC labels %", "Clean labels %"
 
 TABLE = Table(
     title="NZC: the teachers and their labels",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("partition", "Partition"),
-        Column("model", "Model"),
-        Column("recipe", "Recipe"),
-        Column("epochs", "Epochs", "count"),
-        Column("teacher_accuracy", "mean", "percent", deviation=True, group=_TEACHERS),
-        Column("published_teacher_accuracy", "published", "percent", group=_TEACHERS, optional=True),
+        *TEACHER_COLUMNS,
         Column("lnmax_accuracy", "right", "percent", deviation=True, group=_LNMAX),
         Column("published_lnmax_accuracy", "published", "percent", group=_LNMAX, optional=True),
         Column("immutable_accuracy", "right", "percent", deviation=True, group=_NZC),

@@ -1,15 +1,15 @@
 """Students of the immutable noisy argmax beside those of LNMax and of clean votes: Table 1 of NZC (Sun et al. 2020)."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.accountants import SUBJECT, compared
+from patebench.reporting.accountants import compared
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.outcomes import LABEL_SET, STUDENT, stated_by_paper
+from patebench.reporting.outcomes import LABEL_SET, STUDENT, SUBJECT, stated_by_paper
 from patebench.reporting.published import NZC_2020, Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,15 +26,13 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
     frame = frame.merge(_of_true_labels(records), on=["dataset", "setting", "queries"], how="left")
     frame = arrange(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
-    rows, paper = frame.to_dict("records"), published.of(NZC_2020)
-    accuracies = [paper.lookup("student_accuracy", **_keys(row)) for row in rows]
-    of_true_labels = [
-        paper.lookup("ground_truth_student_accuracy", **_about(row, "dataset", "queries")) for row in rows
-    ]
+    paper, keys = published.of(NZC_2020), ["dataset", "teachers", "mechanism", "noise", "queries"]
+    epsilons, above = (paper.beside(frame, quantity, keys) for quantity in ("epsilon", "epsilon_above"))
+    of_true_labels = paper.beside(frame, "ground_truth_student_accuracy", ["dataset", "queries"])
     return frame.assign(
-        published_epsilon=[_printed_epsilon(paper, row) for row in rows],
-        published_student_accuracy=[math.nan if value is None else value for value in accuracies],
-        published_true_label_accuracy=[math.nan if value is None else value for value in of_true_labels],
+        published_epsilon=[_as_printed(*pair) for pair in zip(epsilons, above, strict=True)],
+        published_student_accuracy=paper.beside(frame, "student_accuracy", keys),
+        published_true_label_accuracy=of_true_labels,
     )
 
 
@@ -79,32 +77,21 @@ def _epsilons(records: Records) -> "pd.DataFrame":
     return over_seeds(frame, [*SUBJECT, "stated_kind"], values).drop(columns="seeds")
 
 
-def _printed_epsilon(paper: Published, row: dict[Any, Any]) -> str | float:
-    """As the paper prints it, which is not always a number."""
-    exact, above = (paper.lookup(quantity, **_keys(row)) for quantity in ("epsilon", "epsilon_above"))
-    if above is not None:
+def _as_printed(epsilon: float, above: float) -> str | float:
+    """What the paper prints of an ε that is not always a number; NaN where it prints nothing."""
+    if not math.isnan(above):
         return f"> {above:g}"
-    if exact is None:
-        return float("nan")
-    return f"{exact:g}" if exact > 0 else "≈ 0"
-
-
-def _keys(row: dict[Any, Any]) -> dict[str, Any]:
-    return _about(row, "dataset", "teachers", "mechanism", "noise", "queries")
-
-
-def _about(row: dict[Any, Any], *keys: str) -> dict[str, Any]:
-    return {key: row[key] for key in keys}
+    if math.isnan(epsilon):
+        return epsilon
+    return f"{epsilon:g}" if epsilon > 0 else "≈ 0"
 
 
 TABLE = Table(
     title="NZC: the students",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
+        *SIZE_COLUMNS,
         Column("model", "Teacher"),
-        Column("mechanism", "Mechanism"),
-        Column("noise_in_words", "Noise"),
+        *NOISE_COLUMNS,
         Column("student_model", "Student"),
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
@@ -114,8 +101,7 @@ TABLE = Table(
         Column("stated_kind", "which is", group="ε"),
         Column("worst_case_epsilon_mean", "for all votes", "epsilon", group="ε"),
         Column("exact_epsilon_mean", "for these votes, not publishable", "epsilon", group="ε"),
-        Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
-        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+        *ACCURACY_COLUMNS,
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
         Column("true_label_accuracy", "of true labels", "percent", deviation=True, group="Accuracy %", optional=True),
         Column(

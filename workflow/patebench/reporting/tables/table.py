@@ -66,18 +66,29 @@ class Column:
         return self.style not in ("text", "flag")
 
 
-#: Which labels a row is about, …
-LABEL_SET_COLUMNS = (
-    Column("dataset", "Data set"),
-    Column("teachers", "n", "count"),
-    Column("model", "Teacher"),
-    Column("recipe", "Recipe"),
-    Column("mechanism", "Mechanism"),
-    Column("noise_in_words", "Noise"),
-)
-
+#: Whose votes, …
+SIZE_COLUMNS = (Column("dataset", "Data set"), Column("teachers", "n", "count"))
+#: … how they become labels, …
+NOISE_COLUMNS = (Column("mechanism", "Mechanism"), Column("noise_in_words", "Noise"))
 #: … and for how many queries T ε is stated, at which δ.
-SUBJECT_COLUMNS = (*LABEL_SET_COLUMNS, Column("queries", "Queries", "count"), Column("delta", "δ", "number"))
+_STATED = (Column("queries", "Queries", "count"), Column("delta", "δ", "number"))
+
+#: What an ε is about that depends on no votes.
+SETTING_COLUMNS = (*SIZE_COLUMNS, *NOISE_COLUMNS, *_STATED)
+#: Which labels a row is about, and the same of an ε that depends on them.
+LABEL_SET_COLUMNS = (*SIZE_COLUMNS, Column("model", "Teacher"), Column("recipe", "Recipe"), *NOISE_COLUMNS)
+SUBJECT_COLUMNS = (*LABEL_SET_COLUMNS, *_STATED)
+
+#: What students learnt from, and what they reached.
+ACCURACY_COLUMNS = (
+    Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
+    Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+)
+#: What their labels cost.
+EPSILON_COLUMNS = (
+    Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
+    Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
+)
 
 
 @dataclass(frozen=True)

@@ -4,33 +4,27 @@ from typing import TYPE_CHECKING
 
 from patebench.accounting.teacher_costs import WHICH
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.outcomes import LABEL_SET
+from patebench.reporting.outcomes import SUBJECT
 from patebench.reporting.published import Published
-from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.tables.table import SETTING_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_KEY = [*LABEL_SET, "queries", "delta"]
 _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", "composed": "ε composed"}
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per set of labels and number of queries; costs depend on no votes, so that all seeds agree."""
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
-    frame = over_seeds(records.of_whole_pool().teacher_costs, _KEY, values)
-    return arrange(frame[[*_KEY, "seeds", *(f"{value}_mean" for value in values)]], _KEY)
+    frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
+    return arrange(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)
 
 
 TABLE = Table(
     title="What single teachers pay",
     columns=(
-        Column("dataset", "Data set"),
-        Column("teachers", "n", "count"),
-        Column("mechanism", "Mechanism"),
-        Column("noise_in_words", "Noise"),
-        Column("queries", "Queries", "count"),
-        Column("delta", "δ", "number"),
+        *SETTING_COLUMNS,
         *(
             Column(f"{cost}_{which}_mean", which, "count" if cost == "asked" else "epsilon", group=title)
             for cost, title in _COSTS.items()

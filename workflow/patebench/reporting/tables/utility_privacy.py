@@ -1,12 +1,11 @@
 """What students reach at what ε, beside the published values: the table in Figure 4 of PATE 2017."""
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import STUDENT, outcomes
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
-from patebench.reporting.tables.table import LABEL_SET_COLUMNS, Column, Table
+from patebench.reporting.tables.table import ACCURACY_COLUMNS, EPSILON_COLUMNS, LABEL_SET_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,23 +19,16 @@ _MEASURED = [
     for what in ("mean", "std")
 ]
 _PUBLISHED = ("epsilon", "student_accuracy", "baseline_accuracy")
+_KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per student setting and δ; the tightest publishable ε, and the paper's own data-dependent one."""
-    frame = outcomes(records)
-    rows = frame.to_dict("records")
-    beside = {
-        f"published_{quantity}": [_published(published, quantity, row) for row in rows] for quantity in _PUBLISHED
-    }
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
-    frame = frame[[*STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
-    return frame.assign(**{name: [math.nan if value is None else value for value in beside[name]] for name in beside})
-
-
-def _published(published: Published, quantity: str, row: dict[Any, Any]) -> float | None:
-    keys = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
-    return published.of(PATE_2017, SCALABLE_2018).lookup(quantity, **{key: row[key] for key in keys})
+    frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
+    papers = published.of(PATE_2017, SCALABLE_2018)
+    printed = {f"published_{quantity}": papers.beside(frame, quantity, _KEYS) for quantity in _PUBLISHED}
+    return frame.assign(**printed)
 
 
 TABLE = Table(
@@ -49,11 +41,9 @@ TABLE = Table(
         Column("queries", "Queries", "count"),
         Column("answered_mean", "Answered", "count"),
         Column("delta", "δ", "number"),
-        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
-        Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
+        *EPSILON_COLUMNS,
         Column("published_epsilon", "published", "epsilon", group="ε", optional=True),
-        Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
-        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+        *ACCURACY_COLUMNS,
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
         Column("baseline_accuracy", "Non-private accuracy %", "percent", deviation=True),
         Column("published_baseline_accuracy", "Non-private, published", "percent", optional=True),
