@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
-from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT
 
 if TYPE_CHECKING:
@@ -24,11 +24,9 @@ def compared(records: Records) -> "pd.DataFrame":
     bounds = records.bounds
     used = records.students[[*LABEL_SET, "seed"]].drop_duplicates()
     bounds = bounds if used.empty else bounds.merge(used, on=[*LABEL_SET, "seed"])
-    sound = bounds[bounds["publishable"] & (bounds["kind"] == Kind.WORST_CASE)]
     exact = bounds[bounds["exact"] & (bounds["kind"] == Kind.DATA_DEPENDENT)]
-    for name, chosen in (("least_sound", sound), ("least_exact", exact)):
-        least = chosen.groupby(by, dropna=False)["epsilon"].min().rename(name).reset_index()
-        bounds = bounds.merge(least, on=by, how="left")
+    for name, chosen in (("least_sound", sound(bounds)), ("least_exact", exact)):
+        bounds = bounds.merge(least(chosen, by, name), on=by, how="left")
     return bounds
 
 

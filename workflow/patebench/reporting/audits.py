@@ -3,23 +3,15 @@
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
-from patebench.reporting.frames import Records, arrange, natural
+from patebench.reporting.frames import Records, arrange, least, natural
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: What one audit is about.
 SUBJECT = [
-    "dataset",
-    "teachers",
-    "classes",
-    "delta",
-    "mechanism",
-    "noise",
-    "noise_in_words",
-    "queries",
-    "runs",
-    "confidence",
+    *("dataset", "teachers", "classes", "delta", "mechanism", "noise", "noise_in_words"),
+    *("queries", "runs", "confidence"),
 ]
 
 #: The columns of ε that is stated: the least of each kind.
@@ -41,10 +33,10 @@ def audited(records: Records) -> "pd.DataFrame":
     frame = records.audits
     found = frame[SUBJECT].drop_duplicates()
     for column, kind in STATED.items():
-        found = found.merge(_least(frame[frame["kind"] == kind], column), on=SUBJECT, how="left")
+        found = found.merge(least(frame[frame["kind"] == kind], SUBJECT, column), on=SUBJECT, how="left")
     lost = frame[frame["kind"] == Kind.AUDITED_LOWER]
     for label in sorted(lost["label"].unique(), key=natural):
-        found = found.merge(_least(lost[lost["label"] == label], f"{_FOUND}{label}"), on=SUBJECT, how="left")
+        found = found.merge(least(lost[lost["label"] == label], SUBJECT, f"{_FOUND}{label}"), on=SUBJECT, how="left")
     claims, proven = frame["kind"] == Kind.CLAIMED, frame["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
     for column, chosen in (("claim", claims), ("verdict", proven)):
         found = found.merge(_verdicts(frame[chosen], column), on=SUBJECT, how="left")
@@ -55,10 +47,6 @@ def found_by(frame: "pd.DataFrame") -> dict[str, str]:
     """The columns of `audited` that hold what audits found, and the label of each way to audit."""
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
-
-
-def _least(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":
-    return bounds.groupby(SUBJECT)["epsilon"].min().rename(column).reset_index()
 
 
 def _verdicts(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patebench.accounting.teacher_costs import WHICH
+from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.slugs import parameters_slug
 from patebench.reporting.words import parameters_in_words, rounds_in_words
@@ -149,8 +150,18 @@ def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
     return frame.iloc[order].reset_index(drop=True)
 
 
+def least(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
+    """The least ε per group of equal `by`, as the column `name` beside these."""
+    return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
+
+
+def sound(bounds: "pd.DataFrame") -> "pd.DataFrame":
+    """The worst-case bounds among these that may be published."""
+    return bounds[bounds["publishable"] & (bounds["kind"] == Kind.WORST_CASE)]
+
+
 def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The different values of the columns `by`, sorted in the same way."""
+    """The different values of the columns `by`, sorted as people do."""
     return list(arrange(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.frames import Records, arrange, over_seeds, sound
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,9 @@ def outcomes(records: Records) -> "pd.DataFrame":
     frame = students.merge(deltas, on=key, how="left")
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
-    frame = frame.merge(_baselines(records.baselines), on=["dataset", "setting"], how="left")
+    private = records.baselines[records.baselines["true_labels"].isna()]
+    by = ["dataset", "setting"]
+    frame = frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
     return arrange(frame, [*STUDENT, "delta"])
 
 
@@ -69,24 +71,23 @@ def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
     return found.reindex(students.index)
 
 
+def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.DataFrame":
+    """The accuracy, under this name, of the most accurate learner per group of equal `by`."""
+    found = over_seeds(baselines, [*by, "learner"], ["accuracy"])
+    found = found.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
+    named = {f"accuracy_{what}": f"{name}_{what}" for what in ("mean", "std")}
+    return found[[*by, *named]].rename(columns=named)
+
+
 def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     """The least ε of a kind for each set of labels, T and δ; among data-dependent ones the paper's own goes first."""
     chosen = bounds[bounds["kind"] == kind]
     if kind is Kind.DATA_DEPENDENT:
         chosen = chosen.assign(other=~stated_by_paper(chosen))
     else:
-        chosen = chosen[chosen["publishable"]].assign(other=False)
+        chosen = sound(chosen).assign(other=False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
     key = [*LABEL_SET, "rounds", "queries", "delta"]
     named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
     named["accountant"] = f"{kind}_accountant"
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)
-
-
-def _baselines(baselines: "pd.DataFrame") -> "pd.DataFrame":
-    """The most accurate learner trained on all private data, for each data set and split."""
-    baselines = baselines[baselines["true_labels"].isna()]
-    found = over_seeds(baselines, ["dataset", "setting", "learner"], ["accuracy"]).drop(columns="seeds")
-    found = found.sort_values(["accuracy_mean", "learner"], ascending=[False, True])
-    found = found.drop_duplicates(["dataset", "setting"])
-    return found.rename(columns=lambda column: column.replace("accuracy_", "baseline_accuracy_"))

@@ -4,10 +4,9 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from patebench.core.bound import Kind
 from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import FAMILY, members, titles
-from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import GREY, MECHANISMS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
@@ -56,20 +55,16 @@ def _released(records: Records) -> "pd.DataFrame":
 
     `queries` are the most that were accounted for, and ε is the least that may be published of so many.
     """
-    sound = records.bounds[(records.bounds["kind"] == Kind.WORST_CASE) & records.bounds["publishable"]]
-    most = sound.groupby(_KEY, dropna=False)["queries"].transform("max")
-    least = sound[sound["queries"] == most].groupby([*_KEY, "queries", "delta"], dropna=False)["epsilon"].min()
+    bounds = sound(records.bounds)
+    most = bounds.groupby(_KEY, dropna=False)["queries"].transform("max")
+    costs = least(bounds[bounds["queries"] == most], [*_KEY, "queries", "delta"], "worst_case_epsilon")
     sets = records.label_sets.dropna(subset="label_accuracy")
     sets = sets.assign(
         accuracy=sets["expected_label_accuracy"].fillna(sets["label_accuracy"]),
         share=sets["answered"] / sets["queries"],
     )
-    costs = least.rename("worst_case_epsilon").reset_index()
-    return over_seeds(
-        sets.drop(columns="queries").merge(costs, on=_KEY),
-        SUBJECT,
-        ["accuracy", "worst_case_epsilon", "share"],
-    )
+    accounted = sets.drop(columns="queries").merge(costs, on=_KEY)
+    return over_seeds(accounted, SUBJECT, ["accuracy", "worst_case_epsilon", "share"])
 
 
 def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", style: LineStyle) -> None:

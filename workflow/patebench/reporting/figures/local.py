@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS as REGISTRY
 from patebench.mechanisms.local import LocalMechanism
 from patebench.reporting.figures.axes import accuracy_over, level
 from patebench.reporting.figures.panels import FAMILY, members, titles
-from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
@@ -90,8 +89,7 @@ def _queries(records: Records) -> int:
 
 def _total(bounds: "pd.DataFrame", queries: int) -> "pd.DataFrame":
     """The least worst-case ε of each label set after so many queries."""
-    chosen = bounds[(bounds["queries"] == queries) & (bounds["kind"] == Kind.WORST_CASE) & bounds["publishable"]]
-    return chosen.groupby(_KEY, dropna=False)["epsilon"].min().rename("total_epsilon").reset_index()
+    return least(sound(bounds[bounds["queries"] == queries]), _KEY, "total_epsilon")
 
 
 def _titles(label_sets: "pd.DataFrame", queries: int) -> dict[tuple[Any, ...], tuple[str, str]]:

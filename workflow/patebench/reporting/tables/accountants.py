@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Conversion, Kind
-from patebench.reporting.frames import Records, arrange, natural, over_seeds
+from patebench.reporting.frames import Records, arrange, least, natural, over_seeds
 from patebench.reporting.outcomes import SUBJECT
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
@@ -42,8 +42,8 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     for kind, heading in _sorted(set(zip(bounds["kind"], bounds["heading"], strict=True))):
         field = f"{kind}{_OF}{heading}"
         chosen = bounds[(bounds["kind"] == kind) & (bounds["heading"] == heading)]
-        least = chosen.groupby([*SUBJECT, "seed"], dropna=False)["epsilon"].min().rename(field).reset_index()
-        frame = frame.merge(over_seeds(least, SUBJECT, [field]).drop(columns="seeds"), on=SUBJECT, how="left")
+        tightest = over_seeds(least(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
+        frame = frame.merge(tightest.drop(columns="seeds"), on=SUBJECT, how="left")
     return arrange(frame, SUBJECT)
 
 

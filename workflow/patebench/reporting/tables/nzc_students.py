@@ -7,7 +7,7 @@ from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.accountants import compared
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.outcomes import LABEL_SET, STUDENT, SUBJECT, stated_by_paper
+from patebench.reporting.outcomes import LABEL_SET, STUDENT, SUBJECT, best_learners, stated_by_paper
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
 
@@ -52,14 +52,8 @@ def _compared(mechanism: str) -> bool:
 def _of_true_labels(records: Records) -> "pd.DataFrame":
     """The most accurate learner of so many true labels of the pool, for each data set and split."""
     baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
-    found = over_seeds(baselines, ["dataset", "setting", "learner", "true_labels"], ["accuracy"])
-    found = found.sort_values("accuracy_mean", ascending=False).drop_duplicates(["dataset", "setting", "true_labels"])
-    named = {
-        "true_labels": "queries",
-        "accuracy_mean": "true_label_accuracy_mean",
-        "accuracy_std": "true_label_accuracy_std",
-    }
-    return found[["dataset", "setting", *named]].rename(columns=named)
+    baselines = baselines.rename(columns={"true_labels": "queries"})
+    return best_learners(baselines, ["dataset", "setting", "queries"], "true_label_accuracy")
 
 
 def _epsilons(records: Records) -> "pd.DataFrame":
