@@ -7,11 +7,12 @@ label set is of the whole pool (`rounds` is "") or of the queries that a student
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from patebench.accounting.teacher_costs import WHICH
-from patebench.core.bound import Kind
+from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.slugs import parameters_slug
 from patebench.reporting.words import parameters_in_words, rounds_in_words
@@ -25,11 +26,11 @@ _ENSEMBLE = {**_SPLIT, "ensemble": str, "teachers": int, "partition": str, **_LE
 _SELECTED = {"rounds": str, "strategy": str, "round": int, "selection": list}
 _LABEL_SET = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict, **_SELECTED}
 _LABELLED = {"queries": int, "answered": int, "kept": int, "label_accuracy": float}
-_STATEMENT = {
-    **{"delta": float, "accountant": str, "kind": str},
-    **{"publishable": bool, "conversion": str, "adjacency": str, "source": str},
-    **{"label": str, "variant": bool, "exact": bool},
-}
+_HINTS = get_type_hints(Bound) | {"order": float}  # which `_NULLABLE` says may be missing
+#: The fields of a bound, as JSON holds them: a word of an enumeration is text.
+_BOUND = {name: str if issubclass(hint, StrEnum) else hint for name, hint in _HINTS.items()}
+#: Of a curve of bounds: a list of each, and no order.
+_CURVE = {name: hint for name, hint in _BOUND.items() if name != "order"} | {"queries": list, "epsilon": list}
 
 #: The columns of each kind of record and their types; a missing or ill-typed one is refused.
 RECORDS: Mapping[str, Mapping[str, type]] = {
@@ -40,8 +41,8 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"gap_mean": float, "gap_histogram": list},
     },
     "label_set": {**_LABEL_SET, **_LABELLED, "expected_label_accuracy": float},
-    "bound": {**_LABEL_SET, **_STATEMENT, "queries": int, "epsilon": float, "order": float},
-    "curve": {**_LABEL_SET, **_STATEMENT, "queries": list, "epsilon": list},
+    "bound": {**_LABEL_SET, **_BOUND},
+    "curve": {**_LABEL_SET, **_CURVE},
     "teacher_costs": {
         **_LABEL_SET,
         **{"queries": int, "delta": float},
@@ -62,9 +63,8 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int, "accuracy": float},
     "audit": {
         **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
-        **_STATEMENT,
-        **{"queries": int, "epsilon": float, "order": float, "audited": float, "verdict": str},
-        **{"runs": int, "confidence": float},
+        **_BOUND,
+        **{"audited": float, "verdict": str, "runs": int, "confidence": float},
     },
 }
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
@@ -141,6 +141,11 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
             columns[f"{value}_mean"] = groups[value].mean()
             columns[f"{value}_std"] = groups[value].std(ddof=1)
     return pd.DataFrame(columns).reset_index()
+
+
+def means_and_deviations(values: Sequence[str]) -> list[str]:
+    """What `over_seeds` calls the columns of these values."""
+    return [f"{value}_{what}" for value in values for what in ("mean", "std")]
 
 
 def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.frames import Records
+from patebench.reporting.frames import Records, means_and_deviations
 from patebench.reporting.outcomes import STUDENT, frontier, outcomes
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
@@ -10,11 +10,9 @@ from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SI
 if TYPE_CHECKING:
     import pandas as pd
 
-_MEASURED = [
-    f"{name}_{what}"
-    for name in ("answered", "worst_case_epsilon", "data_dependent_epsilon", "label_accuracy", "accuracy")
-    for what in ("mean", "std")
-]
+_MEASURED = means_and_deviations(
+    ["answered", "worst_case_epsilon", "data_dependent_epsilon", "label_accuracy", "accuracy"]
+)
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":

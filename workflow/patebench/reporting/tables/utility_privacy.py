@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.frames import Records
+from patebench.reporting.frames import Records, means_and_deviations
 from patebench.reporting.outcomes import STUDENT, outcomes
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.tables.table import ACCURACY_COLUMNS, EPSILON_COLUMNS, LABEL_SET_COLUMNS, Column, Table
@@ -10,14 +10,9 @@ from patebench.reporting.tables.table import ACCURACY_COLUMNS, EPSILON_COLUMNS, 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MEASURED = [
-    f"{name}_{what}"
-    for name in (
-        *("answered", "data_dependent_epsilon", "worst_case_epsilon"),
-        *("label_accuracy", "accuracy", "baseline_accuracy"),
-    )
-    for what in ("mean", "std")
-]
+_COSTS = ("answered", "data_dependent_epsilon", "worst_case_epsilon")
+_ACCURACIES = ("label_accuracy", "accuracy", "baseline_accuracy")
+_MEASURED = means_and_deviations([*_COSTS, *_ACCURACIES])
 _PUBLISHED = ("epsilon", "student_accuracy", "baseline_accuracy")
 _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
