@@ -39,7 +39,7 @@ def manifest(
         "versions": versions(),
         "commit": commit(),
         "hardware": hardware(),
-        **times(Path(benchmarks), jobs),
+        **times(benchmarks, jobs),
     }
 
 

@@ -89,9 +89,8 @@ class Published:
         return [math.nan if value is None else value for value in found]
 
 
-def read_published(path: Path | str) -> Published:
+def read_published(path: Path) -> Published:
     """Read and check the file of published values; raises ArtefactError naming the first line that is wrong."""
-    path = Path(path)
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             rows = list(csv.reader(stream))

@@ -66,9 +66,9 @@ def render(
     """
     from jinja2 import Environment, StrictUndefined
 
-    _check_manifest(Path(manifest), content)
-    frames = {Path(path).stem: _read_table(Path(path)) for path in tables}
-    shown = [_table(name, frames[name], Path(path), captions, out) for name, path in zip(frames, tables, strict=True)]
+    _check_manifest(manifest, content)
+    frames = {path.stem: _read_table(path) for path in tables}
+    shown = [_table(frames[path.stem], path, captions, out) for path in tables]
     template = Path(__file__).with_name("template.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"duration": duration, "pieces": pieces}
@@ -79,10 +79,10 @@ def render(
         cards=cards(frames, content),
         headline=[table for table in shown if table["name"] == HEADLINE and table["rows"]],
         tables=[table for table in shown if table["name"] != HEADLINE or not table["rows"]],
-        figures=[_figure(Path(path), captions, out) for path in figures],
+        figures=[_figure(path, captions, out) for path in figures],
         kinds=[(kind.replace("_", " "), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
         manifest=content,
-        manifest_link=_relative(Path(manifest), out),
+        manifest_link=_relative(manifest, out),
         config=_yaml(content["config"]),
         slowest=max((rule["seconds"] for rule in content["rules"]), default=0) or 1,
     )
@@ -108,21 +108,20 @@ def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
     return {"name": name, **shown, "alt": plain(caption), "caption": caption, "links": links}
 
 
-def _table(name: str, frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict[str, Any]:
+def _table(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict[str, Any]:
     """What the template needs of a table; what is the same in all rows is said once, above them."""
+    name = path.stem
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
-    same = {
-        index for index, column in enumerate(columns) if not column.group and len({row[index] for row in rows}) == 1
-    }
-    same = same if len(rows) > 1 else set()
+    places = range(len(columns)) if len(rows) > 1 else ()
+    same = [index for index in places if not columns[index].group and len({row[index] for row in rows}) == 1]
     varying = [index for index in range(len(columns)) if index not in same]
     suffixes = {"CSV": ".csv", "Markdown": ".md", "LaTeX": ".tex"}
     return {
         "name": name,
         "title": table.title,
         "caption": caption_of(captions / "tables" / f"{name}.rst", table.build),
-        "same": [(columns[index].title, rows[0][index]) for index in sorted(same)],
+        "same": [(columns[index].title, rows[0][index]) for index in same],
         "columns": [columns[index] for index in varying],
         "headings": _headings([columns[index] for index in varying]),
         "rows": [[row[index] for index in varying] for row in rows],
@@ -175,4 +174,4 @@ def _yaml(config: dict[str, Any]) -> str:
 
 
 def _relative(path: Path, out: Path) -> str:
-    return Path(os.path.relpath(path, Path(out).parent)).as_posix()
+    return Path(os.path.relpath(path, out.parent)).as_posix()
