@@ -19,8 +19,7 @@ def aggregate(votes: Path, mechanism: str, parameters: Mapping[str, float], seed
 
 def account(
     votes: Path,
-    mechanism: str,
-    parameters: Mapping[str, float],
+    labels: Path,
     queries: Sequence[int],
     delta: float,
     seed: int,
@@ -28,9 +27,6 @@ def account(
     out: Path,
     **more: Any,
 ) -> None:
-    """Bounds on seeded labels of the whole pool."""
+    """Bounds on seeded labels."""
     accounting = AccountParameters(queries=tuple(queries), delta=delta)
-    account_stage.run(
-        votes=votes, mechanism=mechanism, parameters=parameters, accounting=accounting, seed=seed, stream=stream,
-        out=out, **more,
-    )  # fmt: skip
+    account_stage.run(votes=votes, labels=labels, accounting=accounting, seed=seed, stream=stream, out=out, **more)

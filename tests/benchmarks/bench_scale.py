@@ -192,7 +192,9 @@ def run(folder: Path, size: Size, part: Size) -> list[Measured]:
     for name, parameters in MECHANISMS.items():
         bounds = folder / name / "bounds.json"
         stated = "--queries", part.queries, "--delta", 1e-6
-        command = "account", *stated, *_of(few, name, parameters), bounds
+        labels = bounds.with_name("part.npz")
+        measure(f"aggregate, {name}", part.queries, labels, "aggregate", *_of(few, name, parameters), labels)
+        command = "account", *stated, "--votes", few, "--labels", labels, "--out", bounds
         rows.append(measure(f"account, {name}", part.queries, bounds, *command))
     return rows
 

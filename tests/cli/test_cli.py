@@ -131,10 +131,14 @@ def test_a_full_disk_or_a_forbidden_folder_is_one_line(votes: Path) -> None:
 
 
 def test_bounds_from_the_command_line(votes: Path) -> None:
-    out = votes.with_name("bounds.json")
+    labels, out = votes.with_name("labels.npz"), votes.with_name("bounds.json")
+    run(
+        "aggregate", "--votes", votes, "--mechanism", "gnmax", "--parameter", "sigma=4", "--seed", 0, "--stream", "s",
+        "--out", labels,
+    )  # fmt: skip
     done = run(
-        "account", "--votes", votes, "--mechanism", "gnmax", "--parameter", "sigma=4", "--queries", 10, "--queries", 30,
-        "--delta", 1e-5, "--seed", 0, "--stream", "s", "--out", out,
+        "account", "--votes", votes, "--labels", labels, "--queries", 10, "--queries", 30, "--delta", 1e-5, "--seed", 0,
+        "--stream", "s", "--out", out,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     bounds = json.loads(out.read_text())["bounds"]

@@ -305,7 +305,12 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         ["is 5", "experiments.demo.ensembles[0].chunk is 25", "teachers-50_iid_small-cnn_modern"],
     ),
     "mode": ("mode", "relase", "mode", ["did you mean 'release'", "one of seeded, release is needed"]),
-    "several releases": ("mode", "release", "mode", ["12 label sets of digits", "keep one seed, one ensemble"]),
+    "ε of fewer queries than are released": (
+        "mode",
+        "release",
+        "experiments.demo.accounting.queries[0]",
+        ["is 100", "labels of all 400", "leave it out"],
+    ),
     "a budget of nothing": ("experiments/demo/accounting/budget", 0, "experiments.demo.accounting.budget", ["above 0"]),
     "results with a wildcard": ("results", "r{x}", "results", ["'r{x}'", "without braces"]),
     "too many aggregators": ("secure", {"aggregators": 10**9}, "secure.aggregators", ["at most 100"]),
@@ -344,14 +349,15 @@ def test_the_good_one_is_good() -> None:
 def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
     settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
     settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
-    settings["experiments"]["demo"]["accounting"]["budget"] = 2
+    settings["experiments"]["demo"]["accounting"] = {"delta": 1e-5, "budget": 2}
     plan = validate(settings).plan()
     (account,) = plan.of(Account)
     assert account.folder.endswith("/gnmax/sigma-20_release_budget-2_delta-1e-05")
     assert plan.modes() == {f"results/{account.folder}/labels.npz": "release"}
-    for options in (account.labels.options(), account.options()):
-        assert (options["release"], options["budget"], options["delta"]) == (True, 2, 1e-5)
-        assert not {"seed", "stream"} & set(options)
+    options = account.labels.options()
+    assert (options["release"], options["ledger"], options["budget"], options["delta"]) == (True, "ledger", 2, 1e-5)
+    assert account.options() == {"delta": 1e-5}, "what was released is read from the labels"
+    assert not {"seed", "stream"} & set(options)
     assert set(validate(GOOD).plan().modes().values()) == {"seeded"}
 
 
@@ -372,7 +378,7 @@ def test_a_budget_is_for_mechanisms_that_can_keep_it() -> None:
 
 def test_what_can_not_be_drawn_discretely_is_not_released() -> None:
     settings = changed("experiments/demo/mechanisms", {"randomised-response": LOCAL}) | {"mode": "release", "seeds": 0}
-    settings["experiments"]["demo"]["students"] = []
+    settings["experiments"]["demo"] |= {"students": [], "accounting": {"delta": 1e-5}}
     with pytest.raises(PatebenchError, match=r"\.randomised-response: .* can not be drawn with discrete noise"):
         validate(settings)
 
@@ -382,10 +388,39 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
     settings["experiments"]["demo"] |= {
         "ensembles": [{"teachers": 50, "model": "small-cnn", "soft": 5}],
         "students": [],
+        "accounting": {"delta": 1e-5},
         "distillation": [{"samples": 100, "model": "small-cnn"}],
     }
     assert validate(settings | {"mode": "seeded"}).plan().of(Distil)
     with pytest.raises(PatebenchError, match=r"^experiments\.demo\.distillation\[0\]: is not private"):
+        validate(settings)
+
+
+def test_several_releases_need_a_limit_for_all() -> None:
+    settings = changed("experiments/demo/accounting", {"delta": 1e-5}) | {"mode": "release"}
+    settings["experiments"]["demo"]["students"] = []
+    with pytest.raises(PatebenchError, match=r"^mode: .* makes 12 label sets of digits.*ledger: {budget: …"):
+        validate(settings)
+    config = validate(settings | {"ledger": {"budget": 4, "delta": 1e-5}})
+    assert config.ledger_options() == {"ledger-budget": 4, "ledger-delta": 1e-5}
+
+
+def test_rounds_can_be_released_alone() -> None:
+    """No label of another query is drawn."""
+    settings = changed("experiments/demo/accounting", {"delta": 1e-5}) | {"mode": "release", "seeds": 0}
+    demo = settings["experiments"]["demo"]
+    del demo["mechanisms"]
+    demo |= {"students": [], "ensembles": [{"teachers": 50, "model": "small-cnn"}]}
+    with pytest.raises(PatebenchError, match=r"mechanisms: is missing; add the mechanisms that"):
+        validate(settings)
+    demo["rounds"] = [
+        {"strategy": "prototypes", "mechanisms": {"gnmax": {"sigma": 20}}, "queries": 50, "method": "supervised"}
+    ]
+    (account,) = validate(settings).plan().of(Account)
+    assert "/gnmax/sigma-20_release/supervised/round-0_prototypes-50" in account.folder
+    assert account.labels.options()["release"]
+    demo["rounds"][0]["mechanisms"] = {"exponential": {"epsilon": 1}}
+    with pytest.raises(PatebenchError, match=r"rounds\[0\].*can not be drawn with discrete noise"):
         validate(settings)
 
 

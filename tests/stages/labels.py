@@ -40,15 +40,15 @@ def release_labels(votes: Path, mechanism: str, parameters: Mapping[str, float],
 
 
 def state_bounds(
-    votes: Path,
-    mechanism: str,
-    parameters: Mapping[str, float],
-    queries: Sequence[int],
-    out: Path,
-    delta: float = 1e-5,
-    budget: float | None = None,
-    **more: Any,
+    votes: Path, labels: Path, queries: Sequence[int], out: Path, delta: float = 1e-5, **more: Any
 ) -> Path:
-    accounting = AccountParameters(delta=delta, queries=tuple(queries), budget=budget)
-    account.run(votes=votes, mechanism=mechanism, parameters=parameters, accounting=accounting, out=out, **more)
+    accounting = AccountParameters(delta=delta, queries=tuple(queries))
+    account.run(votes=votes, labels=labels, accounting=accounting, out=out, **more)
     return out
+
+
+def draw_release(votes: Path, mechanism: str, parameters: Mapping[str, float], out: Path, **more: Any) -> Path:
+    """Labels drawn for good, by a ledger of their own."""
+    return release_labels(
+        votes, mechanism, parameters, out, release=True, ledger=out.parent / f"{out.stem}-ledger", **more
+    )

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.stages.labels import FAULTS, random_votes, state_bounds
+from click.testing import CliRunner
+from tests.stages.labels import draw_release, random_votes, release_labels, state_bounds, write_votes
 
 from patebench.accounting.sanitised_accountant import seeded
-from patebench.core import files
+from patebench.cli import cli
+from patebench.core import files, formats
 from patebench.core.bound import Bound
 from patebench.core.curve import points
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages.account import spaced
 from patebench.stages.reading import read_votes
@@ -26,7 +28,8 @@ def votes_path(tmp_path):
 
 
 def test_it_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
-    out = state_bounds(votes_path, "lnmax", {"gamma": 0.1}, [60, 20], tmp_path / "bounds.json", **SEEDED)
+    labels = release_labels(votes_path, "lnmax", {"gamma": 0.1}, tmp_path / "labels.npz", **SEEDED)
+    out = state_bounds(votes_path, labels, [60, 20], tmp_path / "bounds.json", **SEEDED)
     written = files.read_json(out, "account")
     source, votes = read_votes(votes_path)
     expected = make_mechanism("lnmax", {"gamma": 0.1}).bounds(votes, [20, 60], 1e-5, seeded(0, "s"))
@@ -35,6 +38,7 @@ def test_it_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
         assert replace(found, epsilon=0.0, order=None) == replace(bound, epsilon=0.0, order=None)
         assert found.epsilon == pytest.approx(bound.epsilon, rel=1e-6)  # more T, more orders tried
     assert written["votes"] == source.digest
+    assert written["labels"] == files.read_arrays(labels, formats.LABELS).digest
     assert (written["mechanism"], written["parameters"]) == ("lnmax", {"gamma": 0.1})
     assert (written["queries"], written["delta"]) == ([20, 60], 1e-5)
 
@@ -44,7 +48,8 @@ def _epsilons(bounds):
 
 
 def test_curves_run_through_the_bounds_and_draw_nothing(votes_path, tmp_path):
-    out = state_bounds(votes_path, "confident-gnmax", CONFIDENT, [60, 20], tmp_path / "bounds.json", **SEEDED)
+    labels = release_labels(votes_path, "confident-gnmax", CONFIDENT, tmp_path / "labels.npz", **SEEDED)
+    out = state_bounds(votes_path, labels, [60, 20], tmp_path / "bounds.json", **SEEDED)
     written = files.read_json(out, "account")
     stated = _epsilons(Bound.from_json(record) for record in written["bounds"])
     along = _epsilons(bound for curve in written["curves"] for bound in points(curve))
@@ -66,27 +71,76 @@ def test_spaced_numbers_of_queries_run_from_one_to_all(queries, held):
 
 def test_an_infinite_epsilon_survives_strict_json(votes_path, tmp_path):
     out = tmp_path / "bounds.json"
-    state_bounds(votes_path, "gnmax", {"sigma": 0.0}, [1], out, **SEEDED)
+    silent = release_labels(votes_path, "gnmax", {"sigma": 0.0}, tmp_path / "silent.npz", **SEEDED)
+    state_bounds(votes_path, silent, [1], out, **SEEDED)
     assert {record["epsilon"] for record in json.loads(out.read_text())["bounds"]} == {"inf"}
-    state_bounds(votes_path, "lnmax", {"gamma": np.inf}, [1], out, **SEEDED)
+    sharp = release_labels(votes_path, "lnmax", {"gamma": np.inf}, tmp_path / "sharp.npz", **SEEDED)
+    state_bounds(votes_path, sharp, [1], out, **SEEDED)
     assert files.read_json(out, "account")["parameters"] == {"gamma": "inf"}
 
 
-@pytest.mark.usefixtures("votes_path")
-def test_faults_leave_no_file(tmp_path):
-    for votes, mechanism, parameters, fault in FAULTS:
-        with pytest.raises(fault):
-            state_bounds(tmp_path / votes, mechanism, parameters, [10], tmp_path / "out", **SEEDED)
+def test_faults_leave_no_file(votes_path, tmp_path):
+    labels = release_labels(votes_path, "gnmax", {"sigma": 1.0}, tmp_path / "labels.npz", **SEEDED)
+    others = write_votes(tmp_path / "others.npz", np.ones((30, 60)), np.ones((30, 10)))
+    short = write_votes(tmp_path / "short.npz", np.ones((30, 59)), np.ones((30, 10)))
+    for votes, held in ((tmp_path / "absent.npz", labels), (others, labels), (short, labels), (votes_path, votes_path)):
+        with pytest.raises(ArtefactError):
+            state_bounds(votes, held, [10], tmp_path / "out", **SEEDED)
     assert not (tmp_path / "out").exists()
 
 
 def test_more_queries_than_the_pool_holds_are_refused(votes_path, tmp_path):
+    labels = release_labels(votes_path, "gnmax", {"sigma": 1.0}, tmp_path / "labels.npz", **SEEDED)
     with pytest.raises(PatebenchError, match="61 queries"):
-        state_bounds(votes_path, "gnmax", {"sigma": 1.0}, [61], tmp_path / "out", **SEEDED)
+        state_bounds(votes_path, labels, [61], tmp_path / "out", **SEEDED)
 
 
 def test_only_what_holds_for_discrete_noise_is_stated_of_a_release(votes_path, tmp_path):
-    out = state_bounds(votes_path, "gnmax", {"sigma": 5.0}, [60], tmp_path / "bounds.json", release=True)
+    labels = draw_release(votes_path, "gnmax", {"sigma": 5.0}, tmp_path / "labels.npz")
+    out = state_bounds(votes_path, labels, [], tmp_path / "bounds.json")
     content = files.read_json(out, "account")
     assert content["mode"] == "release"
     assert {bound["accountant"] for bound in content["bounds"]} == {"rdp"}
+
+
+def _released(bounds):
+    """The least ε that may be published of what `bounds.json` says, by number of queries."""
+    found = {}
+    for bound in map(Bound.from_json, files.read_json(bounds, "account")["bounds"]):
+        if bound.publishable:
+            found[bound.queries] = min(bound.epsilon, found.get(bound.queries, np.inf))
+    return found
+
+
+def test_a_release_costs_what_all_its_labels_cost_and_fewer_are_refused(tmp_path):
+    """400 labels at σ = 40 once told 0.4233, the ε of ten."""
+    votes = write_votes(tmp_path / "votes.npz", np.ones((250, 400)), np.ones((250, 10)))
+    labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
+    found = _released(state_bounds(votes, labels, [], tmp_path / "bounds.json"))
+    assert set(found) == {400}
+    # Two tied classes cost so much, exactly: no bound may be below (Gaussian differential privacy of the label's sign).
+    assert 2.2 < found[400] <= 3.19
+    with pytest.raises(ArtefactError, match="holds labels of 400 queries, and ε of 10 is not theirs"):
+        state_bounds(votes, labels, [10], tmp_path / "fewer.json")
+    assert not (tmp_path / "fewer.json").exists()
+
+
+def test_no_budget_is_promised_of_labels_that_were_released_without_one(tmp_path):
+    """`--budget 0.1` once made 0.1 of any labels."""
+    votes = write_votes(tmp_path / "votes.npz", np.ones((250, 400)), np.ones((250, 10)))
+    labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
+    assert _released(state_bounds(votes, labels, [], tmp_path / "bounds.json"))[400] > 2
+    words = ["--votes", str(votes), "--labels", str(labels), "--delta", "1e-5", "--out", str(tmp_path / "b.json")]
+    assert CliRunner().invoke(cli, ["account", *words, "--budget", "0.1"]).exit_code == 2
+    # Nor of labels whose file says otherwise than they are.
+    held = files.read_arrays(labels, formats.LABELS)
+    budget = {"epsilon": 0.5, "delta": 1e-5, "asked": 2}
+    files.write_arrays(tmp_path / "said.npz", formats.LABELS, held.arrays, {**held.meta, "budget": budget})
+    with pytest.raises(ArtefactError, match="does not keep its own budget"):
+        state_bounds(votes, tmp_path / "said.npz", [], tmp_path / "b.json")
+
+
+def test_noise_from_a_seed_has_no_place_in_a_release(votes_path, tmp_path):
+    labels = draw_release(votes_path, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
+    with pytest.raises(PatebenchError, match="are a release, and bounds with noise from a seed are none"):
+        state_bounds(votes_path, labels, [], tmp_path / "bounds.json", **SEEDED)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.stages.labels import FAULTS, random_votes, release_labels, state_bounds, write_votes
+from tests.stages.labels import FAULTS, draw_release, random_votes, release_labels, state_bounds, write_votes
 
 from patebench.accounting import conversion
 from patebench.accounting.filter import RenyiFilter, queries_within
@@ -74,7 +74,8 @@ def test_it_stays_light_and_so_does_the_stage_that_accounts(votes_path, tmp_path
         " 'seed': 0, 'stream': 's'};"
         f"aggregate.run(**given, out=Path({str(tmp_path / 'l.npz')!r}));"
         "accounting = AccountParameters(queries=60, delta=1e-5);"
-        f"account.run(**given, accounting=accounting, out=Path({str(tmp_path / 'b.json')!r}));"
+        f"labels = {{'labels': Path({str(tmp_path / 'l.npz')!r}), 'votes': given['votes']}};"
+        f"account.run(**labels, accounting=accounting, out=Path({str(tmp_path / 'b.json')!r}));"
         "heavy = {'torch', 'pandas', 'matplotlib', 'sklearn', 'scipy.stats', 'dp_accounting'} & set(sys.modules);"
         "sys.exit(', '.join(heavy) or None)"
     )
@@ -100,7 +101,7 @@ def test_seeded_labels_are_what_they_were_before_there_were_releases(even_votes,
 def test_a_release_says_so_and_no_two_agree(even_votes, tmp_path):
     first, other = tmp_path / "a" / "labels.npz", tmp_path / "b" / "labels.npz"
     for out in (first, other):
-        release_labels(even_votes, *GNMAX, out, release=True)
+        draw_release(even_votes, *GNMAX, out)
     labels = [files.read_arrays(out, formats.LABELS) for out in (first, other)]
     assert np.any(labels[0]["labels"] != labels[1]["labels"])
     assert [each.meta["mode"] for each in labels] == ["release", "release"]
@@ -109,8 +110,8 @@ def test_a_release_says_so_and_no_two_agree(even_votes, tmp_path):
 def test_a_release_does_not_tell_the_digest_of_the_votes(even_votes, tmp_path):
     """With all other votes known, it would give a teacher's away."""
     digest = files.read_arrays(even_votes, formats.VOTES).digest
-    release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True)
-    state_bounds(even_votes, *GNMAX, [60], tmp_path / "bounds.json", release=True)
+    labels = draw_release(even_votes, *GNMAX, tmp_path / "labels.npz")
+    state_bounds(even_votes, labels, [60], tmp_path / "bounds.json")
     for out in ("labels.npz", "bounds.json"):
         assert digest.encode() not in (tmp_path / out).read_bytes()
     assert digest.encode() in even_votes.read_bytes()
@@ -118,10 +119,10 @@ def test_a_release_does_not_tell_the_digest_of_the_votes(even_votes, tmp_path):
 
 def test_a_release_is_made_once(even_votes, tmp_path):
     out = tmp_path / "labels.npz"
-    release_labels(even_votes, *GNMAX, out, release=True)
+    draw_release(even_votes, *GNMAX, out)
     before = out.read_bytes()
     with pytest.raises(ArtefactError, match="it is a release already"):
-        release_labels(even_votes, *GNMAX, out, release=True)
+        draw_release(even_votes, *GNMAX, out)
     assert out.read_bytes() == before
 
 
@@ -132,7 +133,7 @@ def test_a_release_is_made_once(even_votes, tmp_path):
 )
 def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, release):
     epsilon, delta = 1.0, 1e-5
-    drawn = {"release": True} if release else {"seed": 0, "stream": "s"}
+    drawn = {"release": True, "ledger": tmp_path / "ledger"} if release else {"seed": 0, "stream": "s"}
     out, whole = tmp_path / "labels.npz", tmp_path / "whole.npz"
     release_labels(even_votes, name, parameters, out, **drawn, budget=epsilon, delta=delta)
     labels = files.read_arrays(out, formats.LABELS)
@@ -151,20 +152,49 @@ def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, relea
         orders = 1 + np.geomspace(0.1, 1000, 5001)
         tight = conversion.tight(orders, asked * cost.answer(orders), delta).min()
         assert 0.97 * epsilon < tight <= epsilon
-    state_bounds(even_votes, name, parameters, [10, 60], tmp_path / "b.json", delta, budget=epsilon, **drawn)
+    wanted = [60] if release else [10, 60]
+    state_bounds(even_votes, out, wanted, tmp_path / "b.json", delta)
     bounds = [Bound.from_json(record) for record in files.read_json(tmp_path / "b.json", "account")["bounds"]]
     promised = [bound for bound in bounds if bound.accountant == "rdp-filter"]
-    assert [(bound.epsilon, bound.queries, bound.publishable) for bound in promised] == [
-        (1.0, 10, True),
-        (1.0, 60, True),
-    ]
+    assert [(bound.epsilon, bound.queries, bound.publishable) for bound in promised] == [(1.0, T, True) for T in wanted]
 
 
 def test_budgets_that_can_not_be_kept(even_votes, tmp_path):
     for budget, delta, fault in ((0.01, 1e-5, "does not admit one query"), (1.0, None, "give --delta with --budget")):
         with pytest.raises(PatebenchError, match=fault):
-            release_labels(even_votes, *GNMAX, tmp_path / "out", release=True, budget=budget, delta=delta)
-    assert not (tmp_path / "out").exists()
+            draw_release(even_votes, *GNMAX, tmp_path / "out", budget=budget, delta=delta)
+    assert not list(tmp_path.glob("out*")), "nothing may be written down that is not drawn"
+
+
+def test_a_release_stands_in_the_ledger_before_it_is_drawn(even_votes, tmp_path, monkeypatch):
+    with pytest.raises(PatebenchError, match="give the folder --ledger"):
+        release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True)
+    with pytest.raises(PatebenchError, match="no ledger knows them; leave out --ledger"):
+        release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", seed=0, stream="s", ledger=tmp_path / "ledger")
+    monkeypatch.setattr(GNMax, "release", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True, ledger=tmp_path / "ledger")
+    monkeypatch.undo()
+    with pytest.raises(ArtefactError, match="1 draws were made from this private data already"):
+        release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True, ledger=tmp_path / "ledger")
+    assert not (tmp_path / "labels.npz").exists()
+
+
+def test_a_second_release_of_the_same_data_is_drawn_only_within_a_limit(even_votes, tmp_path):
+    """Whatever differs: the noise, the file's name."""
+
+    def draw(sigma, name, **limit):
+        return release_labels(
+            even_votes, "gnmax", {"sigma": sigma}, tmp_path / name, release=True, ledger=tmp_path / "ledger", **limit
+        )
+
+    draw(40.0, "a.npz")
+    for name in ("a2.npz", "b.npz"):
+        with pytest.raises(ArtefactError, match="another one adds to what they cost"):
+            draw(50.0, name)
+    with pytest.raises(ArtefactError, match="all together are to keep ε = 1"):
+        draw(40.0, "b.npz", ledger_budget=1.0, ledger_delta=1e-5)
+    draw(40.0, "b.npz", ledger_budget=4.0, ledger_delta=1e-5)
 
 
 def test_the_command_line(even_votes, tmp_path):
@@ -176,5 +206,6 @@ def test_the_command_line(even_votes, tmp_path):
 
     assert "leave out --seed" in str(run("--release", "--seed", "1", "--stream", "s").exception)
     assert "give --seed and --stream" in str(run().exception)
-    assert run("--release", "--budget", "3", "--delta", "1e-5").exit_code == 0
+    ledger = ["--ledger", str(tmp_path / "ledger"), "--ledger-budget", "5", "--ledger-delta", "1e-5"]
+    assert run("--release", "--budget", "3", "--delta", "1e-5", *ledger).exit_code == 0
     assert files.read_arrays(tmp_path / "labels.npz", formats.LABELS).meta["mode"] == "release"

@@ -31,7 +31,7 @@ def results(tiny: Path) -> Path:
     join_votes.run(**where, chunk=chunks, out=tiny / "votes.npz", summary=tiny / "ensemble.json")
     noise = tiny / "gnmax" / "sigma-2"
     aggregate(tiny / "votes.npz", "gnmax", {"sigma": 2}, 0, "s", noise / "labels.npz")
-    account(tiny / "votes.npz", "gnmax", {"sigma": 2}, [20], 1e-5, 0, "s", noise / "bounds.json")
+    account(tiny / "votes.npz", noise / "labels.npz", [20], 1e-5, 0, "s", noise / "bounds.json")
     labels = read_arrays(noise / "labels.npz", LAYOUTS["labels"]).digest
     facts = {"labels": labels, "pool": digests["pool"], "test": digests["test"]}
     write_json(noise / "supervised" / "student.json", "train_student", facts)

@@ -73,7 +73,7 @@ def made(tmp_path):
     write_arrays(tmp_path / "truth.npz", TRUTH, {"y": ANSWERS}, {"pool": "pool", "classes": 2})
     folder = tmp_path / "gamma-0.4"
     aggregate(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
-    account(tmp_path / "votes.npz", "lnmax", {"gamma": GAMMA}, [2, 4], 1e-5, 0, "s", folder / "bounds.json")
+    account(tmp_path / "votes.npz", folder / "labels.npz", [2, 4], 1e-5, 0, "s", folder / "bounds.json")
     labels = read_arrays(folder / "labels.npz", LABELS)
     student = _write_student(folder, labels.digest, 2)
     return {
@@ -136,11 +136,12 @@ def test_label_accuracy_counts_answers_alone(made):
     source = read_arrays(made["labels"][0], LABELS)
     labels = np.array([1, -1, 1, 0], dtype=np.int32)  # right, silent, wrong, right
     write_arrays(made["labels"][0], LABELS, {"labels": labels}, source.meta)
-    record = _records({**made, "students": []})[1]
+    made |= {"bounds": [], "students": []}  # of the labels before
+    record = _records(made)[1]
     assert (record["queries"], record["answered"]) == (4, 3)
     assert record["label_accuracy"] == pytest.approx(2 / 3)
     write_arrays(made["labels"][0], LABELS, {"labels": np.full(4, -1, np.int32)}, source.meta)
-    record = _records({**made, "students": []})[1]
+    record = _records(made)[1]
     assert (record["answered"], record["label_accuracy"]) == (0, None)
 
 
@@ -157,7 +158,13 @@ def test_labels_of_selected_queries_are_of_those_samples(made):
     path = _write_selected(made, [2, 0], labels=(1, 1))
     written = read_json(made["bounds"][0], "account")
     rounds = read_arrays(path, LABELS).meta["rounds"]
-    charged = {**written, "rounds": rounds, "queries": [2], "bounds": written["bounds"][:1], "curves": []}
+    charged = {
+        **written,
+        "labels": read_arrays(path, LABELS).digest,
+        "queries": [2],
+        "bounds": written["bounds"][:1],
+        "curves": [],
+    }
     write_json(path.with_name("bounds.json"), "account", charged)
     student = _write_student(path.parent, read_arrays(path, LABELS).digest, 2, epochs=5, hold_out=0.25)
     changes = {"bounds": [path.with_name("bounds.json")], "students": [student]}
@@ -204,7 +211,8 @@ def _other_votes(made):
 
 def _bounds_of_other_votes(made):
     folder = _other_votes(made)
-    account(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, [2], 1e-5, 0, "s", folder / "bounds.json")
+    aggregate(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
+    account(folder / "votes.npz", folder / "labels.npz", [2], 1e-5, 0, "s", folder / "bounds.json")
     return {"bounds": [folder / "bounds.json"]}
 
 
@@ -220,11 +228,10 @@ def _truth_of_another_pool(made):
 
 
 def _bounds_of_other_queries(made):
-    """Rounds of the same names, whose queries were others."""
+    """Rounds of the same names, whose labels were others."""
     path = _write_selected(made, [2, 0])
     bounds = read_json(made["bounds"][0], "account")
-    rounds = read_arrays(path, LABELS).meta["rounds"]
-    write_json(path.with_name("bounds.json"), "account", {**bounds, "rounds": rounds, "queries_files": ["0" * 64]})
+    write_json(path.with_name("bounds.json"), "account", {**bounds, "labels": "0" * 64})
     return {"labels": [*made["labels"], path], "bounds": [*made["bounds"], path.with_name("bounds.json")]}
 
 
@@ -279,10 +286,10 @@ def _votes_as_bounds(made):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (_bounds_of_other_votes, "other votes than"),
+        (_bounds_of_other_votes, "bounds labels that are not among"),
         (_labels_of_other_votes, "other votes than"),
         (_truth_of_another_pool, "another pool than"),
-        (_bounds_of_other_queries, "it is of other queries than"),
+        (_bounds_of_other_queries, "bounds labels that are not among"),
         (_ensemble_of_other_votes, "other votes than"),
         (_ensemble_of_an_unknown_split, "split: is 'seed-3_pool-4'; a mapping is needed"),
         (_rounds_that_are_none, "its 'rounds' is not a list"),

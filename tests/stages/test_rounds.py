@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from patebench.accounting import spending
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -11,6 +12,7 @@ from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES,
 from patebench.mechanisms.base import check_adaptive, make_mechanism
 from patebench.plan.parameters import AccountParameters, SelectionParameters, StudentParameters
 from patebench.stages import account, aggregate, extract_features, select_queries, train_student
+from patebench.stages.ledger_file import Ledger
 from patebench.stages.reading import read_votes
 from patebench.students import contrast
 
@@ -69,12 +71,11 @@ class Rounds:
             self.aggregate(number)
             self.train(number, 5 * (number + 1))
 
-    def account(self, *numbers, **stated):
+    def account(self, *numbers, labels=1, **stated):
         selected, out = [self.file(number, "queries.npz") for number in numbers], self.folder / "bounds.json"
-        account.run(
-            votes=self.votes, selected=selected, mechanism="interactive-gnmax", parameters=PARAMETERS,
-            accounting=AccountParameters(delta=1e-5, **stated), seed=0, stream="bounds", out=out,
-        )  # fmt: skip
+        accounting = AccountParameters(delta=1e-5, **stated)
+        held = self.file(labels, "labels.npz")
+        account.run(votes=self.votes, labels=held, selected=selected, accounting=accounting, out=out)
         return read_json(out, "account")
 
 
@@ -156,7 +157,7 @@ def test_a_sure_student_keeps_its_label_where_the_teachers_are_silent(rounds):
 
 def test_the_account_is_of_all_that_was_selected_and_nothing_else(rounds):
     rounds.run(2)
-    written = rounds.account(0, 1, queries=10)
+    written = rounds.account(0, 1)
     source, votes = read_votes(rounds.votes)
     asked = [read_arrays(rounds.file(number, "queries.npz"), QUERIES) for number in range(2)]
     predictions = np.concatenate([np.zeros((5, 3)), asked[1]["predictions"]])
@@ -164,7 +165,7 @@ def test_the_account_is_of_all_that_was_selected_and_nothing_else(rounds):
     expected = make_mechanism("interactive-gnmax", PARAMETERS).bounds(ours, [10], 1e-5, adaptive=True)
     assert [Bound.from_json(bound) for bound in written["bounds"]] == expected
     assert {bound.queries for bound in expected} == {10}
-    assert written["queries_files"] == [each.digest for each in asked]
+    assert written["labels"] == read_arrays(rounds.file(1, "labels.npz"), LABELS).digest
     assert written["rounds"] == [
         {"strategy": each.meta["strategy"], "student": each.meta["student"], "queries": 5} for each in asked
     ]
@@ -195,10 +196,12 @@ def test_mechanisms_that_rounds_would_charge_too_little_are_refused(name, parame
 def test_files_that_do_not_go_together_are_refused(rounds):
     rounds.run(2)
     with pytest.raises(ArtefactError, match="it selects again what was selected before"):
-        rounds.account(1, 1, queries=10)
-    with pytest.raises(ArtefactError, match="selects 5 queries, not 10"):
-        rounds.account(1, queries=10)
-    with pytest.raises(ArtefactError, match="selects 10 queries, not 5, 10"):
+        rounds.account(1, 1)
+    with pytest.raises(ArtefactError, match="its rounds are others than"):
+        rounds.account(1)
+    with pytest.raises(ArtefactError, match="give the file --selected of each round"):
+        rounds.account()
+    with pytest.raises(ArtefactError, match="holds labels of 10 queries, and ε of 5, 10 is not theirs"):
         rounds.account(0, 1, queries=(5, 10))
     with pytest.raises(ArtefactError, match="made with another parameters than"):
         rounds.aggregate(1, parameters={**PARAMETERS, "sigma2": 1.0})
@@ -216,16 +219,36 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.select(1, strategy="siames")
 
 
-def test_queries_that_rounds_selected_have_neither_a_budget_nor_a_release(rounds):
+def test_queries_that_rounds_selected_have_no_budget_of_their_own(rounds):
     rounds.run(1)
     parameters = {"threshold": 3.0, "sigma1": 1.0, "sigma2": 0.5}
     given = {"votes": rounds.votes, "mechanism": "confident-gnmax", "parameters": parameters}
     queries, out = rounds.file(0, "queries.npz"), rounds.folder / "out"
-    for more in ({"release": True}, {"seed": 0, "stream": "s", "budget": 1.0, "delta": 1e-5}):
-        with pytest.raises(PatebenchError, match="neither a budget nor a release"):
-            aggregate.run(**given, **more, selected=queries, out=out)
-    for budget, more in ((None, {"release": True}), (1.0, {"seed": 0, "stream": "s"})):
-        accounting = AccountParameters(delta=1e-5, queries=5, budget=budget)
-        with pytest.raises(PatebenchError, match="neither a budget nor a release"):
-            account.run(**given, **more, accounting=accounting, selected=[queries], out=out)
+    with pytest.raises(PatebenchError, match="no budget of their own"):
+        aggregate.run(**given, seed=0, stream="s", budget=1.0, delta=1e-5, selected=queries, out=out)
     assert not out.exists()
+
+
+def test_rounds_are_released_with_discrete_noise_and_paid_for_together(rounds):
+    """Each round stands in the ledger before it is drawn; the account is of both, and holds for adaptive queries."""
+    ledger, limit = rounds.folder / "ledger", {"ledger_budget": 50.0, "ledger_delta": 1e-5}
+    given = {"votes": rounds.votes, "mechanism": "gnmax", "parameters": {"sigma": 4.0}, "release": True}
+    labels = []
+    for number in range(2):
+        rounds.select(number)
+        earlier = {"earlier": labels[0]} if labels else {}
+        labels.append(rounds.file(number, "labels.npz"))
+        queries = rounds.file(number, "queries.npz")
+        aggregate.run(**given, **limit, **earlier, selected=queries, ledger=ledger, out=labels[-1])
+        rounds.train(number, 5 * (number + 1))
+    held = read_arrays(labels[1], LABELS)
+    assert (held.meta["mode"], held.meta["votes"], len(held["labels"])) == ("release", None, 10)
+    written = rounds.account(0, 1)
+    stated = [Bound.from_json(bound) for bound in written["bounds"]]
+    assert stated
+    assert all(bound.publishable and bound.queries == 10 for bound in stated)
+    (path,) = ledger.glob("*.json")
+    drawn = Ledger.read(path)
+    assert [each.queries for each in drawn.entries] == [5, 5]
+    together = spending.epsilon(drawn.spent, 1e-5)
+    assert min(bound.epsilon for bound in stated) <= together * (1 + 1e-9)

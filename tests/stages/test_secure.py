@@ -7,12 +7,14 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import chisquare
 
+from patebench.accounting import spending
 from patebench.accounting.votes import Votes
 from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages import secure_open, secure_share, secure_sum
+from patebench.stages.ledger_file import Ledger
 
 TEACHERS, QUERIES, CLASSES, AGGREGATORS = 12, 30, 4, 3
 SETTING = {"sigma": 6.0, "tolerance": 2.0}
@@ -26,7 +28,8 @@ def votes():
 
 def chunk(path, numbers, votes):
     arrays = {"teachers": np.array(numbers), "votes": votes[numbers], "test_votes": votes[numbers][:, :2]}
-    meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r", "training": {}}
+    meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r"}
+    meta |= {"training": {}, "records": "r"}
     files.write_arrays(path, formats.CHUNK, arrays, meta)
     return path
 
@@ -36,7 +39,7 @@ def cut(folder, votes, first, last, *, release=False, **changes):
     numbers = list(range(first, last + 1))
     out = [folder / f"aggregator-{a}" / f"{first}-{last}.npz" for a in range(1, AGGREGATORS + 1)]
     given = {"mechanism": "distributed-gnmax", "parameters": SETTING, "teachers": TEACHERS, "out": out}
-    drawn = {"release": release, "seed": None if release else 0, "stream": None if release else STREAM}
+    drawn = {"release": True, "ledger": folder / "ledger"} if release else {"seed": 0, "stream": STREAM}
     secure_share.run(chunk=chunk(folder / "chunk.npz", numbers, votes), **{**given, **drawn, **changes})
     return out
 
@@ -148,6 +151,18 @@ def test_shares_of_two_cuts_are_not_mixed(votes, tmp_path):
         opened(tmp_path, sums[0])
 
 
+def test_every_cut_of_a_release_stands_in_the_ledger(votes, tmp_path):
+    """Two chunks that cut the shares of one release pay it once; a second cut pays again."""
+    for first, last in ((0, 5), (6, 11)):
+        cut(tmp_path, votes, first, last, release=True)
+    ledgers = [Ledger.read(path) for path in (tmp_path / "ledger").glob("*.json")]
+    together = [each for ledger in ledgers for each in ledger.spent]
+    assert sorted(each.teachers for each in together) == [(0, 5), (6, 11)]
+    assert spending.epsilon(together, 1e-5) == spending.epsilon(together[:1], 1e-5)
+    with pytest.raises(ArtefactError, match="another one adds to what they cost"):
+        cut(tmp_path, votes, 0, 5, release=True)
+
+
 def test_only_parties_that_make_sense(votes, tmp_path):
     for changes, fault in (
         ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax"),
@@ -164,7 +179,7 @@ def test_the_commands(votes, tmp_path):
     outs = [str(tmp_path / f"{a}.npz") for a in "ab"]
     for command in (
         ["secure-share", "--chunk", str(path), "--mechanism", "distributed-gnmax", *words, "--parameter", "tolerance=2",
-         "--teachers", "12", "--release", "--out", outs[0], "--out", outs[1]],
+         "--teachers", "12", "--release", "--ledger", str(tmp_path / "ledger"), "--out", outs[0], "--out", outs[1]],
         ["secure-sum", "--shares", outs[0], "--out", str(tmp_path / "sum-a.npz")],
         ["secure-sum", "--shares", outs[1], "--out", str(tmp_path / "sum-b.npz")],
         ["secure-open", "--sums", str(tmp_path / "sum-b.npz"), "--sums", str(tmp_path / "sum-a.npz"), "--labels",

@@ -20,7 +20,20 @@ from patebench.core.seeds import Mode
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES
-from patebench.plan.jobs import Audit, Collect, Figure, Job, Manifest, Options, Report, Results, Table, TrainBaseline
+from patebench.plan.jobs import (
+    LEDGER,
+    Audit,
+    Collect,
+    Figure,
+    Job,
+    Manifest,
+    Options,
+    Report,
+    Results,
+    Table,
+    TrainBaseline,
+)
+from patebench.plan.parameters import LedgerParameters
 from patebench.plan.plan import Experiment, Plan
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
@@ -30,7 +43,7 @@ from patebench.students.strategies import STRATEGIES
 __all__ = ["RESERVED", "Config", "load", "validate"]
 
 #: What lies directly below the results folder beside the data sets.
-RESERVED = ("benchmarks", "figures", "logs", "reference", "tables")
+RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,7 @@ class Config:
     download: bool
     mode: Mode
     seeds: tuple[int, ...]
+    ledger: LedgerParameters | None
     experiments: tuple[Experiment, ...]
     written: Mapping[str, Any] = field(compare=False)
 
@@ -79,6 +93,10 @@ class Config:
         """How `patebench data` reaches data sets; no part of what they are, so no reason to make them anew."""
         return {"root": self.data_root, "download": self.download}
 
+    def ledger_options(self) -> Options:
+        """What all releases may cost together; no part of what one is, so no reason to make it anew."""
+        return {f"ledger-{name}": value for name, value in self.ledger.options().items()} if self.ledger else {}
+
 
 def validate(written: Mapping[str, Any]) -> Config:
     """Check settings as read from YAML, with or without Snakemake's changes, and say what they ask for.
@@ -104,7 +122,7 @@ def validate(written: Mapping[str, Any]) -> Config:
         check_among(key_path("only", i) if listed else "only", name, experiments, "an experiment")
     names = settings.only or tuple(experiments)
     selected = tuple(experiment for name, experiment in experiments.items() if name in names)
-    if mode is Mode.RELEASE:
+    if mode is Mode.RELEASE and settings.ledger is None:
         check_single(selected)
     return Config(
         name=settings.name,
@@ -112,6 +130,7 @@ def validate(written: Mapping[str, Any]) -> Config:
         data_root=os.environ.get("PATEBENCH_DATA") or settings.data_root,
         download=settings.download,
         mode=mode,
+        ledger=settings.ledger,
         seeds=tuple(dict.fromkeys(seed for name in names for seed in seeds[name])),
         experiments=selected,
         written=dict(written),

@@ -94,7 +94,9 @@ class _Expanded:
     def experiment(self, name: str, seeds: Sequence[int]) -> Experiment:
         settings, where = self.settings, self.where
         accounting = settings.accounting
-        check_pool(f"{where}.accounting.queries", accounting.queries, settings.pool)
+        queries = self._queries()
+        if not settings.mechanisms and not settings.rounds:
+            raise PatebenchError(f"{where}.mechanisms: is missing; add the mechanisms that aggregate votes")
         grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
         budget = Budget(accounting.budget, accounting.delta) if accounting.budget else None
         self._check_mechanisms(grid, budget)
@@ -105,7 +107,6 @@ class _Expanded:
         for seed in seeds:
             split = Split(self._data(), seed, SplitParameters.of(settings))
             ensembles = list(self._ensembles(split))
-            queries = tuple(sorted(accounting.queries))
             pool = [
                 Account(self.all.label_set(ensemble, setting, budget), queries, accounting.delta)
                 for ensemble, setting in itertools.product(ensembles, grid)
@@ -120,6 +121,19 @@ class _Expanded:
         whole_pool = [account for account in accounts if not account.labels.selection]
         audits = list(self._audits(settings.audit, whole_pool)) if settings.audit else []
         return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits), tuple(distillations))
+
+    def _queries(self) -> tuple[int, ...]:
+        """The numbers of queries accounted for: of a release all, as its labels are handed out together."""
+        where, pool = f"{self.where}.accounting.queries", self.settings.pool
+        wanted = self.settings.accounting.queries or (pool,)
+        check_pool(where, wanted, pool)
+        for path, count in places(where, wanted):
+            if self.all.mode is Mode.RELEASE and count != pool:
+                raise PatebenchError(
+                    f"{path}: is {count}, but a release hands out the labels of all {pool} queries, whose ε is "
+                    "another; leave it out"
+                )
+        return tuple(sorted(wanted))
 
     def _data(self) -> Data:
         name, own = self.settings.dataset, self.all.own
@@ -161,7 +175,7 @@ class _Expanded:
 
     def _students(self, accounts: Sequence[Account]) -> Iterator[TrainStudent]:
         """Students of some of these accounts' labels."""
-        counted = self.settings.accounting.queries
+        counted = self._queries()
         for where, settings in entries(f"{self.where}.students", self.settings.students):
             parameters = checked_student(where, settings)
             teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
@@ -180,8 +194,6 @@ class _Expanded:
     def _rounds(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
         """The students after each round, for every ensemble, mechanism and strategy."""
         for where, settings in entries(f"{self.where}.rounds", self.settings.rounds):
-            if self.all.mode is Mode.RELEASE:
-                raise PatebenchError(f"{where}: is for experiments, with noise that can be drawn again; leave it out")
             parameters = checked_student(where, settings)
             for path, strategy in places(f"{where}.strategy", settings.strategy):
                 check_registered(path, strategy, STRATEGIES)
@@ -190,10 +202,12 @@ class _Expanded:
             grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             for setting in grid:
                 with at(f"{where}.mechanisms.{setting.mechanism}"):
+                    if self.all.mode is Mode.RELEASE:
+                        check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
                     check_adaptive(setting.mechanism, make_mechanism(setting.mechanism, dict(setting.parameters)))
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
-                yield from _in_rounds(ensemble, setting, strategy, settings.queries, parameters)
+                yield from _in_rounds(ensemble, setting, strategy, settings.queries, parameters, self.all.mode)
 
     def _distil(self, ensembles: Sequence[Ensemble]) -> Iterator[Distil]:
         """What learns from the probabilities of each of the ensembles."""
@@ -223,7 +237,7 @@ class _Expanded:
 
     def _audits(self, settings: AuditSettings, accounts: Sequence[Account]) -> Iterator[Audit]:
         """An audit of each mechanism, whatever the seed; by default at the most queries accounted for."""
-        where, counted = f"{self.where}.audit", self.settings.accounting.queries
+        where, counted = f"{self.where}.audit", self._queries()
         teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
         queries = settings.queries or (max(counted),)
         for path, count in places(f"{where}.queries", queries):
@@ -254,7 +268,7 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
 
 
 def check_single(experiments: Iterable[Experiment]) -> None:
-    """Refuse several releases of one data set: every ε is that of one, and together they cost more."""
+    """Refuse several releases of one data set where no limit for all is given: together they cost more than each."""
     found: dict[str, set[str]] = {}
     for account in (account for experiment in experiments for account in experiment.accounts):
         found.setdefault(account.labels.ensemble.split.data.dataset, set()).add(account.folder)
@@ -262,7 +276,8 @@ def check_single(experiments: Iterable[Experiment]) -> None:
         if len(folders) > 1:
             raise PatebenchError(
                 f"mode: is release, and this configuration makes {len(folders)} label sets of {data}, which cost more "
-                "together than any ε that would be stated; keep one seed, one ensemble and one noise setting"
+                "together than each alone; keep one seed, one ensemble, one noise setting and one round, or give a "
+                "limit for all of them together: ledger: {budget: …, delta: …}"
             )
 
 
@@ -302,15 +317,20 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
 
 
 def _in_rounds(
-    ensemble: Ensemble, setting: Setting, strategy: str, sizes: Sequence[int], student: StudentParameters
+    ensemble: Ensemble,
+    setting: Setting,
+    strategy: str,
+    sizes: Sequence[int],
+    student: StudentParameters,
+    mode: Mode,
 ) -> Iterator[TrainStudent]:
     """The student after each round, which selects so many queries by the student before."""
     last: TrainStudent | None = None
     for size in sizes:
         chosen = strategy if last else initial(strategy)
         parameters = SelectionParameters(strategy=chosen, queries=size)
-        selection = SelectQueries(ensemble, setting, parameters, student, needs_features(chosen), last)
-        labels = Aggregate(ensemble, setting, selection=selection)
+        selection = SelectQueries(ensemble, setting, parameters, student, needs_features(chosen), last, mode)
+        labels = Aggregate(ensemble, setting, mode, selection=selection)
         last = TrainStudent(labels, student, selection.total)
         yield last
 

@@ -26,9 +26,10 @@ from patebench.core.parameters import (
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
 from patebench.plan.parameters import (
-    AccountParameters,
+    AccountingParameters,
     AuditParameters,
     DistilParameters,
+    LedgerParameters,
     PartitionParameters,
     PositiveWhole,
     SplitParameters,
@@ -151,9 +152,11 @@ class ExperimentSettings(SplitParameters):
     dataset: Text = Field(description="A built-in data set, or one of `datasets`.")
     ensembles: List[EnsembleSettings] = Field(min_length=1, description="The ensembles of teachers.")
     mechanisms: Mechanisms = Field(
-        description="The mechanisms that aggregate votes, each with its parameters: numbers, or lists that multiply."
+        {},
+        description="The mechanisms that label the whole pool, each with its parameters: numbers, or lists that"
+        " multiply. May be left out where `rounds` select all queries.",
     )
-    accounting: AccountParameters = Field(description="What ε is reported for.")
+    accounting: AccountingParameters = Field(description="What ε is reported for.")
     students: List[StudentSettings] = Field([], description="The students, trained on released labels.")
     audit: AuditSettings | None = Field(
         None, description="What mechanisms lose at least, searched for and measured, beside what is stated of them."
@@ -196,6 +199,10 @@ class ConfigSettings(Parameters):
     )
     secure: SecureSettings | None = Field(
         None, description="Turns on secure aggregation for the mechanisms that have it, such as distributed-gnmax."
+    )
+    ledger: LedgerParameters | None = Field(
+        None,
+        description="What all releases from one private data set may cost together; without it there may be one alone.",
     )
     seeds: OneOrMore[Seed] = Field(
         description="Base seeds; every experiment without seeds of its own is run once for each."

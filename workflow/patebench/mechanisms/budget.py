@@ -10,24 +10,26 @@ from patebench.mechanisms.base import NO_ANSWER, Labels
 
 
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
-    """The filter that stops queries of this cost before they exceed (ε, δ); its order depends on nothing else."""
-    return RenyiFilter.for_steps(cost.both, epsilon=epsilon, delta=delta)
+    """The filter that stops queries of this cost before they exceed (ε, δ); its order depends on nothing else.
 
-
-def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float | None) -> tuple[Labels, int]:
-    """The labels that a budget allows, the rest without answer, and how many queries were put.
-
-    Queries are drawn independently, so leaving the last ones out is the same as never having put them.
+    PatebenchError if not even one fits.
     """
-    if delta is None:
-        raise PatebenchError("a budget is an ε at a δ; give --delta with --budget")
-    keeper = keeper_of(cost, epsilon, delta)
-    put = queries_within(keeper, labels != NO_ANSWER, cost)
-    if put == 0:
+    keeper = RenyiFilter.for_steps(cost.both, epsilon=epsilon, delta=delta)
+    if not keeper.admits(cost.both):
         raise PatebenchError(
             f"a budget of ε = {epsilon:g} at δ = {delta:g} does not admit one query; "
             "give a larger one, or use more noise"
         )
+    return keeper
+
+
+def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float) -> tuple[Labels, int]:
+    """The labels that a budget allows, the rest without answer, and how many queries were put.
+
+    Queries are drawn independently, so leaving the last ones out is the same as never having put them.
+    """
+    keeper = keeper_of(cost, epsilon, delta)
+    put = queries_within(keeper, labels != NO_ANSWER, cost)
     kept = labels.copy()
     kept[put:] = NO_ANSWER
     return kept, put

@@ -59,6 +59,10 @@ class File:
 Inputs = dict[str, File | Sequence[File | str]]
 
 
+#: The folder of the ledgers, below the results.
+LEDGER = "ledger"
+
+
 class Below(str):
     """An option's value that is a path below the results."""
 
@@ -349,6 +353,11 @@ class Setting:
         return {"mechanism": self.mechanism, "parameter": dict(self.parameters)}
 
 
+def _mode_part(mode: Mode) -> str | None:
+    """What a path says of where noise comes from: nothing where it is as usual."""
+    return str(mode) if mode is Mode.RELEASE else None
+
+
 @dataclass(frozen=True)
 class SelectQueries(Job):
     """One round's queries, selected by a strategy that knows what the rounds before taught the student."""
@@ -362,6 +371,7 @@ class SelectQueries(Job):
     student: StudentParameters
     uses_features: bool = False
     before: "TrainStudent | None" = None
+    mode: Mode = Mode.SEEDED
 
     @property
     def rounds(self) -> list["SelectQueries"]:
@@ -376,7 +386,8 @@ class SelectQueries(Job):
 
     @property
     def label_set(self) -> str:
-        first = f"{self.ensemble.folder}/{self.setting.folder}/{self.student.slug()}"
+        noise = slug(self.setting.slug, _mode_part(self.mode))
+        first = f"{self.ensemble.folder}/{self.setting.mechanism}/{noise}/{self.student.slug()}"
         above = self.before.folder if self.before else first
         return f"{above}/round-{len(self.rounds) - 1}_{self.parameters.slug}"
 
@@ -422,8 +433,7 @@ class Aggregate(Job):
     @property
     def noise(self) -> str:
         """The parameters, and whatever else is not as usual."""
-        mode = str(self.mode) if self.mode is Mode.RELEASE else None
-        return slug(self.setting.slug, mode, self.budget.slug if self.budget else None)
+        return slug(self.setting.slug, _mode_part(self.mode), self.budget.slug if self.budget else None)
 
     @property
     def stream(self) -> str:
@@ -456,8 +466,9 @@ class Aggregate(Job):
         return {**self.setting.options(), **budget, **self.randomness()}
 
     def randomness(self) -> Options:
-        """A stream to draw again, or none."""
-        return {"release": True} if self.mode is Mode.RELEASE else self.ensemble.split.randomness(self.stream)
+        """A stream to draw again; or none, and the ledger of what was drawn for good."""
+        release = {"release": True, "ledger": Below(LEDGER)}
+        return release if self.mode is Mode.RELEASE else self.ensemble.split.randomness(self.stream)
 
 
 @dataclass(frozen=True)
@@ -533,7 +544,7 @@ class SecureOpen(Aggregate):
 
 @dataclass(frozen=True)
 class Account(_OfLabels):
-    """ε of a label set at `delta`, after each of the numbers of queries."""
+    """ε of a label set at `delta`, after each of the numbers of queries: all of them, of a release and of rounds."""
 
     files = {"out": "{label_set}/bounds.json"}
 
@@ -545,12 +556,13 @@ class Account(_OfLabels):
         return self.labels.rounds
 
     def inputs(self) -> Inputs:
-        return {"votes": self.labels.ensemble.votes, "selected": [each.file for each in self.rounds]}
+        selected = [each.file for each in self.rounds]
+        return {"votes": self.labels.ensemble.votes, "labels": self.labels.file, "selected": selected}
 
     def options(self) -> Options:
-        budget = self.labels.budget
-        stated = {"queries": self.queries, "delta": self.delta, "budget": budget.epsilon if budget else None}
-        return {**self.labels.setting.options(), **stated, **self.labels.randomness()}
+        if self.labels.mode is Mode.RELEASE or self.rounds:
+            return {"delta": self.delta}
+        return {"queries": self.queries, "delta": self.delta, **self.labels.randomness()}
 
     def joined(self, other: "Account") -> "Account":
         return replace(self, queries=_united(self.queries, other.queries))

@@ -116,14 +116,6 @@ class TeacherParameters(Parameters):
     )
 
 
-class BudgetParameters(Parameters):
-    """When a release stops answering."""
-
-    budget: Number | None = Field(
-        None, gt=0, description="Releases stop answering before this ε, at delta, is exceeded, whatever the votes are."
-    )
-
-
 class LedgerParameters(Parameters):
     """What all releases from one private data set may cost together."""
 
@@ -131,12 +123,22 @@ class LedgerParameters(Parameters):
     delta: Number = Field(gt=0, lt=1, description="The δ of that budget.")
 
 
-class AccountParameters(BudgetParameters):
+class AccountParameters(Parameters):
     """What ε is reported for."""
 
     delta: Number = Field(gt=0, lt=1, description="The δ of every reported (ε, δ).")
-    queries: OneOrMore[PositiveWhole] = Field(
-        description="ε is reported for the first so many queries, each number in turn."
+    queries: AnyNumber[PositiveWhole] = Field(
+        (),
+        description="ε is reported for the first so many queries, each number in turn; by default for all. Of a release"
+        " for all alone, as that is what was handed out.",
+    )
+
+
+class AccountingParameters(AccountParameters):
+    """The same, and when releases stop."""
+
+    budget: Number | None = Field(
+        None, gt=0, description="Releases stop answering before this ε, at delta, is exceeded, whatever the votes are."
     )
 
 

@@ -132,9 +132,8 @@ class Plan:
         }
 
     def modes(self) -> dict[str, str]:
-        """Where the noise of each label set of the whole pool comes from, by its file."""
-        pool = (labels for labels in self.label_sets() if not labels.selection)
-        return {self.path(labels.file): str(labels.mode) for labels in pool}
+        """Where the noise of each label set comes from, by its file."""
+        return {self.path(labels.file): str(labels.mode) for labels in self.label_sets()}
 
     def names(self) -> list[str]:
         """A name for each job, which its log and benchmark file bear: its stage, then what tells it from others."""

@@ -1,96 +1,154 @@
 """The stage `account`: what a label set costs, by every theorem of its mechanism."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from patebench.accounting.accountant import check_queries
+from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import seeded as seeded_noise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
 from patebench.core.curve import curves
-from patebench.core.entropy import Draws
-from patebench.core.errors import ArtefactError
-from patebench.core.files import write_json
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.formats import LABELS
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, plain
-from patebench.mechanisms.budget import budget_bounds
+from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
+from patebench.mechanisms.budget import budget_bounds, labels_within
 from patebench.plan.parameters import AccountParameters
-from patebench.stages.command import file_option, mechanism, parameter_options, seeded_or_release, stage_command
+from patebench.stages.command import file_option, parameter_options, stage_command
 from patebench.stages.reading import Selected, read_votes
-from patebench.stages.releases import drawn_mechanism, origin, refuse_budget_and_release
+from patebench.stages.releases import mechanism_of
+
+#: What bounds repeat of the labels that they are of.
+_FACTS = ("votes", "mechanism", "parameters", "mode", "rounds")
 
 
 def run(
     *,
     votes: Path,
-    mechanism: str,
-    parameters: Mapping[str, float],
+    labels: Path,
     accounting: AccountParameters,
     out: Path,
     seed: int | None = None,
     stream: str | None = None,
-    release: bool = False,
     selected: Sequence[Path] = (),
 ) -> None:
-    """State every bound on ε that a label set has.
+    """State every bound on ε that these labels have: mechanism, queries, budget and rounds are read from them.
 
     The cost of the first T queries is bounded for each T, and that of many others is kept beside as curves, for
-    figures. Sanitised bounds have no curves, since every draw is a release; their noise is derived from the seed and
-    the stream: reproducible, hence for experiments only. For a release only those bounds are stated that hold for
-    discrete noise.
+    figures. Of a release only the cost of all that was released is stated, and only by bounds that hold for discrete
+    noise. From seed and stream, sanitised bounds of labels for experiments are drawn; they have no curves, since every
+    draw is a release.
 
     Of queries that rounds selected, the cost of all together is stated. Worst-case bounds hold as queries are selected
     on the way, but for those whose composition needs queries that are fixed beforehand: these are left out.
     Data-dependent ones add up along the queries that were put, as if they had been fixed: their source says so. None is
     sanitised.
     """
-    made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
     source, everything = read_votes(votes)
-    payload: dict[str, Any] = {
-        "votes": origin(source, draws.mode),
-        "mechanism": mechanism,
-        "parameters": plain(made.parameters()),
-        "delta": accounting.delta,
-        "mode": str(draws.mode),
-        "queries": sorted(accounting.queries),
-    }
-    if selected:
-        check_adaptive(mechanism, made)
-        refuse_budget_and_release(accounting.budget, draws.mode)
-        rounds = Selected.read(selected, source)
-        total = len(rounds.positions)
-        if accounting.queries != (total,):
-            wanted = ", ".join(map(str, accounting.queries))
-            raise ArtefactError(selected[-1], f"with the rounds before it selects {total} queries, not {wanted}")
-        bounds = made.bounds(rounds.votes(everything), [total], accounting.delta, adaptive=True)
+    given = _read_labels(labels, source)
+    mode, made = Mode(given.meta["mode"]), mechanism_of(given.meta)
+    if mode is Mode.RELEASE:
+        check_releasable(given.meta["mechanism"], type(made))
+    wanted = _queries(given, accounting.queries, mode)
+    if given.meta["rounds"]:
+        rounds = _read_rounds(given, selected, source)
+        discrete = mode is Mode.RELEASE
+        bounds = made.bounds(rounds.votes(everything), wanted, accounting.delta, discrete=discrete, adaptive=True)
         stated: dict[str, Any] = {"bounds": [bound.to_json() for bound in bounds], "curves": [], "teacher_costs": []}
-        payload |= rounds.facts()
     else:
-        stated = _whole_pool(mechanism, made, everything, accounting, draws)
-        payload |= {"rounds": [], "queries_files": []}
+        noise = _noise(mode, seed, stream)
+        stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
+    payload: dict[str, Any] = {name: given.meta[name] for name in _FACTS}
+    payload |= {"labels": given.digest, "delta": accounting.delta, "queries": wanted}
     write_json(out, "account", {**payload, **stated})
 
 
+def _read_labels(path: Path, votes: Artefact) -> Artefact:
+    """LABELS of these votes, as far as they tell: those of a release do not name them."""
+    labels = read_arrays(path, LABELS)
+    if labels.meta["votes"] is not None:
+        labels.require("votes", votes.digest, str(votes.path))
+    for entry in ("pool", "classes"):
+        labels.require(entry, votes.meta[entry], str(votes.path))
+    if labels.meta.get("ensemble", len(votes["votes"])) != len(votes["votes"]):
+        raise ArtefactError(path, f"it was made by another number of teachers than {votes.path} has")
+    if not labels.meta["rounds"] and len(labels["labels"]) != votes["votes"].shape[1]:
+        raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}")
+    return labels
+
+
+def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:
+    """The queries of all rounds that these labels are of."""
+    check_adaptive(labels.meta["mechanism"], mechanism_of(labels.meta))
+    if not selected:
+        raise ArtefactError(
+            labels.path, "its queries were selected in rounds", "give the file --selected of each round"
+        )
+    rounds = Selected.read(selected, votes)
+    if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
+        raise ArtefactError(labels.path, f"its rounds are others than {', '.join(map(str, selected))}")
+    return rounds
+
+
+def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
+    """The numbers of queries to account for; refuse any but all of them, where all were handed out at once."""
+    total = len(labels["labels"])
+    if (mode is Mode.RELEASE or labels.meta["rounds"]) and set(wanted) - {total}:
+        asked = ", ".join(map(str, wanted))
+        raise ArtefactError(
+            labels.path,
+            f"it holds labels of {total} queries, and ε of {asked} is not theirs",
+            "leave --queries out",
+        )
+    return check_queries(wanted or [total], total)
+
+
+def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise | None:
+    """Where sanitised bounds draw their noise from; None: none is drawn."""
+    if seed is None and stream is None:
+        return None
+    if mode is Mode.RELEASE:
+        raise PatebenchError("these labels are a release, and bounds with noise from a seed are none; leave out --seed")
+    if seed is None or stream is None:
+        raise PatebenchError("sanitised bounds are drawn from a seed and a stream; give both, or neither")
+    return seeded_noise(seed, stream)
+
+
 def _whole_pool(
-    name: str, made: Mechanism, votes: Votes, accounting: AccountParameters, draws: Draws
+    labels: Artefact,
+    made: Mechanism,
+    votes: Votes,
+    wanted: Sequence[int],
+    delta: float,
+    noise: SanitisingNoise | None,
 ) -> dict[str, Any]:
     """Bounds at the numbers of queries wanted, curves through many more, and what single teachers pay."""
-    wanted, along = sorted(accounting.queries), spaced(votes.queries)
-    noise = None if draws.seed is None else seeded_noise(draws.seed, str(draws.stream))
-    discrete = draws.mode is Mode.RELEASE
-    bounds: list[Bound] = made.bounds(votes, accounting.queries, accounting.delta, noise, along, discrete=discrete)
-    if accounting.budget is not None:
-        check_budget(name, made, votes.teachers, votes.classes)
-        every = check_queries([*accounting.queries, *along], votes.queries)
-        bounds += budget_bounds(accounting.budget, every, accounting.delta)
+    release = labels.meta["mode"] == Mode.RELEASE
+    along = [] if release else spaced(votes.queries)
+    bounds: list[Bound] = made.bounds(votes, wanted, delta, noise, along, discrete=release)
+    if "budget" in labels.meta:
+        bounds += _kept_budget(labels, made, votes, check_queries([*wanted, *along], votes.queries), delta)
     return {
         "bounds": [bound.to_json() for bound in bounds if bound.queries in wanted],
-        "curves": [curve for curve in curves(bounds) if set(along) <= set(curve["queries"])],
-        "teacher_costs": [each.to_json() for each in made.teacher_costs(votes, wanted, accounting.delta)],
+        "curves": [curve for curve in curves(bounds) if along and set(along) <= set(curve["queries"])],
+        "teacher_costs": [each.to_json() for each in made.teacher_costs(votes, wanted, delta)],
     }
+
+
+def _kept_budget(labels: Artefact, made: Mechanism, votes: Votes, queries: Sequence[int], delta: float) -> list[Bound]:
+    """What the labels' own budget promises, once it is seen that they keep it."""
+    budget = labels.meta["budget"]
+    cost = check_budget(labels.meta["mechanism"], made, votes.teachers, votes.classes)
+    kept, asked = labels_within(cost, labels["labels"], budget["epsilon"], budget["delta"])
+    if asked != budget["asked"] or not np.array_equal(kept, labels["labels"]):
+        raise ArtefactError(labels.path, f"it does not keep its own budget of ε = {budget['epsilon']:g}")
+    return budget_bounds(budget["epsilon"], queries, delta) if delta >= budget["delta"] else []
 
 
 def spaced(queries: int, most: int = 40) -> list[int]:
@@ -101,14 +159,15 @@ def spaced(queries: int, most: int = 40) -> list[int]:
 command = stage_command(
     run,
     file_option("votes", "The ensemble's votes."),
+    file_option("labels", "The labels whose cost is stated."),
     file_option(
         "selected",
         "The queries of each round, in order; without, the whole pool was labelled.",
         needed=False,
         several=True,
     ),
-    mechanism,
     parameter_options(AccountParameters, "accounting"),
-    seeded_or_release,
+    click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of sanitised bounds."),
+    click.option("--stream", default=None, help="Name of their random stream."),
     file_option("out", "Where the bounds go."),
 )

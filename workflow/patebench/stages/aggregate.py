@@ -1,6 +1,7 @@
 """The stage `aggregate`: votes in, labels out, for the whole pool or for the queries that a round selected."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_adaptive, check_budget, plain
 from patebench.mechanisms.budget import labels_within
-from patebench.stages.command import file_option, mechanism, seeded_or_release, stage_command
+from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
+from patebench.stages.ledger_file import Place
 from patebench.stages.reading import Selected, check_distinct, read_votes
-from patebench.stages.releases import drawn_mechanism, origin, refuse_budget_and_release, refuse_second_release
+from patebench.stages.releases import drawn_mechanism, origin, refuse_second_release
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -36,17 +38,22 @@ def run(
     delta: float | None = None,
     selected: Path | None = None,
     earlier: Path | None = None,
+    ledger: Path | None = None,
+    ledger_budget: float | None = None,
+    ledger_delta: float | None = None,
 ) -> None:
     """Label queries by a mechanism at one noise setting: the whole pool, or the queries that a round selected.
 
     From seed and stream the labels can be drawn again: they are for experiments. With --release the noise is discrete
-    and the operating system's; that is done once, so nothing is written over. With a budget ε at δ, queries are put in
+    and the operating system's; that is done once, so nothing is written over, and it stands in the ledger of the
+    private data before it is done. With a budget ε at δ, queries are put in
     order until the next one might exceed it.
 
     Labels of selected queries come after those of earlier rounds. Where the teachers give none, the student's own label
     is kept if the mechanism's public rule says so.
     """
     made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
+    place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta)
     refuse_second_release(out, draws.mode)
     source, everything = read_votes(votes)
     facts: Facts = {
@@ -58,54 +65,80 @@ def run(
         "mode": str(draws.mode),
         "rounds": [],
     }
+    write_down = partial(place.write_down, source, out, mechanism, made)
     if selected is None:
         if earlier is not None:
             raise PatebenchError("earlier labels go with queries that a round selected; give --selected too")
-        arrays, kept = _whole_pool(mechanism, made, everything, draws, budget, delta)
+        arrays, kept = _whole_pool(mechanism, made, everything, draws, _budget(budget, delta), write_down)
         facts |= kept
     else:
         check_adaptive(mechanism, made)
-        refuse_budget_and_release(budget, draws.mode)
+        if budget is not None:
+            raise PatebenchError("queries that a round selected have no budget of their own; leave out --budget")
         queries = Selected.read([selected], source)
-        arrays = _selected(made, queries, everything, draws)
-        arrays, facts = _after(earlier, queries.files[0], arrays, facts | queries.facts())
+        before = _before(earlier, queries.files[0], facts)
+        arrays = _selected(made, queries, everything, draws, write_down)
+        arrays, facts = _after(before, arrays, facts | queries.facts())
     write_arrays(out, LABELS, arrays, facts)
 
 
+def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
+    if epsilon is None:
+        return None
+    if delta is None:
+        raise PatebenchError("a budget is an ε at a δ; give --delta with --budget")
+    return epsilon, delta
+
+
 def _whole_pool(
-    name: str, made: Mechanism, votes: Votes, draws: Draws, budget: float | None, delta: float | None
+    name: str,
+    made: Mechanism,
+    votes: Votes,
+    draws: Draws,
+    budget: tuple[float, float] | None,
+    write_down: Callable[..., None],
 ) -> tuple[Arrays, Facts]:
-    """What is released for the whole pool, and the facts of its budget."""
+    """What is released for the whole pool, once it is written down, and the facts of its budget."""
+    query = check_budget(name, made, votes.teachers, votes.classes) if budget else None
+    write_down(votes, budget=budget)
     arrays = made.released(votes, draws.source())
-    if budget is None:
+    if budget is None or query is None:
         return arrays, {}
-    cost = check_budget(name, made, votes.teachers, votes.classes)
-    arrays["labels"], put = labels_within(cost, arrays["labels"], budget, delta)
+    arrays["labels"], put = labels_within(query, arrays["labels"], *budget)
     if "reports" in arrays:
         arrays["reports"][:, put:] = NO_ANSWER
-    return arrays, {"budget": {"epsilon": budget, "delta": delta, "asked": put}}
+    return arrays, {"budget": {"epsilon": budget[0], "delta": budget[1], "asked": put}}
 
 
-def _selected(made: Mechanism, selected: Selected, votes: Votes, draws: Draws) -> Arrays:
-    """Labels of selected queries; `kept` says which are the student's own."""
+def _selected(
+    made: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., None]
+) -> Arrays:
+    """Labels of selected queries, once they are written down; `kept` says which are the student's own."""
     chosen = selected.votes(votes)
+    write_down(chosen, adaptive=True)
     answered = made.release(chosen, draws.source())
     own = np.where(answered == NO_ANSWER, made.student_labels(chosen), NO_ANSWER)
     return {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
 
 
-def _after(earlier: Path | None, selected: Artefact, arrays: Arrays, facts: Facts) -> tuple[Arrays, Facts]:
-    """All rounds so far: those before come first, by the same mechanism from the same votes, if there were any."""
+def _before(earlier: Path | None, selected: Artefact, facts: Facts) -> Artefact | None:
+    """The labels of the rounds before, if there were any: by the same mechanism from the same votes."""
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
         mend = "pass the files of one sequence of rounds, or run snakemake again"
         raise ArtefactError(selected.path, f"it was not selected after {earlier or 'no labels at all'}", mend)
+    if before is not None:
+        for entry in ("votes", "mechanism", "parameters", "mode"):
+            before.require(entry, facts[entry], str(selected.path))
+        check_distinct(np.concatenate([before["queries"], selected["queries"]]), selected.path)
+    return before
+
+
+def _after(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Arrays, Facts]:
+    """All rounds so far: those before come first."""
     if before is None:
         return arrays, facts
-    for entry in ("votes", "mechanism", "parameters"):
-        before.require(entry, facts[entry], str(selected.path))
     joined = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
-    check_distinct(joined["queries"], selected.path)
     so_far = {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files")}
     return joined, facts | so_far | {"earlier": before.digest}
 
@@ -119,5 +152,6 @@ command = stage_command(
     click.option("--budget", type=float, default=None, help="Stop answering before this ε (at --delta) is spent."),
     click.option("--delta", type=float, default=None, help="δ of the budget."),
     seeded_or_release,
+    ledgered,
     file_option("out", "Where the labels go."),
 )

@@ -18,7 +18,7 @@ from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
 from patebench.core.slugs import slug
-from patebench.mechanisms.base import Mechanism, plain
+from patebench.mechanisms.base import plain
 from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
 from patebench.stages.command import file_option, stage_command
@@ -43,8 +43,8 @@ def run(
 ) -> None:
     """Gather everything known of one ensemble: its label sets, their bounds and the students, as flat records.
 
-    A student belongs to the label set whose digest it names, bounds to that of the same mechanism, parameters and
-    rounds. A file of other votes, another pool or other labels than the rest is refused.
+    A student and bounds belong to the label set whose digest they name. A file of other votes, another pool or other
+    labels than the rest is refused.
     """
     source, counted = read_votes(votes)
     truths = read_arrays(truth, TRUTH)
@@ -53,11 +53,10 @@ def run(
     common = _common(ensemble, summary)
     released = [_LabelSet(path, source, common) for path in labels]
     by_digest = {each.labels.digest: each for each in released}
-    by_facts = {_key(each.facts): each for each in released}
     records = [
         _ensemble_record(ensemble, summary, common),
         *(each.record(counted, truths["y"]) for each in released),
-        *(record for path in bounds for record in _bound_records(path, source, by_facts)),
+        *(record for path in bounds for record in _bound_records(path, by_digest)),
         *(_student_record(path, by_digest, truths["y"]) for path in students),
         *(record for path in distilled for record in _distilled_records(path, source, common)),
     ]
@@ -72,7 +71,13 @@ class _LabelSet:
         _require_votes(path, self.labels.meta, votes)
         self.labels.require("pool", votes.meta["pool"], str(votes.path))
         self.mechanism = mechanism_of(self.labels.meta)
-        self.facts = {**common, **_setting(path, self.labels.meta, self.mechanism)}
+        self.facts = {
+            **common,
+            "mechanism": self.labels.meta["mechanism"],
+            "noise": self.mechanism.slug,
+            "parameters": plain(self.mechanism.parameters()),
+            **of_rounds(path, self.labels.meta),
+        }
         self.whole_pool, pool = not self.facts["selection"], votes["votes"].shape[1]
         if self.whole_pool and len(self.labels["labels"]) != pool:
             raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _MEND)
@@ -130,14 +135,11 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
     return {"record": "ensemble", **common, **accuracies, **found}
 
 
-def _bound_records(path: Path, votes: Artefact, known: Mapping[Any, _LabelSet]) -> list[Record]:
+def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
     content = read_json(path, "account")
-    _require_votes(path, content, votes)
-    label_set = known.get(_key(_setting(path, content, mechanism_of(content))))
+    label_set = known.get(content.get("labels", ""))
     if label_set is None:
         raise ArtefactError(path, "it bounds labels that are not among the given ones", _MEND)
-    if label_set.labels.meta.get("queries_files", []) != content["queries_files"]:
-        raise ArtefactError(path, f"it is of other queries than {label_set.labels.path}", _MEND)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
         *({"record": "curve", **label_set.facts, **curve} for curve in content.get("curves", ()) if points(curve)),
@@ -174,21 +176,6 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
     facts = {**common, "distilled": of_training(path, content), **student, "epsilon": "inf"}
     return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
-
-
-def _setting(path: Path, meta: Mapping[str, Any], mechanism: Mechanism) -> Record:
-    """How labels were released, or those that bounds are of."""
-    return {
-        "mechanism": meta["mechanism"],
-        "noise": mechanism.slug,
-        "parameters": plain(mechanism.parameters()),
-        **of_rounds(path, meta),
-    }
-
-
-def _key(facts: Record) -> tuple[str, ...]:
-    """What bounds and the label sets that they are of have in common."""
-    return facts["mechanism"], facts["noise"], facts["rounds"]
 
 
 def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None:

@@ -189,3 +189,10 @@ mechanism = together(
         help="Of the mechanism: sigma=40.",
     ),
 )  # fmt: skip
+
+#: Where a release is written down before it is drawn, and what all of one private data set may cost together.
+ledgered = together(
+    file_option("ledger", "The folder of the ledgers, where a release is written down first.", needed=False),
+    click.option("--ledger-budget", type=float, default=None, help="The ε that all releases together keep."),
+    click.option("--ledger-delta", type=float, default=None, help="The δ of that ε."),
+)

@@ -10,8 +10,7 @@ import click
 from patebench.accounting import spending
 from patebench.calculator.show import upward
 from patebench.core.errors import PatebenchError
-from patebench.stages.command import FILE
-from patebench.stages.command import command as stage_command
+from patebench.stages.command import FILE, stage_command
 from patebench.stages.ledger_file import Ledger
 from patebench.stages.terminal import show_on_terminal
 

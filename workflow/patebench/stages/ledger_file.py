@@ -18,8 +18,9 @@ from patebench.accounting.accountant import valid_for_adaptive_queries, valid_fo
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_json, write_json
+from patebench.core.files import Artefact, read_json, write_json
 from patebench.core.locks import alone
+from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, check_budget, plain
 from patebench.mechanisms.budget import keeper_of
 from patebench.plan.parameters import LedgerParameters
@@ -47,6 +48,43 @@ class Limit:
     epsilon: float
     delta: float
     order: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a stage writes a release down first: the folder of the ledgers, and a limit for all together, if any.
+
+    Without a folder nothing is written: labels from a seed are no release.
+    """
+
+    folder: Path | None
+    limit: LedgerParameters | None = None
+
+    @classmethod
+    def of(cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None) -> "Place":
+        """From a command's options; PatebenchError for a release without a ledger, and for the contrary."""
+        if mode is Mode.SEEDED and folder is not None:
+            raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
+        if mode is Mode.RELEASE and folder is None:
+            raise PatebenchError("a release is written down before it is drawn; give the folder --ledger")
+        given = {name: value for name, value in (("budget", budget), ("delta", delta)) if value is not None}
+        return cls(folder, LedgerParameters.checked(given, "ledger") if given else None)
+
+    def write_down(self, source: Artefact, out: Path, name: str, made: Mechanism, votes: Votes, **more: Any) -> None:
+        """Enter a draw by a mechanism on these votes of VOTES or a CHUNK, which is to become `out`.
+
+        See `cost` for what else there is to say.
+        """
+        if self.folder is not None:
+            spent = cost(name, made, votes, source.meta["partition"], **more)
+            parameters = made.parameters()
+            entry = Entry(what=str(out), mechanism=name, parameters=parameters, queries=votes.queries, spent=spent)
+            enter(self.folder, _records(source), entry, self.limit)
+
+
+def _records(source: Artefact) -> str:
+    """A digest of the private records behind VOTES or a CHUNK, whatever their data set is called."""
+    return str(source.meta.get("records") or source.digest)
 
 
 @dataclass(frozen=True, kw_only=True)

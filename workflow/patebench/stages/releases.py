@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from patebench.core.entropy import Draws
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism
@@ -43,9 +43,3 @@ def refuse_second_release(out: Path | str, mode: Mode) -> None:
             "it is a release already, and drawing another one spends as much privacy again",
             "hand out this one, or remove it first, write-protected as it is, and count both",
         )
-
-
-def refuse_budget_and_release(budget: float | None, mode: Mode) -> None:
-    """Refuse what queries that rounds selected do not have."""
-    if budget is not None or mode is Mode.RELEASE:
-        raise PatebenchError("queries that a round selected have neither a budget nor a release; leave them out")

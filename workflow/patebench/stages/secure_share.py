@@ -10,12 +10,14 @@ from pathlib import Path
 import click
 import numpy as np
 
+from patebench.accounting.votes import Votes
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
 from patebench.secure.party import Party
-from patebench.stages.command import file_option, mechanism, seeded_or_release, stage_command
+from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
+from patebench.stages.ledger_file import Place
 
 
 def run(
@@ -28,15 +30,27 @@ def run(
     seed: int | None = None,
     stream: str | None = None,
     release: bool = False,
+    ledger: Path | None = None,
+    ledger_budget: float | None = None,
+    ledger_delta: float | None = None,
 ) -> None:
-    """Cut noisy votes of a chunk's teachers into shares, one file --out for each aggregator, in their order."""
+    """Cut noisy votes of a chunk's teachers into shares, one file --out for each aggregator, in their order.
+
+    With --release the cut stands in the ledger of these teachers' data before it is made.
+    """
     if len(out) < 2:
         raise PatebenchError("one aggregator alone would see every vote; give at least two files --out")
-    party = Party.of(mechanism, parameters, teachers, Draws.of(release, seed, stream))
+    draws = Draws.of(release, seed, stream)
+    place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta)
+    party = Party.of(mechanism, parameters, teachers, draws)
     source = read_arrays(chunk, CHUNK)
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
         raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
+    # What it costs does not depend on the votes, which nobody here has seen all of.
+    made_up = Votes.of(np.zeros((teachers, source["votes"].shape[1]), dtype=np.int64), classes)
+    who = int(numbers.min()), int(numbers.max())
+    place.write_down(source, out[0], mechanism, party.mechanism, made_up, teachers=who)
     cut = [
         party.share(int(number), votes, classes, len(out))
         for number, votes in zip(numbers, source["votes"], strict=True)
@@ -53,5 +67,6 @@ command = stage_command(
     mechanism,
     click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many teachers there are in all."),
     seeded_or_release,
+    ledgered,
     file_option("out", "Where an aggregator's shares go; repeat for each aggregator.", several=True),
 )
