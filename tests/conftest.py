@@ -57,8 +57,7 @@ def tiny(tmp_path: Path, write_samples: Callable[..., Path]) -> Path:
     private, public = tmp_path / "private.npz", tmp_path / "public.npz"
     outs = {f"{name}_out": tmp_path / f"{name}.npz" for name in ("pool", "truth", "test")}
     named = {"seed": 0, "stream": "tiny"}
-    split.run(private=private, public=public, parameters=SplitParameters(pool=20), **named, **outs)
-    partition.run(
-        private=private, teachers=6, parameters=PartitionParameters(), out=tmp_path / "partition.npz", **named
-    )
+    split.run(public=public, parameters=SplitParameters(pool=20), **named, **outs)
+    dealt = {"teachers": 6, "parameters": PartitionParameters(), "out": tmp_path / "partition.npz", **named}
+    partition.run(private=private, public=public, **dealt)
     return tmp_path

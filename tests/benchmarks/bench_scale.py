@@ -105,12 +105,12 @@ def write_inputs(folder: Path, size: Size) -> list[Path]:
     named |= {"split": {"pool": size.queries, "test": _TEST}}
     x = np.arange(size.queries, dtype=np.float32)[:, None]
     pool = write_arrays(folder / "pool.npz", POOL, {"x": x, "row": np.arange(size.queries)}, named)
-    facts = {"pool": pool, "classes": size.classes, "removed_duplicates": 0}
-    write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, facts)
+    write_arrays(folder / "truth.npz", TRUTH, {"y": truth}, {"pool": pool, "classes": size.classes})
     arrays = {"x": np.zeros((_TEST, 1), np.float32), "y": test_truth, "row": np.arange(_TEST)}
     test = write_arrays(folder / "test.npz", SAMPLES, arrays, {**named, "role": "test", "pool": pool})
     shards = {"indices": np.arange(size.teachers), "offsets": np.arange(size.teachers + 1)}
-    owned = {"private": "made-up", "samples": size.teachers, "teachers": size.teachers, "strategy": "iid"}
+    owned = {"private": "made-up", "public": "made-up", "samples": size.teachers, "left_out": 0}
+    owned |= {"teachers": size.teachers, "strategy": "iid"}
     partition = write_arrays(folder / "partition.npz", PARTITION, shards, owned)
     meta = {"partition": partition, "pool": pool, "test": test, "classes": size.classes}
     meta |= {"model": "logistic", "recipe": "modern", "epochs": 1, "seed": 0}

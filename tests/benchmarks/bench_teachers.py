@@ -71,10 +71,10 @@ class World:
             data.run(name="mnist", root=root, download=True, option={}, **files)
             outs = {"pool_out": self.pool, "truth_out": self.truth, "test_out": self.test}
             cut = SplitParameters(pool=POOL_SIZE, test=TEST_SIZE)
-            split.run(**files, parameters=cut, seed=0, stream=STREAM, **outs)
+            split.run(public=self.public, parameters=cut, seed=0, stream=STREAM, **outs)
         if not self.partition.exists():
             dealt = {"parameters": PartitionParameters(), "seed": 0, "stream": STREAM, "out": self.partition}
-            partition.run(private=self.private, teachers=teachers, **dealt)
+            partition.run(private=self.private, public=self.public, teachers=teachers, **dealt)
 
     def shards(self, numbers: Sequence[int]) -> list[tuple[Any, Any]]:
         from patebench.stages.train_teachers import shard

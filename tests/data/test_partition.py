@@ -23,7 +23,7 @@ def deal(y: np.ndarray, seed: int = 0, classes: int = 4, **parameters: Any) -> D
 
 def shards(assignment: np.ndarray) -> list[np.ndarray]:
     """The shards, checked to be disjoint and to cover all samples."""
-    indices, offsets = pack(assignment)
+    indices, offsets = pack(assignment, int(assignment.max()) + 1)
     check_disjoint(indices, offsets, len(assignment))
     assert sorted(indices) == list(range(len(assignment)))
     return [indices[start:end] for start, end in itertools.pairwise(offsets)]

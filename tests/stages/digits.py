@@ -23,7 +23,7 @@ class Divided:
         self.pool, self.truth, self.test = folder / "pool.npz", folder / "truth.npz", folder / "test.npz"
         data.run(name="digits", root=folder, download=False, option={}, private=self.private, public=self.public)
         split.run(
-            private=self.private, public=self.public, parameters=parameters, seed=0, stream=stream,
+            public=self.public, parameters=parameters, seed=0, stream=stream,
             pool_out=self.pool, truth_out=self.truth, test_out=self.test,
         )  # fmt: skip
 

@@ -17,8 +17,8 @@ class Ensemble(Divided):
         super().__init__(folder, SplitParameters(pool=100, test=100), STREAM)
         self.partition = folder / "partition.npz"
         partition.run(
-            private=self.private, teachers=6, parameters=PartitionParameters(), seed=0, stream=STREAM,
-            out=self.partition,
+            private=self.private, public=self.public, teachers=6, parameters=PartitionParameters(), seed=0,
+            stream=STREAM, out=self.partition,
         )  # fmt: skip
 
     def train(

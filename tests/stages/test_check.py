@@ -67,8 +67,8 @@ def test_a_damaged_file_is_named_and_it_alone(results: Path, name: str, harm: st
 
 def test_files_that_do_not_belong_together_are_named(results: Path) -> None:
     partition.run(
-        private=results / "private.npz", teachers=6, parameters=PartitionParameters(), seed=1, stream="tiny",
-        out=results / "partition.npz",
+        private=results / "private.npz", public=results / "public.npz", teachers=6, parameters=PartitionParameters(),
+        seed=1, stream="tiny", out=results / "partition.npz",
     )  # fmt: skip
     assert named(results) == ["chunks/0-2.npz", "chunks/3-5.npz", "votes.npz"]
     assert "it was made with other partition than" in check(results).faults[0]

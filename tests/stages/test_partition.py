@@ -1,5 +1,7 @@
 """The stage `partition`: who owns which private sample, and what is no partition of them."""
 
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,21 +9,27 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays, write_arrays
-from patebench.core.formats import PARTITION
-from patebench.plan.parameters import PartitionParameters
-from patebench.stages import partition
+from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.formats import PARTITION, POOL, SAMPLES
+from patebench.plan.parameters import PartitionParameters, SplitParameters
+from patebench.stages import partition, split
 from patebench.stages.reading import read_partition, read_samples
+
+Writer = Callable[..., Path]
 
 
 def make(
     folder: Path, strategy: str = "iid", teachers: int | None = 6, seed: int = 0, stream: str = "tiny", **settings: Any
 ) -> Path:
     out, parameters = folder / "made.npz", PartitionParameters.checked({"strategy": strategy, **settings})
-    partition.run(
-        private=folder / "private.npz", teachers=teachers, parameters=parameters, seed=seed, stream=stream, out=out
-    )
+    files = {"private": folder / "private.npz", "public": folder / "public.npz"}
+    partition.run(**files, teachers=teachers, parameters=parameters, seed=seed, stream=stream, out=out)
     return out
+
+
+def rows(made: Artefact) -> list[list[int]]:
+    """The private samples of each teacher."""
+    return [shard.tolist() for shard in np.split(made["indices"], made["offsets"][1:-1])]
 
 
 def test_the_artefact_names_its_private_data_and_strategy(tiny: Path) -> None:
@@ -83,9 +91,67 @@ def test_the_stage_refuses_and_writes_nothing(
 def test_public_samples_are_not_partitioned(tiny: Path) -> None:
     with pytest.raises(ArtefactError, match="it holds the public samples where the private ones are needed"):
         partition.run(
-            private=tiny / "public.npz", teachers=6, parameters=PartitionParameters(), seed=0, stream="tiny",
-            out=tiny / "made.npz",
+            private=tiny / "public.npz", public=tiny / "public.npz", teachers=6, parameters=PartitionParameters(),
+            seed=0, stream="tiny", out=tiny / "made.npz",
         )  # fmt: skip
+
+
+def test_files_of_other_data_are_refused(tiny: Path, write_samples: Writer) -> None:
+    write_samples("public", np.zeros((40, 1, 4, 4), np.uint8), np.zeros(40, int), dataset="other")
+    with pytest.raises(ArtefactError, match=r"public\.npz: it was made with another dataset than .*private\.npz"):
+        make(tiny)
+    write_samples("public", np.zeros((40, 2), np.float32), np.zeros(40, int))
+    with pytest.raises(ArtefactError, match="another shape or dtype"):
+        make(tiny)
+
+
+@pytest.mark.parametrize("place", ["pool", "test", "neither"])
+def test_what_is_public_does_not_tell_whether_a_sample_is_private(
+    tiny: Path, write_samples: Writer, caplog: pytest.LogCaptureFixture, place: str
+) -> None:
+    """One private sample is replaced by a copy of a public one: its teacher loses it, and nothing else changes."""
+    caplog.set_level(logging.INFO, "patebench")
+    outs = {f"{name}_out": tiny / f"{name}.npz" for name in ("pool", "truth", "test")}
+    cut = {"public": tiny / "public.npz", "parameters": SplitParameters(pool=20, test=10), "seed": 0, "stream": "tiny"}
+
+    def public_files() -> list[bytes]:
+        split.run(**cut, **outs)
+        return [path.read_bytes() for path in outs.values()]
+
+    before, alone = public_files(), rows(read_arrays(make(tiny), PARTITION))
+    used = {"pool": read_arrays(tiny / "pool.npz", POOL)["row"], "test": read_arrays(tiny / "test.npz", SAMPLES)["row"]}
+    used["neither"] = np.setdiff1d(np.arange(40), [*used["pool"], *used["test"]])
+    twin = used[place][3]
+    private, public = (read_samples(tiny / f"{role}.npz", role) for role in ("private", "public"))
+    x = private["x"].copy()
+    x[17] = public["x"][twin]
+    write_samples("private", x, private["y"])
+    assert public_files() == before
+    made = read_arrays(make(tiny), PARTITION)
+    assert rows(made) == [[row for row in shard if row != 17] for shard in alone]
+    assert (made.meta["left_out"], made.meta["public"]) == (1, public.digest)
+    assert "left out 1 private samples that are public as well" in caplog.text
+    read_partition(tiny / "made.npz", read_samples(tiny / "private.npz", "private"))
+
+
+def test_a_teacher_that_loses_every_sample_is_named(tiny: Path, write_samples: Writer) -> None:
+    private, public = (read_samples(tiny / f"{role}.npz", role) for role in ("private", "public"))
+    x = private["x"].copy()
+    x[rows(read_arrays(make(tiny), PARTITION))[2]] = public["x"][0]
+    write_samples("private", x, private["y"])
+    (tiny / "made.npz").unlink()
+    with pytest.raises(PatebenchError, match=r"teacher 2 has no samples, beside 10 private .* ask for fewer teachers"):
+        make(tiny)
+    assert not (tiny / "made.npz").exists()
+
+
+def test_a_class_that_only_left_out_samples_have_is_lacking(tiny: Path, write_samples: Writer) -> None:
+    private, public = (read_samples(tiny / f"{role}.npz", role) for role in ("private", "public"))
+    make(tiny, teachers=2, every_class=True)
+    x = np.where((private["y"] == 1)[:, None, None, None], public["x"][0], private["x"])
+    write_samples("private", x, private["y"])
+    with pytest.raises(PatebenchError, match="teacher 0 has no sample of class 1"):
+        make(tiny, teachers=2, every_class=True)
 
 
 def test_a_partition_of_other_data_is_refused(tiny: Path) -> None:

@@ -2,14 +2,16 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 from tests.stages.digits import Digits
 
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, read_json
-from patebench.core.formats import POOL
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import POOL, SAMPLES
 from patebench.plan.parameters import TrainingParameters
 from patebench.stages import train_baseline
+from patebench.stages.reading import read_samples
 
 LOGISTIC = TrainingParameters(model="logistic")
 
@@ -32,6 +34,19 @@ def test_the_baseline_sees_all_private_data(digits: Digits) -> None:
     assert told["split"] == {"pool": 300, "test": None}
     assert (told["seed"], told["training"]) == (0, LOGISTIC.model_dump())
     assert TrainingParameters(**told["training"]).slug == "logistic_modern"
+
+
+def test_the_baseline_learns_from_no_test_sample(digits: Digits) -> None:
+    """The test set stands among the private data too, with other labels: who learnt from it would be wrong there."""
+    private, test = read_samples(digits.private, "private"), read_samples(digits.test, "test")
+    x, y = np.concatenate([private["x"], test["x"]]), np.concatenate([private["y"], (test["y"] + 1) % 10])
+    mixed, out = digits.folder / "mixed.npz", digits.folder / "baseline.json"
+    write_arrays(mixed, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, private.meta)
+    train_baseline.run(
+        private=mixed, pool=None, truth=None, true_labels=None, test=digits.test, training=LOGISTIC, seed=0,
+        stream="mixed", out=out,
+    )  # fmt: skip
+    assert read_json(out, "train_baseline")["accuracy"] > 0.93
 
 
 def test_true_labels_show_what_students_could_learn(digits: Digits) -> None:

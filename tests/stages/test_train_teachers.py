@@ -8,8 +8,8 @@ from scipy.special import softmax
 from tests.stages.ensemble import STREAM, Ensemble
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays
-from patebench.core.formats import CHUNK
+from patebench.core.files import read_arrays, write_arrays
+from patebench.core.formats import CHUNK, POOL
 from patebench.core.seeds import derive
 from patebench.models.learner import make_learner
 from patebench.stages import data
@@ -65,6 +65,14 @@ def test_another_private_set_than_the_partitions_is_refused(ensemble: Ensemble, 
     data.run(name="breast_cancer", root=tmp_path, download=False, option={}, **files)
     with pytest.raises(ArtefactError, match="it was made with another private than"):
         ensemble.train(0, 1, private=files["private"])
+
+
+def test_a_pool_of_other_public_data_is_refused(ensemble: Ensemble, tmp_path: Path) -> None:
+    """The partition left out other samples than those of this pool."""
+    pool, other = read_arrays(ensemble.pool, POOL), tmp_path / "pool.npz"
+    write_arrays(other, POOL, pool.arrays, {**pool.meta, "public": "0" * 64})
+    with pytest.raises(ArtefactError, match="it was made with another public than"):
+        ensemble.train(0, 1, pool=other)
 
 
 def test_weights_are_kept_on_demand(ensemble: Ensemble) -> None:

@@ -22,11 +22,11 @@ FEATURES = Layout("features", {"vectors": Field("f", ("samples", "features"))}, 
 #: The true labels of the pool: only evaluation reads them, no student does.
 TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"))
 
-#: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`.
+#: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`. Those that are public too are nobody's.
 PARTITION = Layout(
     "partition",
     {"indices": Field("iu", ("owned",), low=0, below="samples"), "offsets": Field("iu", ("bounds",), low=0)},
-    ("private", "samples", "teachers", "strategy"),
+    ("private", "public", "samples", "left_out", "teachers", "strategy"),
 )
 
 _VOTES = Field("iu", ("teachers", "queries"), low=0, below="classes")

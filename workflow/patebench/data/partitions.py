@@ -1,7 +1,7 @@
 """How the private samples are dealt to the teachers: each strategy gives every sample to exactly one teacher.
 
 A strategy is a function from a `Deal` to the number of the teacher of each sample, so shards can neither overlap nor
-miss a sample.
+miss a sample. Only samples that are public as well are taken away from their teachers afterwards.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,9 @@ PARTITIONS.add("skew", "patebench.data.partitions:skew", parameter="share")
 PARTITIONS.add("owners", "patebench.data.partitions:owners", parameter="owners")
 
 Assignment = NDArray[np.int64]
+
+#: In an assignment, in place of a teacher: the sample is in no shard.
+NOBODY = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +144,21 @@ def _count_fault(identities: NDArray[Any], teachers: int) -> str:
     return f"the column names {present} owners, and {teachers} teachers are asked for; ask for {present} teachers"
 
 
-def pack(assignment: Assignment) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in increasing order."""
-    sizes = np.bincount(assignment)
-    return np.argsort(assignment, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
+def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in increasing order.
+
+    Samples of `NOBODY` are in no shard.
+    """
+    sizes = np.bincount(assignment[assignment != NOBODY], minlength=teachers)
+    order = np.argsort(assignment, kind="stable")
+    return order[len(assignment) - sizes.sum() :], np.concatenate([[0], np.cumsum(sizes)])
+
+
+def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
+    """Refuse a shard without samples, `left_out` of which were taken away as they are public; raises PatebenchError."""
+    if (sizes < 1).any():
+        beside = f", beside {left_out} private samples that are left out as they are public too" if left_out else ""
+        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples{beside}; ask for fewer teachers")
 
 
 def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int) -> None:

@@ -1,8 +1,10 @@
-"""Which public samples become queries and which test samples, such that no sample lies on two sides."""
+"""Which public samples become queries and which test samples, such that no sample lies on two sides.
 
-import hashlib
+What is public must not depend on the private data, so nothing here knows them. A private sample that is public too is
+left out on the teachers' side (`partitions`).
+"""
+
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,53 +14,35 @@ from patebench.core.errors import PatebenchError
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Positions in the public data, and how many samples were left out because they occur elsewhere too."""
+    """Positions in the public data, and how many samples were left out of the test set because the pool has them."""
 
     pool: NDArray[np.int64]
     test: NDArray[np.int64]
-    in_private: int
     in_pool: int
 
 
-def content(x: NDArray[np.uint8] | NDArray[np.float32]) -> NDArray[np.uint64]:
-    """A hash of each sample's content; x is (samples, …), and the two floating-point zeros count as one.
-
-    Should two samples collide, one too many is left out and none is let through.
-    """
-    if x.dtype.kind == "f":
-        x = np.where(x == 0, np.zeros((), x.dtype), x)
-    digests = b"".join(hashlib.blake2b(sample, digest_size=8).digest() for sample in np.ascontiguousarray(x))
-    return np.frombuffer(digests, dtype=np.uint64)
-
-
-def divide(
-    private: NDArray[np.uint64], public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator
-) -> Split:
+def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> Split:
     """Shuffle the public samples; the first `pool` are queries and the next `test` (None: all others) the test set.
 
-    `private` and `public` are the samples' contents. Public samples that occur in the private data are passed over, and
-    so are test samples that occur in the pool. Raises PatebenchError when too few remain.
+    `public` are the samples' contents. Test samples that occur in the pool are passed over. Raises PatebenchError when
+    too few remain.
     """
     if pool < 1 or (test is not None and test < 1):
         raise PatebenchError(f"pool = {pool} and test = {test} were asked for; both need at least one sample")
     order = rng.permutation(len(public))
-    fresh = order[~np.isin(public[order], private)]
-    queries, others = fresh[:pool], fresh[pool:]
+    queries, others = order[:pool], order[pool:]
     unseen = others[~np.isin(public[others], public[queries])]
-    split = Split(queries, unseen[:test], len(order) - len(fresh), len(others) - len(unseen))
+    split = Split(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(
-            f"{len(public)} public samples, less {split.in_private} that are private and {split.in_pool} that are in"
-            f" the pool, are too few for a pool of {pool} and {test or 'any'} test samples; choose smaller numbers"
+            f"{len(public)} public samples, less {split.in_pool} that are in the pool as well, are too few for a pool"
+            f" of {pool} and {test or 'any'} test samples; choose smaller numbers"
         )
     return split
 
 
-def check_apart(**parts: NDArray[np.uint64]) -> None:
-    """Refuse parts of which two share a sample; each is given as its contents, and PatebenchError names both."""
-    for (name, part), (other, rest) in combinations(parts.items(), 2):
-        shared = int(np.isin(part, rest).sum())
-        if shared:
-            raise PatebenchError(
-                f"{shared} samples are in the {name} part and in the {other} part; make the split anew"
-            )
+def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
+    """Refuse a pool and a test set that share a sample; both are given as contents. Raises PatebenchError."""
+    shared = int(np.isin(pool, test).sum())
+    if shared:
+        raise PatebenchError(f"{shared} samples of the pool are in the test set as well; make the split anew")

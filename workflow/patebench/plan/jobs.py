@@ -194,7 +194,7 @@ class Split(Job):
         return File(self, "test-out")
 
     def inputs(self) -> Inputs:
-        return {"private": File(self.data, "private"), "public": File(self.data, "public")}
+        return {"public": File(self.data, "public")}
 
     def options(self) -> Options:
         return {**self.parameters.options(), **self.randomness(self.folder)}
@@ -260,7 +260,8 @@ class Partition(_OfEnsemble):
     files = {"out": "{ensemble}/partition.npz"}
 
     def inputs(self) -> Inputs:
-        return {"private": File(self.of.split.data, "private")}
+        data = self.of.split.data
+        return {"private": File(data, "private"), "public": File(data, "public")}
 
     def dependencies(self) -> Inputs:
         owners = self.of.partition.owners

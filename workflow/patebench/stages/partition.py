@@ -9,10 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError
-from patebench.core.files import write_arrays
+from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import generator
-from patebench.data.partitions import PARTITIONS, Deal, check_disjoint, check_every_class, pack
+from patebench.data.content import content
+from patebench.data.partitions import (
+    NOBODY,
+    PARTITIONS,
+    Deal,
+    check_disjoint,
+    check_every_class,
+    check_filled,
+    pack,
+)
 from patebench.plan.parameters import PartitionParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command
 from patebench.stages.reading import read_samples
@@ -21,15 +30,24 @@ log = logging.getLogger("patebench")
 
 
 def run(
-    *, private: Path, teachers: int | None, parameters: PartitionParameters, seed: int, stream: str, out: Path
+    *,
+    private: Path,
+    public: Path,
+    teachers: int | None,
+    parameters: PartitionParameters,
+    seed: int,
+    stream: str,
+    out: Path,
 ) -> None:
     """Deal the private samples to the teachers.
 
-    With the strategy "owners" the number of teachers is that of the owners, and need not be given. A shard that lacks a
-    class is refused with --every-class.
+    A private sample that equals a public one byte for byte belongs to no teacher; how many these are is logged and
+    recorded as `left_out`. With the strategy "owners" the number of teachers is that of the owners, and need not be
+    given. A shard that lacks a class is refused with --every-class.
     """
     strategy = PARTITIONS.load(parameters.strategy)
-    samples = read_samples(private, "private")
+    samples, others = read_samples(private, "private"), read_samples(public, "public")
+    _check_partners(samples, others)
     deal = Deal(
         y=samples["y"],
         classes=samples.meta["classes"],
@@ -38,15 +56,36 @@ def run(
         share=parameters.share,
         owners=None if parameters.owners is None else _read_owners(Path(parameters.owners)),
     )
+    # Whose a sample is comes first: one that is left out must not move any other.
     assignment = strategy(deal)
-    if parameters.every_class:
-        check_every_class(assignment, samples["y"], samples.meta["class_names"])
-    indices, offsets = pack(assignment)
+    count = teachers or int(assignment.max()) + 1
+    known = np.isin(content(samples["x"]), content(others["x"]))
+    left_out = int(known.sum())
+    assignment = np.where(known, NOBODY, assignment)
+    indices, offsets = pack(assignment, count)
+    sizes = np.diff(offsets)
+    check_filled(sizes, left_out)
     check_disjoint(indices, offsets, len(samples["y"]))
-    sizes, spelt = np.diff(offsets), parameters.slug
-    facts = {"private": samples.digest, "samples": len(samples["y"]), "teachers": len(sizes), "strategy": spelt}
+    if parameters.every_class:
+        check_every_class(assignment[~known], samples["y"][~known], samples.meta["class_names"])
+    facts = {
+        "private": samples.digest,
+        "public": others.digest,
+        "samples": len(samples["y"]),
+        "left_out": left_out,
+        "teachers": count,
+        "strategy": parameters.slug,
+    }
     write_arrays(out, PARTITION, {"indices": indices, "offsets": offsets}, facts)
-    log.info("%d teachers (%s): shards of %d to %d samples", len(sizes), spelt, sizes.min(), sizes.max())
+    log.info("%d teachers (%s): shards of %d to %d samples", count, parameters.slug, sizes.min(), sizes.max())
+    log.info("left out %d private samples that are public as well", left_out)
+
+
+def _check_partners(private: Artefact, public: Artefact) -> None:
+    for entry in ("dataset", "classes", "class_names"):
+        public.require(entry, private.meta[entry], str(private.path))
+    if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
+        raise ArtefactError(public.path, f"its samples have another shape or dtype than those of {private.path}")
 
 
 def _read_owners(path: Path) -> NDArray[Any]:
@@ -66,6 +105,7 @@ def _read_owners(path: Path) -> NDArray[Any]:
 command = stage_command(
     run,
     file_option("private", "Private samples."),
+    file_option("public", "Public samples, which no shard may hold."),
     click.option("--teachers", type=int, default=None, help="Number of shards."),
     parameter_options(PartitionParameters),
     seeded,

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_arrays, write_json
+from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.data.content import content
 from patebench.plan.parameters import TrainingParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import read_samples
@@ -47,13 +48,14 @@ def run(
 ) -> None:
     """Train a model without privacy: on all private data, or on true labels of the pool.
 
+    Private samples that equal a test sample byte for byte are left out, as no teacher has them.
     True labels are those of the pool's first samples: what a student could learn from labels without a fault (the
     "ground truth" of NZC's Table 1).
     """
     from patebench.models.learner import epochs_of, make_learner
 
-    samples = _samples(private, pool, truth, true_labels)
     test_set = read_samples(test, "test")
+    samples = _samples(private, pool, truth, true_labels, test_set)
     model, epochs = training.model, epochs_of(training.recipe, training.epochs)
     learner = make_learner(model, training.recipe, classes=samples.classes, epochs=training.epochs)
     with progress(f"{model} of {samples.name}", epochs, "epochs") as done:
@@ -76,10 +78,14 @@ def run(
     write_json(out, "train_baseline", result)
 
 
-def _samples(private: Path | None, pool: Path | None, truth: Path | None, true_labels: int | None) -> _Samples:
+def _samples(
+    private: Path | None, pool: Path | None, truth: Path | None, true_labels: int | None, test: Artefact
+) -> _Samples:
     if private and not (pool or truth or true_labels):
         found = read_samples(private, "private")
-        return _Samples("all private data", found["x"], found["y"], found.meta["classes"], {"private": found.digest})
+        unseen = ~np.isin(content(found["x"]), content(test["x"]))
+        of = {"private": found.digest}
+        return _Samples("all private data", found["x"][unseen], found["y"][unseen], found.meta["classes"], of)
     if private or not (pool and truth and true_labels):
         raise PatebenchError("give either the private samples, or the pool, its truth and a number of true labels")
     queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)

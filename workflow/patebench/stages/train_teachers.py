@@ -48,6 +48,7 @@ def run(
 
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
+    queries.require("public", shards.meta["public"], str(partition))  # else a shard might hold a query
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
         raise PatebenchError(f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}")
