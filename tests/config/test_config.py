@@ -292,6 +292,18 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         "datasets.mine.private",
         ["no a.npz"],
     ),
+    "classes told twice": (
+        "datasets",
+        {"mine": {"loader": "npz", "private": "a", "public": "b", "classes": 2, "class_names": ["cat", "dog"]}},
+        "datasets.mine.classes",
+        ["beside class_names", "leave one of them out"],
+    ),
+    "a class twice": (
+        "datasets",
+        {"mine": {"loader": "npz", "private": "a", "public": "b", "class_names": ["cat", "cat"]}},
+        "datasets.mine.class_names",
+        ["holds a value twice"],
+    ),
     "own data set's name": (
         "datasets",
         {"mnist": {"loader": "npz", "private": "a", "public": "b"}},
@@ -424,6 +436,18 @@ def test_rounds_can_be_released_alone() -> None:
         validate(settings)
 
 
+def test_a_release_does_not_tell_whether_a_shard_lacks_a_class() -> None:
+    settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
+    ensemble = {"teachers": 50, "model": "small-cnn", "partition": {"every_class": True}}
+    settings["experiments"]["demo"] |= {"ensembles": [ensemble], "students": []}
+    validate(settings | {"mode": "seeded"})
+    words = (
+        r"^experiments\.demo\.ensembles\[0\]\.partition\.every_class: would tell which classes the private data lack"
+    )
+    with pytest.raises(PatebenchError, match=words):
+        validate(settings)
+
+
 LOCAL = {"epsilon": 2, "unbiased": 1, "participation": 1, "spread": 1}
 
 
@@ -533,6 +557,9 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
     assert data.options() == {"": "mine", "option": {"loader": "npz", "private": private, "public": public}}
     assert plan.inputs(data) == {"sources": [private, public]}
     assert {tuple(plan.inputs(each)["owners"]) for each in plan.of(Partition)} == {(column,)}
+    settings["datasets"]["mine"]["class_names"] = ["cat", "dog"]
+    (data,) = validate(settings).plan().of(Data)
+    assert data.options()["class-names"] == ("cat", "dog")
     with pytest.raises(PatebenchError, match=r"^name: 'mine'"):
         validate(settings | {"name": "mine"})
 

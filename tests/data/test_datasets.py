@@ -125,19 +125,47 @@ def test_npz_channels_may_come_first_or_last(save: Saver, channels: int) -> None
 
 def test_npz_tables_become_float32(save: Saver) -> None:
     x = np.arange(24).reshape(6, 4)
-    data = load("npz", **save({"x": x, "y": Y}, x=x[:2] / 2, y=Y[:2]))
+    data = load("npz", **save({"x": x, "y": Y}, x=x[:3] / 2, y=Y[:3]))
     assert data.private_x.dtype == data.public_x.dtype == np.float32
-    np.testing.assert_array_equal(data.public_x, x[:2] / 2)
+    np.testing.assert_array_equal(data.public_x, x[:3] / 2)
 
 
-def test_npz_class_names_may_stand_in_one_file_and_count_absent_classes(save: Saver) -> None:
-    names = np.array(["cat", "dog", "eel", "fox"])
-    assert load("npz", **save({"x": images(6, 9, 9), "y": Y, "class_names": names})).class_names == tuple(names)
+NAMES = np.array(["cat", "dog", "eel", "fox"])
+ARRAYS = {"x": images(6, 9, 9), "y": Y}
 
 
-def test_npz_the_largest_label_may_be_public(save: Saver) -> None:
-    data = load("npz", **save({"x": images(6, 9, 9), "y": Y}, y=np.array([0, 1, 2, 3, 4, 0])))
-    assert data.classes == 5
+def test_npz_class_names_of_the_public_file_count_absent_classes(save: Saver) -> None:
+    assert load("npz", **save(ARRAYS, class_names=NAMES)).class_names == tuple(NAMES)
+    assert load("npz", **save(ARRAYS | {"class_names": NAMES})).class_names == tuple(NAMES)
+
+
+@pytest.mark.parametrize("private", [Y, np.zeros(6, int), np.array([0, 1, 2, 4, 3, 0])])
+def test_npz_the_private_labels_do_not_tell_the_number_of_classes(save: Saver, private: np.ndarray) -> None:
+    public = {"x": images(6, 9, 9), "y": np.array([0, 1, 2, 3, 4, 0])}
+    data = load("npz", **save(ARRAYS | {"y": private}, **public))
+    assert data.class_names == tuple("01234")
+
+
+def test_npz_a_private_label_beyond_the_public_ones_is_refused(save: Saver) -> None:
+    paths = save(ARRAYS, y=np.array([0, 1, 1, 1, 0, 0]))
+    words = r"private labels run from 0 to 2, and the classes are 0 … 1; .*private data never do: .* class_names"
+    with pytest.raises(PatebenchError, match=words):
+        load("npz", **paths)
+    assert load("npz", **paths, class_names=("a", "b", "c")).class_names == ("a", "b", "c")
+
+
+def test_npz_names_that_are_told_go_before_those_of_the_file(save: Saver) -> None:
+    told = ("a", "b", "c", "d", "e")
+    assert load("npz", **save(ARRAYS, class_names=NAMES), class_names=told).class_names == told
+
+
+@pytest.mark.parametrize("told", [None, ("0", "1", "2", "3")])
+def test_npz_names_in_the_private_file_alone_are_refused(save: Saver, told: tuple[str, ...] | None) -> None:
+    paths = save(ARRAYS)
+    np.savez(paths["private"], **ARRAYS, class_names=NAMES)
+    with pytest.raises(ArtefactError, match=r"private\.npz: its class names are not those of the data set") as fault:
+        load("npz", **paths, class_names=told)
+    assert "\n" not in str(fault.value)
 
 
 NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -177,7 +205,7 @@ def test_npz_parts_of_different_shape_are_refused(save: Saver) -> None:
 
 def test_npz_parts_with_different_class_names_are_refused(save: Saver) -> None:
     names = {"class_names": np.array(["a", "b", "c"])}
-    with pytest.raises(ArtefactError, match="its class names differ"):
+    with pytest.raises(ArtefactError, match="its class names are not those of the data set"):
         load("npz", **save({"x": images(6, 9, 9), "y": Y, **names}, class_names=np.array(["a", "c", "b"])))
 
 
@@ -226,7 +254,7 @@ def test_folder_images_come_by_class_and_name(folders: dict[str, str]) -> None:
     assert data.public_y.tolist() == [0, 0, 1, 1]
 
 
-def test_folder_one_colour_image_makes_all_colour(folders: dict[str, str]) -> None:
+def test_folder_one_public_colour_image_makes_all_colour(folders: dict[str, str]) -> None:
     paint(Path(folders["public"]) / "bee", "9.png", mode="RGB", level=200)
     data = load("folder", **folders)
     assert data.private_x.shape == (6, 3, 9, 7)
@@ -234,16 +262,44 @@ def test_folder_one_colour_image_makes_all_colour(folders: dict[str, str]) -> No
     assert data.private_x[1, :, 0, 0].tolist() == [1, 1, 1]
 
 
-def test_folder_sizes_must_be_equal(folders: dict[str, str]) -> None:
-    paint(Path(folders["public"]) / "ant", "9.png", size=(8, 9))
-    with pytest.raises(ArtefactError, match=r"public/ant/9\.png: it is 8×9 pixels where .* is 7×9"):
+def test_folder_private_colour_images_become_grey_where_the_public_ones_are(folders: dict[str, str]) -> None:
+    before = load("folder", **folders)
+    paint(Path(folders["private"]) / "bee", "1.png", mode="RGB", level=200)
+    data = load("folder", **folders)
+    np.testing.assert_array_equal(data.public_x, before.public_x)
+    assert data.private_x.shape == (6, 1, 9, 7)
+    assert data.private_x[4, 0, 0, 0] in (200, 201, 202)
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [("public", "ant/9.png"), ("private", "ant/0.png"), ("private", "bee/9.png")]
+)
+def test_folder_sizes_are_that_of_the_first_public_image(folders: dict[str, str], role: str, name: str) -> None:
+    paint((Path(folders[role]) / name).parent, name[4:], size=(8, 9))
+    with pytest.raises(ArtefactError, match=rf"{role}/{name}: it is 8×9 pixels where .*public/ant/0\.png is 7×9"):
         load("folder", **folders)
 
 
-def test_folder_classes_must_be_the_same(folders: dict[str, str]) -> None:
+def test_folder_classes_are_the_public_ones(folders: dict[str, str]) -> None:
+    """Without any private image of a class, or a private folder for it, the public part is the same."""
     paint(Path(folders["public"]) / "cat", "0.png")
-    with pytest.raises(ArtefactError, match="its class folders are not those of"):
+    data = load("folder", **folders)
+    assert data.class_names == ("ant", "bee", "cat")
+    (Path(folders["private"]) / "cat").mkdir()
+    np.testing.assert_array_equal(load("folder", **folders).private_y, data.private_y)
+
+
+def test_folder_a_private_class_beyond_the_public_ones_is_refused(folders: dict[str, str]) -> None:
+    paint(Path(folders["private"]) / "cat", "0.png")
+    with pytest.raises(
+        ArtefactError, match=r"private/cat: it is none of the 2 classes, .*private data never do; .*class_n"
+    ):
         load("folder", **folders)
+    data = load("folder", **folders, class_names=("cat", "bee", "ant"))
+    assert data.private_y.tolist() == [0, 1, 1, 1, 2, 2, 2]
+    assert data.public_y.tolist() == [1, 1, 2, 2]
+    with pytest.raises(ArtefactError, match="bee: it is none of the 2 classes"):
+        load("folder", **folders, class_names=("cat", "ant"))
 
 
 def test_folder_broken_images_are_named(folders: dict[str, str]) -> None:
@@ -263,9 +319,12 @@ def test_folder_without_images_classes_or_at_all(folders: dict[str, str], tmp_pa
     with pytest.raises(ArtefactError, match="there is no such folder"):
         load("folder", private=str(tmp_path / "none"), public=folders["public"])
     (tmp_path / "bare").mkdir()
-    with pytest.raises(ArtefactError, match="it holds no class folders"):
-        load("folder", private=str(tmp_path / "bare"), public=folders["public"])
-    for role in folders.values():
-        (Path(role) / "cat").mkdir()
-    with pytest.raises(ArtefactError, match="cat: it holds no images"):
+    bare = str(tmp_path / "bare")
+    with pytest.raises(ArtefactError, match="bare: it holds no class folders"):
+        load("folder", private=folders["private"], public=bare)
+    for role, given in (("private", folders | {"private": bare}), ("public", folders | {"public": bare})):
+        with pytest.raises(ArtefactError, match="bare: it holds no images"):
+            load("folder", **given, class_names=("ant", "bee"))
+        (Path(folders[role]) / "cat").mkdir()
+    with pytest.raises(ArtefactError, match="public/cat: it holds no images"):
         load("folder", **folders)

@@ -38,6 +38,7 @@ from patebench.plan.jobs import (
     TrainTeachers,
 )
 from patebench.plan.parameters import (
+    ClassParameters,
     PartitionParameters,
     SplitParameters,
     StudentParameters,
@@ -407,6 +408,10 @@ def test_options_of_each_stage() -> None:
         (
             own.options(),
             ["mine", "--option", "loader=folder", "--option", "private=my files/a", "--option", "public=b"],
+        ),
+        (
+            replace(own, classes=ClassParameters(class_names=("cat", "sea lion"))).options(),
+            [*words(own.options()), "--class-names", "cat", "--class-names", "sea lion"],
         ),
         (SPLIT.options(), ["--pool", "400", *randomness, SPLIT.folder]),
         (

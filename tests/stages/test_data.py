@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
+from patebench.plan.parameters import ClassParameters
 from patebench.stages import data
 from patebench.stages.reading import read_samples
 
@@ -42,6 +43,20 @@ def test_own_data_keep_their_own_name(tmp_path: Path) -> None:
     assert read_samples(private, "private").meta["dataset"] == "my-data"
 
 
+def test_classes_may_be_told(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.zeros((4, 8, 8), np.uint8), y=np.arange(4) % 2)
+    files = {role: tmp_path / "out" / f"{role}.npz" for role in ("private", "public")}
+    own = {"loader": "npz", "private": str(tmp_path / "a.npz"), "public": str(tmp_path / "a.npz")}
+    for told, names in (({"classes": 3}, ["0", "1", "2"]), ({"class_names": ["cat", 5]}, ["cat", "5"])):
+        parameters = ClassParameters.checked(told)
+        data.run(name="mine", root=tmp_path, download=False, option=own, parameters=parameters, **files)
+        for role, path in files.items():
+            part = read_samples(path, role)
+            assert (part.meta["class_names"], part.meta["classes"]) == (names, len(names))
+        with pytest.raises(PatebenchError, match="the data set 'wine' has classes of its own; leave classes"):
+            data.run(name="wine", root=tmp_path, download=False, option={}, parameters=parameters, **files)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
@@ -49,6 +64,7 @@ def test_own_data_keep_their_own_name(tmp_path: Path) -> None:
         ("digits", {"private": "a.npz"}, "the data set 'digits' has no option 'private'; known: none"),
         ("npz", {"private": "a.npz"}, "the data set 'npz' needs the option 'public'"),
         ("mine", {"loader": "npz", "privat": "a", "public": "b"}, r"has no option 'privat' .did you mean 'private'"),
+        ("mine", {"loader": "npz", "private": "a", "public": "b", "class_names": "cat"}, "no option 'class_names'"),
         ("mine", {"loader": "nqz"}, r"unknown data set 'nqz' .did you mean 'npz'"),
     ],
 )

@@ -43,6 +43,7 @@ from patebench.plan.jobs import (
 )
 from patebench.plan.parameters import (
     AuditParameters,
+    ClassParameters,
     DistilParameters,
     SelectionParameters,
     SplitParameters,
@@ -164,6 +165,11 @@ class _Expanded:
             check_registered(_strategy_place(where, settings), settings.partition.strategy, PARTITIONS)
             if settings.partition.owners is not None:
                 check_exists(f"{where}.partition.owners", settings.partition.owners)
+            if self.all.mode is Mode.RELEASE and settings.partition.every_class:
+                raise PatebenchError(
+                    f"{where}.partition.every_class: would tell which classes the private data lack, and this"
+                    " configuration makes a release; leave it out"
+                )
             training = checked_training(where, settings)
             work = TeacherParameters.of(settings)
             for teachers in settings.teachers:
@@ -264,7 +270,7 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
     files = (("private", settings.private), ("public", settings.public))
     for role, path in files:
         check_exists(f"{where}.{role}", path)
-    return Data(name, settings.loader, files)
+    return Data(name, settings.loader, files, ClassParameters.of(settings))
 
 
 def check_single(experiments: Iterable[Experiment]) -> None:

@@ -28,6 +28,7 @@ from patebench.core.seeds import Mode
 from patebench.plan.parameters import (
     AccountingParameters,
     AuditParameters,
+    ClassParameters,
     DistilParameters,
     LedgerParameters,
     PartitionParameters,
@@ -69,7 +70,7 @@ class SecureSettings(Parameters):
     )
 
 
-class DatasetSettings(Parameters):
+class DatasetSettings(ClassParameters):
     """A data set of your own."""
 
     loader: Text = Field(

@@ -20,7 +20,8 @@ class Dataset:
     `private_x`, `public_x`: images (samples, channels, height, width) uint8, or tables (samples, features) float32.
     `private_y`, `public_y`: labels (samples,) int64 in 0 … len(class_names) − 1.
 
-    Raises PatebenchError when shapes, types or labels are otherwise.
+    Classes, shape and type are public, so a loader takes them from the public samples or from what it is told, never
+    from private ones. Raises PatebenchError when shapes, types or labels are otherwise.
     """
 
     private_x: NDArray[Any]
@@ -56,4 +57,7 @@ def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: in
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         raise PatebenchError(f"the {role} samples hold NaN or infinite values; fill or drop them first")
     if y.min() < 0 or y.max() >= classes:
-        raise PatebenchError(f"the {role} labels run from {y.min()} to {y.max()}; number the {classes} classes from 0")
+        raise PatebenchError(
+            f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}; the public data"
+            " or the configuration say so, and private data never do: mend the labels, or give classes or class_names"
+        )

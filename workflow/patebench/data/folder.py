@@ -2,9 +2,11 @@
 
     private/cat/*.png  private/dog/*.png  public/cat/*.png  public/dog/*.png
 
-All images must have one size. They become grey images if all files are grey, and colour images otherwise.
+All images must have one size. They become grey images if all public files are grey, and colour images otherwise. Which
+classes there are, the size and the mode are public, so private images tell none of them.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,48 +20,71 @@ SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", "
 _GREY = frozenset(("1", "L"))
 
 
-def load(root: Path, download: bool, private: str, public: str) -> Dataset:
+def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
     """Read the folders `private` and `public`; relative paths start from the working directory.
 
-    Classes are the private sub-folders in alphabetical order; samples come by class, then by file name.
+    Classes are `class_names`, or else the public sub-folders in alphabetical order; samples come by class, then by file
+    name. A class may be without private images, and one of `class_names` without any.
     Raises ArtefactError naming the folder or file and the fault.
     """
-    names = _class_names(Path(private))
-    if _class_names(Path(public)) != names:
-        raise ArtefactError(public, f"its class folders are not those of {private}", "give both the same class folders")
-    private_images, private_y = _read(Path(private), names)
+    names = tuple(class_names or _shown(Path(public)))
     public_images, public_y = _read(Path(public), names)
-    _check_sizes({**private_images, **public_images})
-    images = [*private_images.values(), *public_images.values()]
-    mode = "L" if all(image.mode in _GREY for image in images) else "RGB"
-    x = np.stack([_pixels(image, mode) for image in images])
-    held = len(private_y)
-    return Dataset(x[:held], private_y, x[held:], public_y, names)
+    private_images, private_y = _read(Path(private), names)
+    # The public images come first, so they say which size is right.
+    _check_sizes({**public_images, **private_images})
+    mode = "L" if all(image.mode in _GREY for image in public_images.values()) else "RGB"
+    private_x, public_x = (
+        np.stack([_pixels(image, mode) for image in images.values()]) for images in (private_images, public_images)
+    )
+    return Dataset(private_x, private_y, public_x, public_y, names)
 
 
-def _class_names(folder: Path) -> tuple[str, ...]:
-    if not folder.is_dir():
-        raise ArtefactError(folder, "there is no such folder", "give a folder that holds one folder for each class")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+def _shown(public: Path) -> tuple[str, ...]:
+    """The classes that the public folder shows, each with an image at least."""
+    names = _folders(public)
     if not names:
         raise ArtefactError(
-            folder, "it holds no class folders", "put the images of each class into a folder of its own"
+            public, "it holds no class folders", "put the images of each class into a folder of its own"
         )
-    return tuple(names)
+    for name in names:
+        if not _image_paths(public / name):
+            raise _lacks_images(public / name)
+    return names
+
+
+def _folders(folder: Path) -> tuple[str, ...]:
+    if not folder.is_dir():
+        raise ArtefactError(folder, "there is no such folder", "give a folder that holds one folder for each class")
+    return tuple(sorted(each.name for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")))
 
 
 def _read(folder: Path, names: tuple[str, ...]) -> tuple[dict[Path, Any], NDArray[np.int64]]:
     """The images below `folder` by path, and their labels."""
+    if extra := [name for name in _folders(folder) if name not in names]:
+        raise ArtefactError(
+            folder / extra[0],
+            f"it is none of the {len(names)} classes, which the public folder or the configuration say and private data"
+            " never do",
+            "move it away, or name all classes in the configuration: class_names",
+        )
     paths = [_image_paths(folder / name) for name in names]
+    if not any(paths):
+        raise _lacks_images(folder)
     labels = np.repeat(np.arange(len(names)), [len(files) for files in paths])
     return {path: _open(path) for files in paths for path in files}, labels.astype(np.int64)
 
 
+def _lacks_images(folder: Path) -> ArtefactError:
+    return ArtefactError(folder, "it holds no images", f"put images there ({', '.join(sorted(SUFFIXES))})")
+
+
 def _image_paths(folder: Path) -> list[Path]:
-    found = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
-    if not found:
-        raise ArtefactError(folder, "it holds no images", f"put images there ({', '.join(sorted(SUFFIXES))})")
-    return sorted(found)
+    """The images of a class, none where it has no folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(
+        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+    )
 
 
 def _open(path: Path) -> Any:

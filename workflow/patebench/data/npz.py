@@ -1,11 +1,13 @@
 """A user's own arrays: one `.npz` with the private samples and one with the public ones.
 
-Each holds `x` and `y`, and may hold `class_names`. Images are uint8 (samples, height, width), (samples, height, width,
-channels) or (samples, channels, height, width); tables are numbers (samples, features).
+Each holds `x` and `y`; the public one may hold `class_names`, and the private one no others. Images are uint8
+(samples, height, width), (samples, height, width, channels) or (samples, channels, height, width); tables are numbers
+(samples, features).
 """
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +21,24 @@ CHANNELS = range(1, 5)
 _MEND = "see the documentation on own data for the arrays that are needed"
 
 
-def load(root: Path, download: bool, private: str, public: str) -> Dataset:
+def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
     """Read the files `private` and `public`; relative paths start from the working directory.
 
-    Without `class_names` the classes are 0 … the largest label of both files.
-    Raises ArtefactError naming the file and the fault.
+    Without `class_names`, here or in the public file, the classes are 0 … the largest public label: how many there are
+    is public, so the private file must not tell. Raises ArtefactError naming the file and the fault.
     """
     ours, others = _read(Path(private)), _read(Path(public))
-    if not np.array_equal(ours.get("class_names", []), others.get("class_names", ours.get("class_names", []))):
-        raise ArtefactError(public, f"its class names differ from those of {private}", "give both the same ones")
     private_x, public_x = _samples(Path(private), ours["x"]), _samples(Path(public), others["x"])
     private_y, public_y = _labels(Path(private), ours["y"]), _labels(Path(public), others["y"])
-    largest = max(private_y.max(initial=0), public_y.max(initial=0))
-    names = ours.get("class_names", np.arange(largest + 1))
-    return Dataset(private_x, private_y, public_x, public_y, tuple(str(name) for name in names.tolist()))
+    shown = others.get("class_names", np.arange(public_y.max(initial=0) + 1))
+    names = tuple(class_names or (str(name) for name in shown.tolist()))
+    if "class_names" in ours and tuple(map(str, ours["class_names"].tolist())) != names:
+        raise ArtefactError(
+            private,
+            f"its class names are not those of the data set, which come from {public} or the configuration",
+            "leave them out here, or give the same ones as class_names there",
+        )
+    return Dataset(private_x, private_y, public_x, public_y, names)
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:

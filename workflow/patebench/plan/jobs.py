@@ -26,6 +26,7 @@ from patebench.core.seeds import Mode
 from patebench.core.slugs import parameters_slug, slug
 from patebench.plan.parameters import (
     AuditParameters,
+    ClassParameters,
     DistilParameters,
     PartitionParameters,
     SelectionParameters,
@@ -139,15 +140,19 @@ class Job:
         return [path.replace("*", str(i + 1)) for i in range(self.aggregators)] if "*" in path else [path]
 
 
+_CLASSES = ClassParameters()
+
+
 @dataclass(frozen=True)
 class Data(Job):
-    """A data set: one of the registry, or the user's own with a loader and where its files lie."""
+    """A data set: one of the registry, or the user's own with a loader, its files and perhaps its classes."""
 
     files = {"private": "{dataset}/private.npz", "public": "{dataset}/public.npz"}
 
     dataset: str
     loader: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    classes: ClassParameters = _CLASSES
 
     @property
     def folder(self) -> str:
@@ -158,7 +163,7 @@ class Data(Job):
 
     def options(self) -> Options:
         own = {"option": {"loader": self.loader, **dict(self.sources)}} if self.loader else {}
-        return {"": self.dataset, **own}
+        return {"": self.dataset, **own, **self.classes.options()}
 
 
 @dataclass(frozen=True)

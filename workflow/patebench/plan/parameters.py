@@ -15,6 +15,35 @@ from patebench.data.partitions import PARTITIONS
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 PositiveNumber = Annotated[Number, Field(gt=0)]
+ClassName = Annotated[Text, Field(min_length=1)]
+
+
+class ClassParameters(Parameters):
+    """What the classes of a user's own data are, where the public samples do not tell. Private data never do."""
+
+    classes: Whole | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="How many classes there are, short for the names 0, 1, …; by default what the public data show.",
+    )
+    class_names: OneOrMore[ClassName] | None = Field(
+        None,
+        description="The names of the classes, that of label 0 first; by default what the public data show. Private"
+        " data may have no others.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.classes is not None and self.class_names is not None:
+            hint = "is given beside class_names, which tell as much; leave one of them out"
+            raise PydanticCustomError("key", "{hint}", {"key": "classes", "hint": hint})
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of all classes, if they are given here."""
+        return self.class_names if self.classes is None else tuple(map(str, range(self.classes)))
 
 
 class SplitParameters(Parameters):

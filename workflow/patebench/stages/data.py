@@ -15,22 +15,37 @@ from patebench.core.formats import SAMPLES
 from patebench.core.registry import nearest
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
-from patebench.stages.command import FILE, Assignment, file_option, stage_command
+from patebench.plan.parameters import ClassParameters
+from patebench.stages.command import FILE, Assignment, file_option, parameter_options, stage_command
 
 log = logging.getLogger("patebench")
 
 
-def run(*, name: str, root: Path, download: bool, option: Mapping[str, Any], private: Path, public: Path) -> None:
+_UNNAMED = ClassParameters()
+
+
+def run(
+    *,
+    name: str,
+    root: Path,
+    download: bool,
+    option: Mapping[str, Any],
+    private: Path,
+    public: Path,
+    parameters: ClassParameters = _UNNAMED,
+) -> None:
     """Load the data set NAME and write its private and public samples.
 
     Options are the loader's own (`private` and `public` for your own files); the option `loader` names the registry's
-    entry where that is not NAME itself. `row` is the sample's position in its part of the data set.
+    entry where that is not NAME itself. Classes come from the public samples or from --classes or --class-names, never
+    from private ones. `row` is the sample's position in its part of the data set.
     """
     options = dict(option)
     loader = str(options.pop("loader", name))
     load: Callable[..., Dataset] = DATASETS.load(loader)
     _check_options(loader, load, options)
-    data = load(root=Path(root), download=download, **options)
+    named = _named(loader, load, parameters)
+    data = load(root=Path(root), download=download, **options, **named)
     for role, x, y, out in (
         ("private", data.private_x, data.private_y, private),
         ("public", data.public_x, data.public_y, public),
@@ -41,7 +56,7 @@ def run(*, name: str, root: Path, download: bool, option: Mapping[str, Any], pri
 
 
 def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
-    wanted = [name for name in inspect.signature(load).parameters if name not in ("root", "download")]
+    wanted = [name for name in inspect.signature(load).parameters if name not in ("root", "download", "class_names")]
     for name in options:
         if name not in wanted:
             known = ", ".join(wanted) or "none"
@@ -55,6 +70,15 @@ def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[s
             )
 
 
+def _named(loader: str, load: Callable[..., Dataset], parameters: ClassParameters) -> dict[str, Any]:
+    """The names of the classes as the loader takes them, if they are given."""
+    if parameters.names is None:
+        return {}
+    if "class_names" not in inspect.signature(load).parameters:
+        raise PatebenchError(f"the data set '{loader}' has classes of its own; leave classes and class_names out")
+    return {"class_names": parameters.names}
+
+
 command = stage_command(
     run,
     click.argument("name"),
@@ -64,6 +88,7 @@ command = stage_command(
         "--option", type=Assignment(number=False), multiple=True, callback=lambda *given: dict(given[-1]),
         help="A loader's option: key=value.",
     ),
+    parameter_options(ClassParameters),
     file_option("private", "Where the private samples go."),
     file_option("public", "Where the public samples go."),
 )  # fmt: skip
