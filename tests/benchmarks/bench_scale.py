@@ -110,7 +110,7 @@ def write_inputs(folder: Path, size: Size) -> list[Path]:
     test = write_arrays(folder / "test.npz", SAMPLES, arrays, {**named, "role": "test", "pool": pool})
     shards = {"indices": np.arange(size.teachers), "offsets": np.arange(size.teachers + 1)}
     owned = {"private": "made-up", "public": "made-up", "samples": size.teachers, "left_out": 0}
-    owned |= {"teachers": size.teachers, "strategy": "iid"}
+    owned |= {"teachers": size.teachers, "strategy": "iid", "protects": ["replace"]}
     partition = write_arrays(folder / "partition.npz", PARTITION, shards, owned)
     meta = {"partition": partition, "pool": pool, "test": test, "classes": size.classes}
     meta |= {"model": "logistic", "recipe": "modern", "epochs": 1, "seed": 0}

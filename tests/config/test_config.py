@@ -436,10 +436,32 @@ def test_rounds_can_be_released_alone() -> None:
         validate(settings)
 
 
+def test_a_release_deals_by_hash_and_never_by_what_protects_nobody() -> None:
+    settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
+    settings["experiments"]["demo"] |= {"students": [], "accounting": {"delta": 1e-5}}
+
+    def dealt(mode: str, **partition: Any) -> str:
+        ensemble = {"teachers": 50, "model": "small-cnn", **partition}
+        settings["experiments"]["demo"]["ensembles"] = [ensemble]
+        (made,) = validate(settings | {"mode": mode}).plan().of(Partition)
+        return str(made.of.partition.slug)
+
+    assert [dealt(mode) for mode in ("seeded", "release")] == ["iid", "hash"]
+    assert [dealt(mode, partition={}) for mode in ("seeded", "release")] == ["iid", "hash"]
+    assert [dealt(mode, partition="iid") for mode in ("seeded", "release")] == ["iid", "iid"]
+    skewed = {"strategy": "skew", "share": 0.5}
+    assert dealt("seeded", partition=skewed) == "skew-0.5"
+    words = (
+        r"^experiments\.demo\.ensembles\[0\]\.partition\.strategy: 'skew' protects nobody's .*choose one of iid, owners"
+    )
+    with pytest.raises(PatebenchError, match=words):
+        dealt("release", partition=skewed)
+
+
 def test_a_release_does_not_tell_whether_a_shard_lacks_a_class() -> None:
     settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
     ensemble = {"teachers": 50, "model": "small-cnn", "partition": {"every_class": True}}
-    settings["experiments"]["demo"] |= {"ensembles": [ensemble], "students": []}
+    settings["experiments"]["demo"] |= {"ensembles": [ensemble], "students": [], "accounting": {"delta": 1e-5}}
     validate(settings | {"mode": "seeded"})
     words = (
         r"^experiments\.demo\.ensembles\[0\]\.partition\.every_class: would tell which classes the private data lack"

@@ -1,24 +1,44 @@
 """Partitions: every sample has one owner, shares are as asked, and what can not work is refused."""
 
+import hashlib
 import itertools
-from typing import Any
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from patebench.core.errors import PatebenchError
-from patebench.data.partitions import PARTITIONS, Deal, check_disjoint, check_every_class, iid, owners, pack, skew
+from patebench.core.seeds import Mode
+from patebench.data.partitions import (
+    PARTITIONS,
+    Change,
+    Deal,
+    by_owner,
+    by_row,
+    check_disjoint,
+    check_every_class,
+    default_strategy,
+    iid,
+    owners,
+    pack,
+    skew,
+)
 
 labels = st.lists(st.integers(0, 3), min_size=1, max_size=60).map(np.array)
 seeds = st.integers(0, 99)
 
 
 def deal(y: np.ndarray, seed: int = 0, classes: int = 4, **parameters: Any) -> Deal:
-    return Deal(y=y, classes=classes, rng=np.random.default_rng(seed), **parameters)
+    given = {"rows": np.arange(len(y)), "key": bytes([seed]), **parameters}
+    return Deal(y=y, classes=classes, rng=np.random.default_rng(seed), **given)
 
 
 def shards(assignment: np.ndarray) -> list[np.ndarray]:
@@ -30,7 +50,8 @@ def shards(assignment: np.ndarray) -> list[np.ndarray]:
 
 
 def test_the_registry_holds_the_documented_names() -> None:
-    assert PARTITIONS.names() == ["iid", "skew", "owners"]
+    assert PARTITIONS.names() == ["iid", "skew", "owners", "hash", "hash-owners"]
+    assert [default_strategy(mode) for mode in (Mode.SEEDED, Mode.RELEASE)] == ["iid", "hash"]
 
 
 @given(labels, st.integers(1, 60), seeds)
@@ -48,7 +69,7 @@ def test_iid_gives_each_sample_to_each_teacher_alike() -> None:
     """Of 4,000 deals, each of 4 teachers should get sample 0 in 1,000; five standard deviations are 137."""
     rng = np.random.default_rng(0)
     y = np.zeros(6, int)
-    first = [iid(Deal(y=y, classes=1, rng=rng, teachers=4))[:2] for _ in range(4000)]
+    first = [iid(replace(deal(y, teachers=4), rng=rng))[:2] for _ in range(4000)]
     sizes = np.array([2, 2, 1, 1]) / 6
     for sample in range(2):
         counts = np.bincount([given[sample] for given in first], minlength=4)
@@ -159,6 +180,132 @@ def test_owners_of_any_number_become_teachers_in_order() -> None:
 def test_owners_refuse(column: np.ndarray | None, teachers: int, words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
         owners(deal(np.zeros(6, int), owners=column, teachers=teachers))
+
+
+def test_rows_are_hashed_with_their_key() -> None:
+    """64 bits of BLAKE2b, little-endian, modulo the teachers."""
+    rows, key = np.array([0, 1, 5, 2**40]), b"a key"
+    expected = [
+        int.from_bytes(hashlib.blake2b(struct.pack("<Q", row), key=key, digest_size=8).digest(), "little") % 7
+        for row in rows.tolist()
+    ]
+    sample = deal(np.zeros(8, int), rows=np.tile(rows, 2), key=key, teachers=7)
+    assert by_row(sample).tolist() == expected * 2
+    assert by_owner(replace(sample, rows=np.arange(8), owners=sample.rows)).tolist() == expected * 2
+    assert by_row(replace(sample, key=b"another")).tolist() != expected * 2
+
+
+def test_hashes_give_each_teacher_as_much_as_chance_does() -> None:
+    """Of 20,000 rows each of 10 teachers should get 2,000; five standard deviations are 212."""
+    counts = np.bincount(by_row(deal(np.zeros(20_000, int), teachers=10)), minlength=10)
+    assert (np.abs(counts - 2000) < 212).all()
+    assert counts.min() != counts.max()
+
+
+@pytest.mark.parametrize("strategy", [by_row, by_owner])
+def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[[Deal], Any]) -> None:
+    for teachers, words in ((None, "ask for at least one"), (7, "7 teachers can not share 6 private samples")):
+        with pytest.raises(PatebenchError, match=words):
+            strategy(deal(np.zeros(6, int), teachers=teachers, owners=np.arange(6)))
+    with pytest.raises(PatebenchError, match="needs a column of owners"):
+        by_owner(deal(np.zeros(6, int), teachers=2))
+
+
+# --- what a strategy protects ---
+
+
+class Record(NamedTuple):
+    """A private record: `x` stands for its content, and `y` is its label."""
+
+    row: int
+    owner: int
+    x: int
+    y: int
+
+
+records = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=12, max_size=40).map(
+    lambda drawn: [Record(row, owner, 0, y) for row, (owner, y) in enumerate(drawn)]
+)
+
+
+def held(name: str, data: list[Record], seed: int, teachers: int | None = 5) -> list[set[Record]]:
+    """The records of each teacher."""
+    rows, owned, _, y = (np.array(column) for column in zip(*data, strict=True))
+    parameters = {"share": 0.3} if PARTITIONS.fact(name, "parameter") == "share" else {}
+    given = deal(y, seed, rows=rows, owners=owned, teachers=teachers, **parameters)
+    assignment = PARTITIONS.load(name)(given)
+    found: list[set[Record]] = [set() for _ in range(teachers or len(set(owned)))]
+    for record, teacher in zip(data, assignment, strict=True):
+        found[teacher].add(record)
+    return found
+
+
+def altered(data: list[Record], change: Change, draw: Callable[[st.SearchStrategy[Any]], Any]) -> list[Record]:
+    """The data after a change of that kind, whatever is put in the place of what is gone."""
+    chosen = draw(st.sampled_from(data))
+    others = [record for record in data if record != chosen]
+    new = Record(len(data) + draw(st.integers(0, 9)), chosen.owner, 1, draw(st.integers(0, 3)))
+    match change:
+        case Change.REPLACE:
+            return [new._replace(row=chosen.row) if record == chosen else record for record in data]
+        case Change.REMOVE:
+            return others
+        case Change.ADD:
+            return [*data, new]
+        case Change.OWNER:
+            others = [record for record in data if record.owner != chosen.owner]
+            own = [record for record in data if record.owner == chosen.owner]
+            kept = [record._replace(x=2, y=new.y) for record in own if draw(st.booleans())]
+            return sorted([*others, *kept, new])
+
+
+CLAIMS = [(name, change) for name in PARTITIONS for change in PARTITIONS.fact(name, "protects")]
+
+
+@pytest.mark.parametrize(("name", "change"), CLAIMS)
+@given(data=records, seed=seeds, draws=st.data())
+def test_what_a_strategy_protects_alters_one_shard_at_most(
+    name: str, change: Change, data: list[Record], seed: int, draws: st.DataObject
+) -> None:
+    teachers, changed = None if name == "owners" else 5, altered(data, change, draws.draw)
+    assume(len(changed) >= 5)
+    before, after = (held(name, each, seed, teachers) for each in (data, changed))
+    assert len(before) == len(after)
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+
+
+@given(data=records, seed=seeds)
+def test_hashed_owners_may_come_and_go(data: list[Record], seed: int) -> None:
+    fewer = [record for record in data if record.owner != data[0].owner]
+    assume(len(fewer) >= 5)
+    before, after = (held("hash-owners", each, seed) for each in (data, fewer))
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+
+
+def moved(name: str, before: list[Record], after: list[Record]) -> int:
+    """How many rows are with another teacher after the change."""
+    owners = [
+        {record.row: teacher for teacher, shard in enumerate(held(name, each, 0, 10)) for record in shard}
+        for each in (before, after)
+    ]
+    return sum(owners[0][row] != owners[1][row] for row in owners[0].keys() & owners[1].keys())
+
+
+def test_what_skew_and_iid_do_not_protect() -> None:
+    """Why skew claims nothing, and iid only replacement: another label, or a record less, moves many other records."""
+    data = [Record(row, 0, 0, row % 4) for row in range(300)]
+    relabelled = [data[0]._replace(y=1), *data[1:]]
+    assert PARTITIONS.fact("skew", "protects") == ()
+    assert moved("skew", data, relabelled) > 100
+    assert Change.REMOVE not in PARTITIONS.fact("iid", "protects")
+    assert moved("iid", data, data[1:]) > 20
+    assert moved("iid", data, relabelled) == moved("hash", data, relabelled) == moved("hash", data, data[1:]) == 0
+
+
+def test_the_page_on_teachers_says_what_each_strategy_protects() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "teachers.md").read_text(encoding="utf-8")
+    for name in PARTITIONS:
+        assert f"| `{name}` | {PARTITIONS.fact(name, 'about')} | {PARTITIONS.fact(name, 'protection')} |" in page
 
 
 @pytest.mark.parametrize(

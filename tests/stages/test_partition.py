@@ -11,6 +11,7 @@ import pytest
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import PARTITION, POOL, SAMPLES
+from patebench.data.partitions import PARTITIONS
 from patebench.plan.parameters import PartitionParameters, SplitParameters
 from patebench.stages import partition, split
 from patebench.stages.reading import read_partition, read_samples
@@ -40,6 +41,45 @@ def test_the_artefact_names_its_private_data_and_strategy(tiny: Path) -> None:
         assert shards.meta["strategy"] == spelt == PartitionParameters(strategy=strategy, share=share).slug
         assert (shards.meta["teachers"], shards.meta["samples"]) == (6, 60)
         assert np.diff(shards["offsets"]).tolist() == [10] * 6
+
+
+def test_a_record_that_is_gone_moves_no_other(tiny: Path) -> None:
+    """Others keep their rows, and by those they are hashed."""
+    private = read_samples(tiny / "private.npz", "private")
+
+    def dealt(kept: np.ndarray) -> list[set[int]]:
+        arrays = {name: array[kept] for name, array in private.arrays.items()}
+        write_arrays(tiny / "private.npz", SAMPLES, arrays, private.meta)
+        return [
+            {int(arrays["row"][place]) for place in shard}
+            for shard in rows(read_arrays(make(tiny, "hash", 3), PARTITION))
+        ]
+
+    every = dealt(np.arange(60))
+    for gone in (0, 31, 59):
+        assert dealt(np.delete(np.arange(60), gone)) == [shard - {gone} for shard in every]
+
+
+def test_the_artefact_says_what_it_protects(tiny: Path) -> None:
+    np.save(tiny / "column.npy", np.arange(60) // 4)
+    for strategy, settings, protects in (
+        ("iid", {}, ["replace"]),
+        ("skew", {"share": 0.5}, []),
+        ("hash", {}, ["replace", "remove", "add"]),
+        ("hash-owners", {"owners": str(tiny / "column.npy")}, ["owner"]),
+    ):
+        made = read_arrays(make(tiny, strategy, 3, **settings), PARTITION)
+        assert made.meta["protects"] == protects
+        assert made.meta["protection"] == PARTITIONS.fact(strategy, "protection")
+        assert made.meta["teachers"] == 3
+
+
+def test_hashed_owners_keep_their_samples_together(tiny: Path) -> None:
+    column = np.random.default_rng(0).integers(0, 20, 60)
+    np.save(tiny / "column.npy", column)
+    made = rows(read_arrays(make(tiny, "hash-owners", 4, owners=str(tiny / "column.npy")), PARTITION))
+    owned = [set(column[shard]) for shard in made]
+    assert sum(map(len, owned)) == len(set.union(*owned)) == len(set(column))
 
 
 def test_owners_come_from_the_users_file(tiny: Path) -> None:

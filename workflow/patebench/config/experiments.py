@@ -165,16 +165,14 @@ class _Expanded:
             check_registered(_strategy_place(where, settings), settings.partition.strategy, PARTITIONS)
             if settings.partition.owners is not None:
                 check_exists(f"{where}.partition.owners", settings.partition.owners)
-            if self.all.mode is Mode.RELEASE and settings.partition.every_class:
-                raise PatebenchError(
-                    f"{where}.partition.every_class: would tell which classes the private data lack, and this"
-                    " configuration makes a release; leave it out"
-                )
+            partition = settings.partition.chosen_in(self.all.mode)
+            if self.all.mode is Mode.RELEASE:
+                _check_protects(where, settings)
             training = checked_training(where, settings)
             work = TeacherParameters.of(settings)
             for teachers in settings.teachers:
-                ensemble = Ensemble(split, teachers, settings.partition, training, work)
-                for above, parameters in ((where, work), (f"{where}.partition", settings.partition)):
+                ensemble = Ensemble(split, teachers, partition, training, work)
+                for above, parameters in ((where, work), (f"{where}.partition", partition)):
                     for key in parameters.not_in_path():
                         self.all.agreement.settle(ensemble.folder, f"{above}.{key}", getattr(parameters, key))
                 yield ensemble
@@ -347,6 +345,22 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
     for place, size in places(f"{where}.teachers", wanted or ()):
         check_among(place, size, sizes, "a number of teachers of this experiment's ensembles")
     return wanted or sizes
+
+
+def _check_protects(where: str, settings: EnsembleSettings) -> None:
+    """Refuse for a release a partition that protects nobody, or that would tell of the private data."""
+    strategy = settings.partition.chosen_in(Mode.RELEASE).strategy
+    if not PARTITIONS.fact(strategy, "protects"):
+        protecting = ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
+        raise PatebenchError(
+            f"{_strategy_place(where, settings)}: '{strategy}' protects {PARTITIONS.fact(strategy, 'protection')}, and"
+            f" this configuration makes a release; choose one of {protecting}"
+        )
+    if settings.partition.every_class:
+        raise PatebenchError(
+            f"{where}.partition.every_class: would tell which classes the private data lack, and this configuration"
+            " makes a release; leave it out"
+        )
 
 
 def _strategy_place(where: str, settings: EnsembleSettings) -> str:

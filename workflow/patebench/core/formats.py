@@ -26,7 +26,7 @@ TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}
 PARTITION = Layout(
     "partition",
     {"indices": Field("iu", ("owned",), low=0, below="samples"), "offsets": Field("iu", ("bounds",), low=0)},
-    ("private", "public", "samples", "left_out", "teachers", "strategy"),
+    ("private", "public", "samples", "left_out", "teachers", "strategy", "protects"),
 )
 
 _VOTES = Field("iu", ("teachers", "queries"), low=0, below="classes")

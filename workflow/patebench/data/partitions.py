@@ -2,10 +2,16 @@
 
 A strategy is a function from a `Deal` to the number of the teacher of each sample, so shards can neither overlap nor
 miss a sample. Only samples that are public as well are taken away from their teachers afterwards.
+
+A bound on ε is for data sets that differ in one teacher's shard. What that says of a record depends on the strategy:
+where one record moves others along, it protects nobody's. So every strategy says which change of the private data
+alters one shard at most: `protects` for machines, `protection` for people.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -13,11 +19,65 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry
+from patebench.core.seeds import Mode
+
+
+class Change(StrEnum):
+    """A change of the private data. Who owns a record, and its `row`, stays as it is, as do all other records."""
+
+    REPLACE = "replace"  # the content and the label of one record
+    REMOVE = "remove"  # one record less
+    ADD = "add"  # one record more, of a new row
+    OWNER = "owner"  # any of these, of any number of the records of one owner
+
 
 PARTITIONS = Registry("partition")
-PARTITIONS.add("iid", "patebench.data.partitions:iid")
-PARTITIONS.add("skew", "patebench.data.partitions:skew", parameter="share")
-PARTITIONS.add("owners", "patebench.data.partitions:owners", parameter="owners")
+PARTITIONS.add(
+    "iid",
+    "patebench.data.partitions:iid",
+    about="at random, in shards of one size",
+    default_in=Mode.SEEDED,
+    protects=(Change.REPLACE,),
+    protection="one record, replaced in its place; one more or one less deals all of them anew",
+)
+PARTITIONS.add(
+    "skew",
+    "patebench.data.partitions:skew",
+    about="a share of each shard from one label",
+    parameter="share",
+    protects=(),
+    protection="nobody's record: labels decide, and another label of one record moves many others",
+)
+PARTITIONS.add(
+    "owners",
+    "patebench.data.partitions:owners",
+    about="a teacher for each owner, by your own file",
+    parameter="owners",
+    protects=(Change.OWNER,),
+    protection="all records of one owner, replaced, added or removed, while it keeps one at least",
+)
+PARTITIONS.add(
+    "hash",
+    "patebench.data.partitions:by_row",
+    about="by a hash of each record's row",
+    default_in=Mode.RELEASE,
+    protects=(Change.REPLACE, Change.REMOVE, Change.ADD),
+    protection="one record, replaced, added or removed, while the others keep their rows",
+)
+PARTITIONS.add(
+    "hash-owners",
+    "patebench.data.partitions:by_owner",
+    about="by a hash of each record's owner, by your own file",
+    parameter="owners",
+    protects=(Change.OWNER,),
+    protection="all records of one owner, replaced, added or removed, and the owner as a whole",
+)
+
+
+def default_strategy(mode: Mode) -> str:
+    """The strategy that a configuration of this mode has where it names none."""
+    return next(name for name in PARTITIONS if PARTITIONS.fact(name, "default_in") is mode)
+
 
 Assignment = NDArray[np.int64]
 
@@ -27,11 +87,16 @@ NOBODY = -1
 
 @dataclass(frozen=True, eq=False)
 class Deal:
-    """What a strategy is given: the private labels (samples,), the number of teachers, and its own parameters."""
+    """What a strategy is given: labels and rows of the private records (samples,), randomness, and its parameters.
+
+    `key` is for strategies that draw nothing: up to 64 bytes that follow from seed and stream and are as public.
+    """
 
     y: NDArray[Any]
+    rows: NDArray[Any]
     classes: int
     rng: np.random.Generator
+    key: bytes
     teachers: int | None = None
     share: float | None = None
     owners: NDArray[Any] | None = None
@@ -75,9 +140,37 @@ def owners(deal: Deal) -> Assignment:
     The column holds one non-negative integer for each private sample; the distinct ones, in increasing order, become
     teachers 0, 1, … The number of teachers, if given, must be theirs.
     """
+    identities, assignment = np.unique(_column(deal), return_inverse=True)
+    if deal.teachers not in (None, len(identities)):
+        raise PatebenchError(_count_fault(identities, deal.teachers))
+    return assignment.astype(np.int64)
+
+
+def by_row(deal: Deal) -> Assignment:
+    """Let a keyed hash of a record's row choose its teacher: no other record, no content and no label has a say.
+
+    Shards differ in size like throws of dice, about by the square root of their size.
+    """
+    return _hashed(deal.rows, deal.key, _teachers(deal))
+
+
+def by_owner(deal: Deal) -> Assignment:
+    """The same with the number of a record's owner, so that all its records are in one shard, which others share."""
+    return _hashed(_column(deal), deal.key, _teachers(deal))
+
+
+def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
+    """For each number (samples,), 64 bits of BLAKE2b modulo the teachers, which favours none by more than 2⁻⁴⁰."""
+    words = numbers.astype("<u8").tobytes()
+    hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
+    return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(teachers)).astype(np.int64)
+
+
+def _column(deal: Deal) -> NDArray[Any]:
+    """The owner of each sample, as the user's file says."""
     column = deal.owners
     if column is None:
-        raise PatebenchError("the partition 'owners' needs a column of owners; give the path of a .npy file")
+        raise PatebenchError("this partition needs a column of owners; give the path of a .npy file")
     if column.dtype.kind not in "iu" or column.shape != deal.y.shape:
         raise PatebenchError(
             f"the column of owners is {column.dtype} of shape {column.shape}; give one integer for each of the"
@@ -85,14 +178,18 @@ def owners(deal: Deal) -> Assignment:
         )
     if column.min() < 0:
         raise PatebenchError(f"the column of owners holds {column.min()}; number the owners from 0")
-    identities, assignment = np.unique(column, return_inverse=True)
-    if deal.teachers not in (None, len(identities)):
-        raise PatebenchError(_count_fault(identities, deal.teachers))
-    return assignment.astype(np.int64)
+    return column
 
 
 def _shard_sizes(deal: Deal) -> NDArray[np.int64]:
     """Sizes that differ by at most one, the larger shards first."""
+    teachers = _teachers(deal)
+    small, larger = divmod(len(deal.y), teachers)
+    return np.full(teachers, small) + (np.arange(teachers) < larger)
+
+
+def _teachers(deal: Deal) -> int:
+    """How many teachers share the samples; PatebenchError where some would get none."""
     samples, teachers = len(deal.y), deal.teachers
     if teachers is None or teachers < 1:
         raise PatebenchError(f"{teachers} teachers were asked for; ask for at least one")
@@ -100,8 +197,7 @@ def _shard_sizes(deal: Deal) -> NDArray[np.int64]:
         raise PatebenchError(
             f"{teachers} teachers can not share {samples} private samples; ask for at most {samples} teachers"
         )
-    small, larger = divmod(samples, teachers)
-    return np.full(teachers, small) + (np.arange(teachers) < larger)
+    return teachers
 
 
 def _check_supply(label: int, stock: int, quotas: NDArray[Any], elsewhere: NDArray[Any], share: float) -> None:

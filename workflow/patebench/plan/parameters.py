@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from patebench.core.parameters import NOT_IN_PATH, AnyNumber, Number, OneOrMore, Parameters, Text, Truth, Whole, show
+from patebench.core.seeds import Mode
 from patebench.core.slugs import Part, slug
-from patebench.data.partitions import PARTITIONS
+from patebench.data.partitions import PARTITIONS, default_strategy
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 PositiveNumber = Annotated[Number, Field(gt=0)]
@@ -63,13 +64,15 @@ class PartitionParameters(Parameters):
     """How the private data is dealt to the teachers."""
 
     strategy: Text = Field(
-        "iid", description="iid, skew (a share of each shard from one label) or owners (your own file of owners)."
+        default_strategy(Mode.SEEDED),
+        description=", ".join(f"{name} ({PARTITIONS.fact(name, 'about')})" for name in PARTITIONS)
+        + f"; a release has {default_strategy(Mode.RELEASE)} where nothing is said.",
     )
     share: Number | None = Field(None, gt=0, le=1, description="With skew, the share of each shard that has one label.")
     owners: Text | None = Field(
         None,
         min_length=1,
-        description="With owners, a .npy file with the number of the owner of each private sample.",
+        description="With owners or hash-owners, a .npy file with the number of the owner of each private sample.",
         json_schema_extra=NOT_IN_PATH,
     )
     every_class: Truth = Field(
@@ -92,6 +95,12 @@ class PartitionParameters(Parameters):
                 hint = f"is {show(value)}, but {key} is for {takers} and this is '{self.strategy}'; leave it out"
                 raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
         return self
+
+    def chosen_in(self, mode: Mode) -> Self:
+        """These, with the mode's own strategy where none was named."""
+        if "strategy" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"strategy": default_strategy(mode)})
 
     @property
     def slug(self) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import PARTITION
-from patebench.core.seeds import generator
+from patebench.core.seeds import derive, generator
 from patebench.data.content import content
 from patebench.data.partitions import (
     NOBODY,
@@ -42,16 +42,19 @@ def run(
     """Deal the private samples to the teachers.
 
     A private sample that equals a public one byte for byte belongs to no teacher; how many these are is logged and
-    recorded as `left_out`. With the strategy "owners" the number of teachers is that of the owners, and need not be
-    given. A shard that lacks a class is refused with --every-class.
+    recorded as `left_out`. Recorded is as well which change of the private data alters one shard at most (`protects`).
+    With the strategy "owners" the number of teachers is that of the owners, and need not be given. A shard that lacks a
+    class is refused with --every-class.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     samples, others = read_samples(private, "private"), read_samples(public, "public")
     _check_partners(samples, others)
     deal = Deal(
         y=samples["y"],
+        rows=samples["row"],
         classes=samples.meta["classes"],
         rng=generator(seed, stream, "partition"),
+        key=derive(seed, stream, "partition").to_bytes(8, "little"),
         teachers=teachers,
         share=parameters.share,
         owners=None if parameters.owners is None else _read_owners(Path(parameters.owners)),
@@ -75,6 +78,8 @@ def run(
         "left_out": left_out,
         "teachers": count,
         "strategy": parameters.slug,
+        "protects": PARTITIONS.fact(parameters.strategy, "protects"),
+        "protection": PARTITIONS.fact(parameters.strategy, "protection"),
     }
     write_arrays(out, PARTITION, {"indices": indices, "offsets": offsets}, facts)
     log.info("%d teachers (%s): shards of %d to %d samples", count, parameters.slug, sizes.min(), sizes.max())
