@@ -210,3 +210,18 @@ def test_a_partition_with_overlapping_shards_is_refused(tiny: Path) -> None:
     write_arrays(path, PARTITION, {**made.arrays, "indices": indices}, made.meta)
     with pytest.raises(ArtefactError, match="belongs to both teacher 0 and teacher 5"):
         read_partition(path, private)
+
+
+def test_records_have_one_digest_whatever_their_data_set_is_called_and_in_any_order(tiny: Path) -> None:
+    """By it a ledger knows what was drawn from them before."""
+    private = read_samples(tiny / "private.npz", "private")
+    before = read_arrays(make(tiny), PARTITION).meta["records"]
+    turned = {name: array[::-1] for name, array in private.arrays.items()}
+    for name in ("private", "public"):
+        held = read_samples(tiny / f"{name}.npz", name)
+        arrays = turned if name == "private" else held.arrays
+        write_arrays(tiny / f"{name}.npz", SAMPLES, arrays, {**held.meta, "dataset": "another"})
+    assert read_arrays(make(tiny), PARTITION).meta["records"] == before
+    turned["y"] = (turned["y"] + 1) % 3
+    write_arrays(tiny / "private.npz", SAMPLES, turned, {**private.meta, "dataset": "another"})
+    assert read_arrays(make(tiny), PARTITION).meta["records"] != before

@@ -65,6 +65,7 @@ def run(
         noise = _noise(mode, seed, stream)
         stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
     payload: dict[str, Any] = {name: given.meta[name] for name in _FACTS}
+    payload |= {name: source.meta.get(name) for name in ("protects", "protection")}
     payload |= {"labels": given.digest, "delta": accounting.delta, "queries": wanted}
     write_json(out, "account", {**payload, **stated})
 

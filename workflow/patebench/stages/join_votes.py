@@ -44,6 +44,7 @@ def run(
     facts = {
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
+    facts |= {name: shards.meta.get(name) for name in ("records", "protects", "protection")}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     digest = write_arrays(out, VOTES, {"votes": votes, "test_votes": test_votes, **soft.joined(parts)}, meta)
     quality = describe(votes, test_votes, answers["y"], test_set["y"], facts["classes"])

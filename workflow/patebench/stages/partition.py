@@ -12,7 +12,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
-from patebench.data.content import content
+from patebench.data.content import content, records
 from patebench.data.partitions import (
     NOBODY,
     PARTITIONS,
@@ -73,6 +73,7 @@ def run(
         check_every_class(assignment[~known], samples["y"][~known], samples.meta["class_names"])
     facts = {
         "private": samples.digest,
+        "records": records(samples["x"], samples["y"]),
         "public": others.digest,
         "samples": len(samples["y"]),
         "left_out": left_out,

@@ -74,6 +74,7 @@ def run(
     meta = {
         **trained.device_facts,
         "partition": shards.digest,
+        "records": shards.meta.get("records"),
         "pool": queries.digest,
         "test": test_set.digest,
         "classes": classes,
