@@ -368,7 +368,7 @@ def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
     assert plan.modes() == {f"results/{account.folder}/labels.npz": "release"}
     options = account.labels.options()
     assert (options["release"], options["ledger"], options["budget"], options["delta"]) == (True, "ledger", 2, 1e-5)
-    assert account.options() == {"delta": 1e-5}, "what was released is read from the labels"
+    assert account.options() == {"delta": 1e-5, "ledger": "ledger"}, "what was released is read from the labels"
     assert not {"seed", "stream"} & set(options)
     assert set(validate(GOOD).plan().modes().values()) == {"seeded"}
 

@@ -49,6 +49,5 @@ def state_bounds(
 
 def draw_release(votes: Path, mechanism: str, parameters: Mapping[str, float], out: Path, **more: Any) -> Path:
     """Labels drawn for good, by a ledger of their own."""
-    return release_labels(
-        votes, mechanism, parameters, out, release=True, ledger=out.parent / f"{out.stem}-ledger", **more
-    )
+    ledger = {"ledger": out.with_name(f"{out.stem}-ledger")}
+    return release_labels(votes, mechanism, parameters, out, release=True, **{**ledger, **more})

@@ -144,3 +144,18 @@ def test_noise_from_a_seed_has_no_place_in_a_release(votes_path, tmp_path):
     labels = draw_release(votes_path, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
     with pytest.raises(PatebenchError, match="are a release, and bounds with noise from a seed are none"):
         state_bounds(votes_path, labels, [], tmp_path / "bounds.json", **SEEDED)
+
+
+def test_all_releases_together_are_stated_beside_the_last(votes_path, tmp_path):
+    limit = {"ledger": tmp_path / "ledger", "ledger_budget": 50.0, "ledger_delta": 1e-5}
+    found = []
+    for name in ("a", "b"):
+        labels = draw_release(votes_path, "gnmax", {"sigma": 20.0}, tmp_path / f"{name}.npz", **limit)
+        stated = state_bounds(votes_path, labels, [], tmp_path / f"{name}.json", ledger=tmp_path / "ledger")
+        found.append({bound["accountant"]: bound for bound in files.read_json(stated, "account")["bounds"]})
+    alone, both = found
+    assert "ledger" not in alone
+    assert both["ledger"]["epsilon"] > 1.3 * both["rdp"]["epsilon"]
+    assert "all 2 draws" in both["ledger"]["source"]
+    with pytest.raises(ArtefactError, match="is a release, and it does not stand there"):
+        state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "elsewhere")

@@ -175,7 +175,7 @@ def test_a_release_stands_in_the_ledger_before_it_is_drawn(even_votes, tmp_path,
     with pytest.raises(KeyboardInterrupt):
         release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True, ledger=tmp_path / "ledger")
     monkeypatch.undo()
-    with pytest.raises(ArtefactError, match="1 draws were made from this private data already"):
+    with pytest.raises(ArtefactError, match="1 draw was made from this private data already"):
         release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True, ledger=tmp_path / "ledger")
     assert not (tmp_path / "labels.npz").exists()
 

@@ -43,7 +43,7 @@ def test_infinite_costs_are_kept_as_such(tmp_path: Path) -> None:
 
 def test_a_second_draw_needs_a_limit_for_both(tmp_path: Path) -> None:
     enter(tmp_path, PRIVATE, entry(what="first"), None)
-    with pytest.raises(ArtefactError, match=r"1 draws were made .* \(first\).*give a limit"):
+    with pytest.raises(ArtefactError, match=r"1 draw was made .* \(first\).*give a limit"):
         enter(tmp_path, PRIVATE, entry(), None)
     assert len(Ledger.of(tmp_path, PRIVATE).entries) == 1
     assert len(enter(tmp_path, PRIVATE, entry(), LIMIT).entries) == 2

@@ -566,7 +566,9 @@ class Account(_OfLabels):
         return {"votes": self.labels.ensemble.votes, "labels": self.labels.file, "selected": selected}
 
     def options(self) -> Options:
-        if self.labels.mode is Mode.RELEASE or self.rounds:
+        if self.labels.mode is Mode.RELEASE:
+            return {"delta": self.delta, "ledger": Below(LEDGER)}
+        if self.rounds:
             return {"delta": self.delta}
         return {"queries": self.queries, "delta": self.delta, **self.labels.randomness()}
 

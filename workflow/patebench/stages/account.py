@@ -7,11 +7,12 @@ from typing import Any
 import click
 import numpy as np
 
-from patebench.accounting.accountant import check_queries
+from patebench.accounting import spending
+from patebench.accounting.accountant import DirectAccountant, check_queries
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import seeded as seeded_noise
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Bound
+from patebench.core.bound import Bound, Kind
 from patebench.core.curve import curves
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
@@ -21,6 +22,7 @@ from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, c
 from patebench.mechanisms.budget import budget_bounds, labels_within
 from patebench.plan.parameters import AccountParameters
 from patebench.stages.command import file_option, parameter_options, stage_command
+from patebench.stages.ledger_file import Ledger, records_of
 from patebench.stages.reading import Selected, read_votes
 from patebench.stages.releases import mechanism_of
 
@@ -37,13 +39,14 @@ def run(
     seed: int | None = None,
     stream: str | None = None,
     selected: Sequence[Path] = (),
+    ledger: Path | None = None,
 ) -> None:
     """State every bound on ε that these labels have: mechanism, queries, budget and rounds are read from them.
 
     The cost of the first T queries is bounded for each T, and that of many others is kept beside as curves, for
     figures. Of a release only the cost of all that was released is stated, and only by bounds that hold for discrete
-    noise. From seed and stream, sanitised bounds of labels for experiments are drawn; they have no curves, since every
-    draw is a release.
+    noise; from its ledger, also what all releases of the same private data cost together. From seed and stream,
+    sanitised bounds of labels for experiments are drawn; they have no curves, since every draw is a release.
 
     Of queries that rounds selected, the cost of all together is stated. Worst-case bounds hold as queries are selected
     on the way, but for those whose composition needs queries that are fixed beforehand: these are left out.
@@ -64,6 +67,8 @@ def run(
     else:
         noise = _noise(mode, seed, stream)
         stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
+    if ledger is not None:
+        stated["bounds"] += [bound.to_json() for bound in _together(given, source, ledger, wanted, accounting.delta)]
     payload: dict[str, Any] = {name: given.meta[name] for name in _FACTS}
     payload |= {name: source.meta.get(name) for name in ("protects", "protection")}
     payload |= {"labels": given.digest, "delta": accounting.delta, "queries": wanted}
@@ -108,6 +113,25 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
             "leave --queries out",
         )
     return check_queries(wanted or [total], total)
+
+
+def _together(labels: Artefact, votes: Artefact, folder: Path, queries: Sequence[int], delta: float) -> list[Bound]:
+    """What all draws from the same private data cost, where there are others beside these labels."""
+    if labels.meta["mode"] != Mode.RELEASE:
+        raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
+    ledger = Ledger.of(folder, records_of(votes))
+    if not ledger.entries:
+        raise ArtefactError(ledger.path, f"{labels.path} is a release, and it does not stand there", "give its ledger")
+    if len(ledger.entries) == 1:
+        return []
+    everything = DirectAccountant(
+        name="ledger",
+        label="all releases together",
+        kind=Kind.WORST_CASE,
+        source=f"Mironov 2017, Proposition 1: all {len(ledger.entries)} draws in the ledger, as if planned beforehand",
+        epsilon=lambda T, delta: spending.epsilon(ledger.spent, delta),
+    )
+    return everything.bounds(queries, delta)
 
 
 def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise | None:
@@ -170,5 +194,6 @@ command = stage_command(
     parameter_options(AccountParameters, "accounting"),
     click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of sanitised bounds."),
     click.option("--stream", default=None, help="Name of their random stream."),
+    file_option("ledger", "The folder of the ledgers, for a release.", needed=False),
     file_option("out", "Where the bounds go."),
 )

@@ -79,10 +79,10 @@ class Place:
             spent = cost(name, made, votes, source.meta["partition"], **more)
             parameters = made.parameters()
             entry = Entry(what=str(out), mechanism=name, parameters=parameters, queries=votes.queries, spent=spent)
-            enter(self.folder, _records(source), entry, self.limit)
+            enter(self.folder, records_of(source), entry, self.limit)
 
 
-def _records(source: Artefact) -> str:
+def records_of(source: Artefact) -> str:
     """A digest of the private records behind VOTES or a CHUNK, whatever their data set is called."""
     return str(source.meta.get("records") or source.digest)
 
@@ -181,7 +181,7 @@ def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None) -> None
         if drawn and _adds(before.spent, now[-1]):
             raise ArtefactError(
                 before.path,
-                f"{drawn} draws were made from this private data already ({before.entries[-1].what}), and another one "
+                f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}), and another one "
                 "adds to what they cost",
                 "give a limit for all of them together: ledger: {budget: …, delta: …} in the configuration",
             )
@@ -189,10 +189,14 @@ def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None) -> None
         together = spending.epsilon(now, limit.delta)
         raise ArtefactError(
             before.path,
-            f"with the {drawn} draws before it this one would cost ε = {together:.4g} at δ = {limit.delta:g}, and all "
+            f"with {drawn} before it this draw would cost ε = {together:.4g} at δ = {limit.delta:g}, and all "
             f"together are to keep ε = {limit.epsilon:g}",
             "use more noise, fewer queries or a smaller budget for this one",
         )
+
+
+def _draws(number: int) -> str:
+    return "1 draw was" if number == 1 else f"{number} draws were"
 
 
 def _adds(before: Sequence[Spending], last: Spending) -> bool:
