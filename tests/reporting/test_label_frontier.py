@@ -48,7 +48,7 @@ def test_a_point_is_the_expected_accuracy_at_the_least_publishable_epsilon_of_mo
     (axis,) = draw(tmp_path, made_up).axes
     np.testing.assert_allclose(points(axis), [[5.0, 0.9], [20.0, 0.97], [90.0, 0.98]])
     assert axis.get_title().endswith("250 teachers, T = 1,000")
-    assert "1e-05, publishable" in axis.get_xlabel()
+    assert "1e-05, worst case" in axis.get_xlabel()
     assert axis.get_xscale() == "log"
 
 

@@ -42,7 +42,7 @@ def collected(tmp_path_factory):
     releases = [folder / f"{name}-{make_mechanism(name, parameters).slug}" for name, parameters in SETTINGS]
     for (name, parameters), release in zip(SETTINGS, releases, strict=True):
         aggregate(folder / "votes.npz", name, parameters, 0, str(release.name), release / "labels.npz")
-        account(folder / "votes.npz", name, parameters, [10, 40], 1e-5, 0, "s", release / "bounds.json")
+        account(folder / "votes.npz", release / "labels.npz", [10, 40], 1e-5, 0, "s", release / "bounds.json")
     student = releases[0] / "supervised_queries-10_mlp_modern" / "student.json"
     student.parent.mkdir()
     learnt = {"labels": read_arrays(releases[0] / "labels.npz", LABELS).digest, "queries": 10, "answered": 10}

@@ -62,7 +62,7 @@ def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(reco
     table = TABLES.load("accountants")
     frame = table.build(records, PUBLISHED)
     heads = [(column.group, column.title) for column in table.shown(frame) if column.group]
-    sound, leaky = "ε, worst case, publishable", "ε, data-dependent, not publishable"
+    sound, leaky = "ε, worst case, of fresh noise", "ε, data-dependent, not publishable"
     wanted = [(sound, "Gaussian DP, PLD"), (sound, "Concentrated DP, tight"), (sound, "name_less")]
     assert heads == [*wanted, (leaky, "enumerated")]
     assert "| 4.00 | 1.50 | 1.75 | 0.50 |" in table.markdown(frame)

@@ -127,7 +127,7 @@ def test_unpublishable_kinds_are_never_called_publishable():
 def test_shows_the_run_in_numbers(page):
     text = page[1]
     assert "Ensembles of 10 and 250 teachers trained on mnist voted on 9,000 public samples." in text
-    best = "98.3 % (worst-case ε 12.6 at δ = 1e-5, may be published); without privacy 99.0 %."
+    best = "98.3 % (worst-case ε 12.6 with fresh noise at δ = 1e-5); without privacy 99.0 %."
     assert f"From their labels the best private student reached {best}" in text
     assert re.search(r"Teachers trained</span><b>520</b>", text)  # two seeds of 10 and 250
     assert "96.10 ± 0.14" in text
@@ -148,8 +148,8 @@ def test_the_sentence_is_right_for_other_runs(tmp_path):
         tables("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])
     ) == (
         "50 teachers trained on mnist and svhn voted on public samples. From their labels the best private students "
-        "reached 90.0 % (worst-case ε 0.5 at δ = 1e-6, may be published) on mnist; without privacy 99.0 %, and "
-        "90.0 % (worst-case ε 3.0 at δ = 1e-6, may be published) on svhn; without privacy 90.0 %."
+        "reached 90.0 % (worst-case ε 0.5 with fresh noise at δ = 1e-6) on mnist; without privacy 99.0 %, and "
+        "90.0 % (worst-case ε 3.0 with fresh noise at δ = 1e-6) on svhn; without privacy 90.0 %."
     )
     assert sentence(tables("mnist", worst_case_epsilon_mean=[float("inf")])).endswith("90.0 %; no finite ε holds.")
     assert sentence(tables("mnist", worst_case_epsilon_mean=[float("nan")])).endswith("90.0 %; no ε is known.")

@@ -274,16 +274,20 @@ def test_an_unknown_table_is_refused(tmp_path):
         _write("bound", tmp_path, [], [])
 
 
-def test_only_a_publishable_bound_is_shown_as_publishable(tmp_path):
+def test_a_worst_case_of_seeded_labels_is_shown_as_that_of_fresh_noise(tmp_path):
+    """Their own records say that nothing may be published of them."""
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     records = [
         made.student_record(facts, 100, 0.9),
-        {**made.bound_record(facts, 100, 1.0, "secret", Kind.WORST_CASE), "publishable": False},
+        {**made.bound_record(facts, 100, 1.0, "pld", Kind.WORST_CASE), "publishable": False},
         made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
     ]
     collected = [made.write_collected(tmp_path / "c.json", records)]
     (row,) = TABLES.load("utility-privacy").build(made.load_records(collected), PUBLISHED).to_dict("records")
-    assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (5.8, "strong-composition")
+    assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (1.0, "pld")
+    headings = [column.title for column in TABLES.load("utility-privacy").columns]
+    assert "worst case, of fresh noise" in headings
+    assert "worst case, publishable" not in headings
 
 
 def test_settings_in_words():

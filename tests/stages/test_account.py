@@ -35,12 +35,14 @@ def test_it_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
     expected = make_mechanism("lnmax", {"gamma": 0.1}).bounds(votes, [20, 60], 1e-5, seeded(0, "s"))
     for record, bound in zip(written["bounds"], expected, strict=True):
         found = Bound.from_json(record)
-        assert replace(found, epsilon=0.0, order=None) == replace(bound, epsilon=0.0, order=None)
+        assert replace(found, epsilon=0.0, order=None) == replace(bound, epsilon=0.0, order=None, publishable=False)
         assert found.epsilon == pytest.approx(bound.epsilon, rel=1e-6)  # more T, more orders tried
     assert written["votes"] == source.digest
     assert written["labels"] == files.read_arrays(labels, formats.LABELS).digest
     assert (written["mechanism"], written["parameters"]) == ("lnmax", {"gamma": 0.1})
     assert (written["queries"], written["delta"]) == ([20, 60], 1e-5)
+    assert "they are no release and no ε here may be published of them" in written["statement"]
+    assert not any(curve["publishable"] for curve in written["curves"])
 
 
 def _epsilons(bounds):

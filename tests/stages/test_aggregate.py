@@ -156,7 +156,9 @@ def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, relea
     state_bounds(even_votes, out, wanted, tmp_path / "b.json", delta)
     bounds = [Bound.from_json(record) for record in files.read_json(tmp_path / "b.json", "account")["bounds"]]
     promised = [bound for bound in bounds if bound.accountant == "rdp-filter"]
-    assert [(bound.epsilon, bound.queries, bound.publishable) for bound in promised] == [(1.0, T, True) for T in wanted]
+    assert [(bound.epsilon, bound.queries, bound.publishable) for bound in promised] == [
+        (1.0, T, release) for T in wanted
+    ]
 
 
 def test_budgets_that_can_not_be_kept(even_votes, tmp_path):

@@ -31,7 +31,7 @@ def compared(records: Records) -> "pd.DataFrame":
 
 
 def ratios(records: Records) -> "pd.DataFrame":
-    """Mean and deviation of ε, of ε over the least publishable one and of ε over the exact one, per bound."""
+    """Mean and deviation of ε, of ε over the least worst-case one and of ε over the exact one, per bound."""
     frame = compared(records)
     with_ratios = frame.assign(
         over_sound=_quotient(frame["epsilon"], frame["least_sound"]),

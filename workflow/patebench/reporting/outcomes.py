@@ -57,7 +57,7 @@ def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
-    """Which outcomes no other of the same data set and split beats: more accurate at no larger publishable ε.
+    """Which outcomes no other of the same data set and split beats: more accurate at no larger worst-case ε.
 
     Of outcomes alike in both, the first; none has an infinite ε.
     """

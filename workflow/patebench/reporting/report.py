@@ -31,7 +31,11 @@ MOST_ROWS = 600
 
 #: What each kind of ε says, and whether it may be published ("": that is not settled by the kind).
 MEANINGS = {
-    Kind.WORST_CASE: ("yes", "Holds whatever the teachers vote and is computed from public parameters alone."),
+    Kind.WORST_CASE: (
+        "yes",
+        "Holds whatever the teachers vote and is computed from public parameters alone. It is the ε of a release, "
+        "whose noise is drawn afresh and never again; labels whose noise comes from a named seed are none.",
+    ),
     Kind.DATA_DEPENDENT: (
         "no",
         "Holds for the votes of this very run and is computed from them. It is often much smaller, but the number "

@@ -29,6 +29,12 @@ from patebench.stages.releases import mechanism_of
 #: What bounds repeat of the labels that they are of.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds")
 
+#: What bounds of labels from a seed say first.
+_SEEDED = (
+    "The noise of these labels comes from a named seed: whoever knows it takes the noise off, so they are no release "
+    "and no ε here may be published of them. A worst-case ε is that of labels whose noise is drawn afresh, once."
+)
+
 
 def run(
     *,
@@ -69,6 +75,9 @@ def run(
         stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
     if ledger is not None:
         stated["bounds"] += [bound.to_json() for bound in _together(given, source, ledger, wanted, accounting.delta)]
+    if mode is Mode.SEEDED:
+        stated |= {name: [each | {"publishable": False} for each in stated[name]] for name in ("bounds", "curves")}
+        stated["statement"] = _SEEDED
     payload: dict[str, Any] = {name: given.meta[name] for name in _FACTS}
     payload |= {name: source.meta.get(name) for name in ("protects", "protection")}
     payload |= {"labels": given.digest, "delta": accounting.delta, "queries": wanted}

@@ -41,7 +41,7 @@ def level(axis: "Axes", accuracy: float, label: str) -> None:
 
 
 def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
-    """The best accuracy at every publishable ε, through the outcomes that no other beats, where they are several."""
+    """The best accuracy at every worst-case ε, through the outcomes that no other beats, where they are several."""
     best = best.sort_values("worst_case_epsilon_mean")
     if len(best) > 1:
         axis.step(

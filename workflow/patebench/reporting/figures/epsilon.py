@@ -65,7 +65,7 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
         name: Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
     for line in kinds:
-        drawn = _drawn(LineStyle(GREY, "o"), line["kind"], line["publishable"])
+        drawn = _drawn(LineStyle(GREY, "o"), line["kind"])
         entries[_meaning(line)] = Line2D([], [], **{key: drawn[key] for key in drawn if key != "capsize"})
     return entries
 
@@ -89,7 +89,7 @@ def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", st
         finite = marked[marked["epsilon_mean"] < float("inf")]
         if len(finite) < len(marked):
             infinite.append(name)
-        settings = _drawn(styles[name], line["kind"], line["publishable"])
+        settings = _drawn(styles[name], line["kind"])
         if len(drawn):
             axis.plot(drawn["queries"], drawn["epsilon_mean"], color=settings["color"], linestyle=settings["linestyle"])
             settings["linestyle"] = ""
@@ -119,13 +119,14 @@ def _cumulative(points: "pd.DataFrame") -> "pd.DataFrame":
 def _meaning(line: Any) -> str:
     if line["kind"] == Kind.SANITISED and not line["publishable"]:
         return "sanitised, drawn from a seed"
-    return f"{line['kind'].replace('_', ' ')}, {'' if line['publishable'] else 'not '}publishable"
+    private = "of fresh noise" if line["kind"] == Kind.WORST_CASE else "not publishable"
+    return f"{line['kind'].replace('_', ' ')}, {'publishable' if line['publishable'] else private}"
 
 
-def _drawn(style: LineStyle, kind: str, publishable: bool) -> dict[str, Any]:
+def _drawn(style: LineStyle, kind: str) -> dict[str, Any]:
     """Hollow markers are larger and on top, so that equal bounds of two kinds both show."""
     drawn = {**style.settings, "linestyle": KINDS[kind].line, "capsize": 3}
-    if publishable or kind == Kind.SANITISED:
+    if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
     return {**drawn, "markerfacecolor": "none", "markersize": 9, "zorder": 3}
 

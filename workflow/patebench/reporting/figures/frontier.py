@@ -44,7 +44,7 @@ _PLACES = [(5.0, 3.5), (-5.0, 3.5), (5.0, -11.0), (-5.0, -11.0)]
 _MARKER = 4
 #: The fill of a marker says what may be published.
 _KINDS = {
-    Kind.WORST_CASE: "worst-case ε, publishable",
+    Kind.WORST_CASE: "worst-case ε, of fresh noise",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
 }
 
@@ -65,7 +65,7 @@ def draw(records: Records, published: Published) -> "Figure":
         students = members(reached, panel, _PANEL)
         _draw_baseline(axis, students)
         _draw_students(axis, students.assign(style=students[by].map(styles)))
-        staircase(axis, students[frontier(students)], "frontier of publishable ε")
+        staircase(axis, students[frontier(students)], "frontier of worst-case ε")
         _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
         across = "ε of the student's labels   (← more private)" + _endless(students)
         accuracy_over(axis, across, "student accuracy on the test set")

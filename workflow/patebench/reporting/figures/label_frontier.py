@@ -43,7 +43,7 @@ def draw(records: Records, published: Published) -> "Figure":
         for mechanism, rows in places.groupby("mechanism"):
             _draw_mechanism(axis, rows, styles[mechanism])
         _draw_published(axis, places, published, styles)
-        across = f"ε of T queries at δ = {panel[-1]:g}, publishable   (← more private)" + _beside(shown)
+        across = f"ε of T queries at δ = {panel[-1]:g}, worst case   (← more private)" + _beside(shown)
         accuracy_over(axis, across, "accuracy of released labels")
         axis.margins(x=0.08, y=0.08)
     legend(figure, labelled(axes))

@@ -57,7 +57,7 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw(all_votes, shown.merge(total, on=_KEY), "total_epsilon", "label_accuracy", styles)
         _draw(all_votes, members(students, panel, _PANEL), "total_epsilon", "accuracy", styles, student=True)
         accuracy_over(one_vote, "ε of one vote   (← more private)", "accuracy of released labels")
-        across = f"ε of {queries} queries, publishable   (← more private)"
+        across = f"ε of {queries} queries, worst case   (← more private)"
         accuracy_over(all_votes, across, "accuracy of labels, students")
     legend(figure, labelled(axes))
     return figure

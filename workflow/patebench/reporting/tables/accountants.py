@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: The kinds of ε that are proven, in the order of the table, and what is said above their columns.
 _GROUPS = {
-    Kind.WORST_CASE: "ε, worst case, publishable",
+    Kind.WORST_CASE: "ε, worst case, of fresh noise",
     Kind.SANITISED: "ε, sanitised",
     Kind.DATA_DEPENDENT: "ε, data-dependent, not publishable",
 }

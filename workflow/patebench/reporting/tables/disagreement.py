@@ -25,7 +25,7 @@ TABLE = Table(
         Column("conversion", "Conversion"),
         Column("kind", "Kind"),
         Column("epsilon", "ε", "epsilon", deviation=True),
-        Column("over_sound", "tightest publishable", "epsilon", deviation=True, group="ε, times the"),
+        Column("over_sound", "tightest worst case", "epsilon", deviation=True, group="ε, times the"),
         Column("over_exact_mean", "exact", "epsilon", group="ε, times the", optional=True),
         Column("seeds", "Seeds", "count"),
     ),

@@ -1,4 +1,4 @@
-"""The students that no other beats: the most accurate for each publishable ε, over mechanism, noise, T and method."""
+"""The students that no other beats: the most accurate for each worst-case ε, over mechanism, noise, T and method."""
 
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,10 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 
 TABLE = Table(
-    title="The frontier: the most accurate student for each publishable ε",
+    title="The frontier: the most accurate student for each worst-case ε",
     columns=(
         *SIZE_COLUMNS,
-        Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
+        Column("worst_case_epsilon_mean", "worst case, of fresh noise", "epsilon", group="ε"),
         Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
         Column("delta", "δ", "number"),
         *NOISE_COLUMNS,

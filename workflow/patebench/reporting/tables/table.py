@@ -87,7 +87,7 @@ ACCURACY_COLUMNS = (
 #: What their labels cost.
 EPSILON_COLUMNS = (
     Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
-    Column("worst_case_epsilon_mean", "worst case, publishable", "epsilon", group="ε"),
+    Column("worst_case_epsilon_mean", "worst case, of fresh noise", "epsilon", group="ε"),
 )
 
 

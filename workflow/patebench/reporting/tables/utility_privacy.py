@@ -18,7 +18,7 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per student setting and δ; the tightest publishable ε, and the paper's own data-dependent one."""
+    """One row per student setting and δ; the tightest worst-case ε, and the paper's own data-dependent one."""
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
     papers = published.of(PATE_2017, SCALABLE_2018)
