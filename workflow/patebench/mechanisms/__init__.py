@@ -21,3 +21,5 @@ MECHANISMS.add("random-ballot", "patebench.mechanisms.random_ballot:RandomBallot
 MECHANISMS.add("stable-argmax", "patebench.mechanisms.stable_argmax:StableArgmax")
 MECHANISMS.add("stable-svt", "patebench.mechanisms.stable_svt:StableSVT")
 MECHANISMS.add("stable-svt-gaussian", "patebench.mechanisms.stable_svt_gaussian:StableSVTGaussian")
+MECHANISMS.add("ptr-gnmax", "patebench.mechanisms.ptr_gnmax:PtrGNMax")
+MECHANISMS.add("ptr-lnmax", "patebench.mechanisms.ptr_lnmax:PtrLNMax")

@@ -62,6 +62,8 @@ MECHANISMS: Mapping[str, LineStyle] = {
     "stable-argmax": LineStyle(PURPLE, "D"),
     "stable-svt": LineStyle(PURPLE, "p"),
     "stable-svt-gaussian": LineStyle(PURPLE, "h"),
+    "ptr-gnmax": LineStyle(BLUE, "D"),
+    "ptr-lnmax": LineStyle(ORANGE, "D"),
     "exponential": LineStyle(SKY, "<"),
     "permute-and-flip": LineStyle(SKY, ">"),
     "truncated-geometric": LineStyle(BLACK, "d"),

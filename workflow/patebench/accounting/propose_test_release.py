@@ -1,0 +1,169 @@
+"""Propose, test, release with the exact divergence: all labels of T queries, or none.
+
+Whether labels are released hangs on how far the votes are from costing more than a budget B, fixed beforehand as the
+order α is. So near-unanimous votes are released at the little they cost, and ε holds whatever the votes are.
+
+*The release.* G(γ) bounds the Rényi divergence D_α between the labels of a query on D and on D′, in both directions,
+for all votes D whose two largest counts on it differ by γ or more and all neighbours D′; it does not rise with γ, and
+G(γ) = G(0) for γ < 0. Let g_q be the gap of query q, the largest count less the second largest, and
+
+    k(D) = the least k ≥ 0 with Σ_q G(g_q − 2k) > B.
+
+With probability p_k the labels of all queries are released, otherwise nothing. p₀ is the failure probability, and
+p_{k+1} is the largest p for which, with p′ = p_k, both directions of
+
+    ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R.                                        (*)
+
+Theorem. For R ≥ B, if M_α(R) is an ε for which every (α, R)-Rényi private release is (ε, δ)-DP, then the release is
+(M_α(R), δ)-DP for every δ ≥ p₀, whatever the votes are: δ is not divided between failure and conversion.
+
+Proof. *One vote changes every gap by at most 2*, since it changes the largest and the second largest count by at most
+one each. *So k differs by at most 1 between neighbours*: g′_q − 2(k + 1) ≤ g_q − 2k, so with k = k(D) the sum of
+D′ at k + 1 is at least that of D at k, above B, and k(D′) ≤ k(D) + 1; exchange D and D′. *Where k(D) ≥ 1, the labels of
+D and of any neighbour diverge by at most B in either direction*: k = 0 does not exceed B, so Σ_q G(g_q) ≤ B, and the
+queries being fixed beforehand the labels are independent, whose divergences add up (Mironov 2017, Proposition 1).
+*Neighbours with k = 0 both* release something with probability p₀ each, so outcomes differ in total variation by at
+most p₀ ≤ δ. *All others*: at least one of the two has k ≥ 1, so their labels diverge by at most B both ways. "Nothing"
+and the labels are told apart, so the moment of the release is the sum of both parts, as in (*). If k differs, (*) is
+what makes p. If k is the same, p = p′, it is ln(1 − p + p e^{(α−1)B})/(α − 1) ≤ B ≤ R. So these pairs are (α, R)-Rényi
+private in both directions, and (M_α(R), δ)-DP. Each pair is of one sort or the other, so nothing is added.  ∎
+
+Also p_{k+1} ≥ p_k: (*) holds at p = p_k, and both left sides are convex in p, so what fulfils them is an interval. If
+even T·G(0) ≤ B, no k exceeds B on any votes; that is public, and labels are always released, at B.
+
+Queries may not depend on what earlier labels were: whether there are any is decided once, for all of them together.
+
+*Rounding.* p_k is a multiple of 2⁻⁵³, so that it and 1 − p_k are exact and it is the exact probability that a uniform
+multiple of 2⁻⁵³ in [0, 1) lies below it. The largest that fulfils (*) with room for rounding is taken. Sums of G are
+rounded correctly, hence monotone, so that k is as proved.
+
+The theorem is ours. Testing a data-dependent privacy loss in place of a sensitivity is generalised
+propose-test-release (Redberg, Zhu, Wang 2023, *Generalized PTR*, after Dwork & Lei 2009); the recursion without a cost
+of what is released is partition selection (Desfontaines, Voss, Gipson, Mandayam 2022, *Differentially private partition
+selection*), whose Rényi form is in Harrison & Manurangsi 2026, *Optimal partition selection with Rényi differential
+privacy*.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.accountant import RenyiAccountant
+from patebench.accounting.calibrate import bisect
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import Counts
+
+#: Probabilities are whole multiples of one over this.
+UNITS = 2**53
+
+#: Relative error of one operation on logarithms, with room to spare.
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
+
+def gaps(counts: Counts) -> NDArray[np.int64]:
+    """The largest count of each query less the second largest (queries × classes → queries)."""
+    top = np.partition(counts, -2, axis=1)[:, -2:]
+    result: NDArray[np.int64] = top[:, 1] - top[:, 0]
+    return result
+
+
+def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
+    """k: how often every gap must fall by 2 until the costs exceed the budget; None if they never do.
+
+    `gap` (queries) are gaps, `cost` is G at 0 … n, which does not rise, n being the number of teachers.
+    """
+
+    def exceeds(k: int) -> bool:
+        return math.fsum(cost[np.maximum(gap - 2 * k, 0)]) > budget
+
+    last = (len(cost) + 1) // 2  # here no gap is above 0
+    if not exceeds(last):
+        return None
+    if exceeds(0):
+        return 0
+    return bisect(exceeds, last, 0, halve=lambda one, other: (one + other) // 2)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a release is decided on: the order α, the budget B, the whole divergence R ≥ B and the failure p₀."""
+
+    order: float
+    budget: float
+    total: float
+    failure: float
+
+    def probability(self, k: int | None) -> float:
+        """p_k, a multiple of 2⁻⁵³; 1 for votes that can not exceed the budget."""
+        return 1.0 if k is None else _units(self, k)[k] / UNITS
+
+    def fulfils(self, units: int, before: int) -> bool:
+        """Whether (*) holds in both directions for p and p′ so many units, with room for rounding."""
+        one, other = _logs(units), _logs(before)
+        return max(self._left(one, other), self._left(other, one)) <= (self.order - 1) * self.total
+
+    def _left(self, one: tuple[float, float], other: tuple[float, float]) -> float:
+        """(α − 1) times the left side of (*), rounded up, from ln p and ln(1 − p) of both."""
+        paid = (self.order - 1) * self.budget
+        labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
+        sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total
+        return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
+
+    def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
+        """Rényi divergence of the release, if the labels' is at most `labels` at these orders (… × orders).
+
+        The largest over all k that a neighbour may have, and both directions: never below the truth.
+        """
+        near = {k} if k is None else {max(k - 1, 0), k, k + 1}
+        pairs = [(self.probability(k), self.probability(other)) for other in near]
+        both = [*pairs, *((q, p) for p, q in pairs)]
+        result: Array = np.max([_moment(p, q, labels, orders) for p, q in both], axis=0)
+        return result
+
+
+@lru_cache(maxsize=256)
+def _units(decision: Decision, most: int) -> tuple[int, ...]:
+    """p₀ … p_most in units, each the largest that (*) allows after the one before."""
+    found = [math.floor(decision.failure * UNITS)]
+    while len(found) <= most:
+        before = found[-1]
+        found.append(
+            bisect(
+                lambda units, before=before: decision.fulfils(units, before),  # type: ignore[misc]
+                before,
+                UNITS,
+                halve=lambda one, other: (one + other) // 2,
+            )
+        )
+    return tuple(found)
+
+
+def _logs(units: int) -> tuple[float, float]:
+    """ln p and ln(1 − p), for 0 < p < 1."""
+    return math.log(units / UNITS), math.log((UNITS - units) / UNITS)
+
+
+def _moment(p: float, q: float, labels: Array, orders: Array) -> Array:
+    """D_α of (released or not, labels), from the probabilities of a release and what the labels diverge by."""
+    if p == q == 1:
+        return labels
+    (log_p, log_rest), (log_q, rest) = (_logs(round(each * UNITS)) for each in (p, q))
+    nothing = orders * log_rest - (orders - 1) * rest
+    released = orders * log_p - (orders - 1) * log_q + (orders - 1) * labels
+    rounding = _ROUNDING * orders * (1 - log_p - log_q - log_rest - rest + labels)
+    result: Array = np.maximum(np.logaddexp(nothing, released) + rounding, 0.0) / (orders - 1)
+    return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class WholeAccountant(RenyiAccountant):
+    """A Rényi accountant of a release whose neighbours either fail with less than δ or are (α, R)-Rényi private.
+
+    δ is all there for the conversion, if the failure is not above it; else nothing is.
+    """
+
+    def left(self, delta: float, queries: int) -> float:
+        return delta if self.failure(queries) <= delta else 0.0

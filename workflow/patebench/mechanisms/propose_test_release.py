@@ -1,0 +1,198 @@
+"""The noisy argmax under propose-test-release: labels of all queries at the little that near-unanimous votes cost.
+
+The theorem and its proof are in `accounting.propose_test_release`, what a gap costs in `mechanisms.gap_divergence`.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import conversion
+from patebench.accounting.accountant import Accountant, RenyiAccountant
+from patebench.accounting.calibrate import arithmetic, bisect
+from patebench.accounting.filter import allowance
+from patebench.accounting.logspace import Array
+from patebench.accounting.propose_test_release import Decision, WholeAccountant, gaps, steps
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Kind
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import Source
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.gap_divergence import gap_divergence
+from patebench.mechanisms.lattice_noise import LatticeNoise
+
+#: Orders at which the cost of given votes is worked out.
+_ORDERS = np.array([2, 4, 7, 12, 20, 33, 54, 90], dtype=np.float64)
+
+#: Orders and numbers of steps that `suggested` tries, and the largest ε.
+_TRIED = (3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0, 27.0, 36.0, 50.0)
+_STEPS = 24
+_LARGEST_EPSILON = 100.0
+
+
+@dataclass(frozen=True)
+class ProposeTestRelease(Mechanism):
+    """argmax(counts + noise on the integers) of every query, if a test passes; else no answer to any.
+
+    The test passes for sure enough where the labels' Rényi divergence of this `order` stays below `cost` even if some
+    teachers change. All that is seen is (`epsilon`, `failure`)-DP whatever the votes are: that is what the probability
+    to pass is made for. A `cost` too low for the votes means no labels; one too high means that more teachers must
+    agree for the same probability. So it comes from public knowledge, such as other teachers' votes on other data
+    (`suggested`), never from these votes.
+
+    Queries are fixed beforehand, and the release is one for all of them: the first T labels cost what all do.
+    Noise is on the integers in every mode, since the proof is.
+    """
+
+    independent_queries: ClassVar[bool] = False
+    discrete: ClassVar[bool] = True
+
+    order: float = parameter(low=1, above=True, high=1e4)
+    cost: float = parameter(low=0, above=True, high=1e3)
+    epsilon: float = parameter(low=0, above=True, high=1e3)
+    failure: float = parameter(low=1e-12, high=0.1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.total < self.cost:
+            alone = float(conversion.tight(np.array([self.order]), np.array([self.cost]), self.failure)[0])
+            raise PatebenchError(
+                f"{type(self).__name__}: labels that cost {self.cost:g} at order {self.order:g} alone make ε = "
+                f"{alone:.4g} at δ = {self.failure:g}, and epsilon = {self.epsilon:g}; raise it, or lower the cost"
+            )
+
+    @property
+    @abstractmethod
+    def noise(self) -> LatticeNoise:
+        """The noise that each count gets."""
+
+    @property
+    def total(self) -> float:
+        """R: the Rényi divergence of the whole release, the most that is still (`epsilon`, `failure`)-DP."""
+        return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
+
+    @property
+    def decision(self) -> Decision:
+        return Decision(self.order, self.cost, self.total, self.failure)
+
+    def gap_cost(self, orders: Sequence[float], teachers: int, classes: int) -> Array:
+        """G_α(γ) at these orders, for γ = 0 … n (orders × (n + 1)): the most that a label with this gap costs."""
+        return gap_divergence(self.noise, orders, teachers, classes)
+
+    def steps(self, votes: Votes) -> int | None:
+        """k of these votes: so many teachers, less one, may change before the labels may cost more than they should."""
+        (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
+        return steps(gaps(votes.counts), cost, self.cost)
+
+    def pass_probability(self, votes: Votes) -> float:
+        """How likely these votes are to be released; itself private."""
+        return self.decision.probability(self.steps(votes))
+
+    def release(self, votes: Votes, rng: Source) -> Labels:
+        labels = np.argmax(votes.counts + self.noise.draw(votes.counts.shape, rng), axis=1)
+        passes = float(rng.random(1)[0]) < self.pass_probability(votes)
+        return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        """Marginals: all queries are answered, or none."""
+        from patebench.mechanisms.integer_noise import log_argmax_probabilities
+
+        answers = log_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
+        p = self.pass_probability(votes)
+        with np.errstate(divide="ignore"):
+            return np.column_stack([answers + np.log(p), np.full(votes.queries, np.log(1 - p))])
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        proved = "proved in accounting/propose_test_release and mechanisms/gap_divergence"
+        return [
+            WholeAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source=f"propose-test-release with the labels' divergence (Redberg, Zhu, Wang 2023), {proved}",
+                discrete="discrete noise: the proof is for it",
+                adaptive=False,
+                totals=lambda queries, orders: np.full((len(queries), len(orders)), self.total),
+                orders=np.array([self.order]),
+                refine=False,
+                failure=lambda _: self.failure,
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.DATA_DEPENDENT,
+                source=f"divergence of the decision, composed with that of labels by their gaps, {proved}",
+                adaptive=False,
+                totals=lambda queries, orders: self._spent(votes, queries, orders),
+                orders=np.union1d(_ORDERS, [self.order]),
+                refine=False,
+            ),
+        ]
+
+    def _spent(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
+        """What is seen of the first T labels of the release of all (numbers of queries × orders)."""
+        costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
+        labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
+        return self.decision.curve(self.steps(votes), labels, orders)
+
+
+def suggested(
+    kind: type[ProposeTestRelease],
+    public: Votes,
+    delta: float,
+    *,
+    probability: float = 0.98,
+    headroom: float = 1.3,
+    **noise: float,
+) -> ProposeTestRelease:
+    """The mechanism of the least ε at δ that would release these public votes with this probability.
+
+    `public` are votes that need no privacy, such as those of as many teachers on other data like one's own; `noise`
+    holds the parameters of `kind` beside order, cost, epsilon and failure. Labels are taken to cost `headroom` times
+    what the public votes say, since the private ones may be less unanimous. Raises PatebenchError where no ε up to 100
+    does.
+    """
+    if not 0 < probability < 1 or not headroom >= 1:
+        raise PatebenchError(
+            f"a probability of {probability:g} and a headroom of {headroom:g} will not do; give a probability between "
+            "0 and 1 and a headroom of at least 1"
+        )
+    best = None
+    any_ = kind(order=2.0, cost=1e-9, epsilon=_LARGEST_EPSILON, failure=delta, **noise)
+    for order, gap_cost in zip(_TRIED, any_.gap_cost(_TRIED, public.teachers, public.classes), strict=True):
+        gap = gaps(public.counts)
+        for k in np.unique(np.geomspace(1, max(1, public.teachers // 2), _STEPS).round().astype(int)).tolist():
+            cost = _upward(headroom * float(np.sum(gap_cost[np.maximum(gap - 2 * k + 2, 0)])))
+            found = _least_epsilon(order, cost, delta, k, probability, best.epsilon if best else _LARGEST_EPSILON)
+            if found is not None:
+                best = kind(order=order, cost=cost, epsilon=found, failure=delta, **noise)
+    if best is None:
+        raise PatebenchError(
+            f"no ε up to {_LARGEST_EPSILON:g} releases such votes with probability {probability:g}; add noise, or ask "
+            "fewer queries"
+        )
+    return best
+
+
+def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
+    """The least ε, to three digits, at which p_k is large enough; None if it is not below what is known."""
+
+    def enough(epsilon: float) -> bool:
+        total = float(allowance(np.array([order]), epsilon, delta)[0])
+        return total >= cost and Decision(order, cost, total, delta).probability(k) >= probability
+
+    if not enough(below * (1 - 1e-3)):
+        return None
+    found = _upward(bisect(enough, below * (1 - 1e-3), 0.0, halve=arithmetic, near=1e-4))
+    return found if found < below else None
+
+
+def _upward(value: float) -> float:
+    """Rounded up to four digits."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return float(f"{math.ceil(value / step) * step:.4g}")
