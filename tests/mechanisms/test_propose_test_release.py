@@ -1,0 +1,257 @@
+"""Propose-test-release of noisy labels: every transcript on every adjacent pair of small worlds, and planted faults."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from tests.mechanisms.test_gap_divergence import gap, moved, probabilities, rows
+
+from patebench.accounting.propose_test_release import Decision, gaps, steps
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Conversion, Kind
+from patebench.core.entropy import Entropy
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms.base import NO_ANSWER, check_adaptive, check_budget, make_mechanism
+from patebench.mechanisms.propose_test_release import suggested
+from patebench.mechanisms.ptr_gnmax import PtrGNMax
+from patebench.mechanisms.ptr_lnmax import PtrLNMax
+
+#: A mechanism, teachers, classes and queries: k is 0 on some votes and 1 on others, and 2 where that can be.
+WORLDS = [
+    (PtrGNMax(order=1.5, cost=0.45, epsilon=3.7, failure=0.1, sigma=1.0), 6, 2, 1),
+    (PtrGNMax(order=1.5, cost=1.03, epsilon=4.0, failure=0.1, sigma=1.0), 6, 3, 1),
+    (PtrGNMax(order=1.5, cost=1.3, epsilon=4.6, failure=0.1, sigma=1.0), 6, 2, 2),
+    (PtrLNMax(order=2.0, cost=4.3, epsilon=7.0, failure=0.05, gamma=2.0), 4, 3, 2),
+    (PtrLNMax(order=2.0, cost=5.7, epsilon=8.0, failure=0.05, gamma=2.0), 5, 2, 3),
+    (PtrLNMax(order=2.0, cost=2.0, epsilon=5.0, failure=0.05, gamma=2.0), 6, 2, 2),
+    (PtrLNMax(order=3.0, cost=2.3, epsilon=4.5, failure=0.05, gamma=2.0), 6, 3, 1),
+]
+
+
+class World:
+    """All data sets of so many teachers, classes and queries, with the distribution of what is released on each."""
+
+    def __init__(self, mechanism, teachers, classes, queries):
+        self.mechanism = mechanism
+        label = {
+            row: np.array(list(map(float, probabilities(mechanism.noise, row)))) for row in rows(teachers, classes)
+        }
+        self.around = {row: [row, *moved(row)] for row in label}
+        self.k, self.seen = {}, {}
+        for data in itertools.product(label, repeat=queries):
+            votes = Votes.from_counts(np.array(data))
+            self.k[data], p = mechanism.steps(votes), mechanism.pass_probability(votes)
+            transcripts = label[data[0]]
+            for row in data[1:]:
+                transcripts = np.multiply.outer(transcripts, label[row]).ravel()
+            self.seen[data] = np.append(p * transcripts, 1 - p)
+
+    def pairs(self):
+        """Every data set with all of its neighbours, as distributions (one, neighbours × transcripts) and k of both."""
+        for data in self.seen:
+            near = [n for n in itertools.product(*(self.around[row] for row in data)) if n != data]
+            yield self.seen[data], np.array([self.seen[n] for n in near]), self.k[data], [self.k[n] for n in near]
+
+    def worst_delta(self):
+        """The largest δ(ε) at the ε of the mechanism."""
+        e = math.exp(self.mechanism.epsilon)
+        return max(np.maximum(p - e * q, 0).sum(axis=1).max() for p, q, *_ in self.pairs())
+
+    def worst_divergence(self):
+        """The largest D_α over pairs that are not both at k = 0, either way since every pair comes twice."""
+        order, worst = self.mechanism.order, 0.0
+        for p, q, k, near in self.pairs():
+            one_good = np.array([k != 0 or other != 0 for other in near])
+            if np.any(one_good):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    terms = np.where(p > 0, p**order * q[one_good] ** (1 - order), 0.0)
+                moments = np.sum(terms, axis=1)
+                worst = max(worst, float(np.log(moments.max())) / (order - 1))
+        return worst
+
+
+def sizes(world):
+    mechanism, *rest = world
+    return f"{mechanism}-{'-'.join(map(str, rest))}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", WORLDS, ids=sizes)
+def test_all_that_is_seen_is_as_private_as_stated(setting):
+    world, mechanism = World(*setting), setting[0]
+    assert {0, 1} <= set(world.k.values())
+    assert world.worst_delta() <= mechanism.failure
+    total = world.worst_divergence()
+    assert 0.55 * mechanism.total < total <= mechanism.total * (1 + 1e-12)
+    both_bad = [
+        abs(p[-1] - q[:, -1][np.array(near) == 0]).max() for p, q, k, near in world.pairs() if k == 0 and 0 in near
+    ]
+    assert max(both_bad) <= mechanism.failure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", WORLDS[:4:3] + WORLDS[5:6], ids=sizes)
+def test_bounds_on_given_votes_cover_all_their_neighbours(setting):
+    world, mechanism = World(*setting), setting[0]
+    for (data, p), (_, q, *_) in zip(list(world.seen.items())[::17], list(world.pairs())[::17], strict=True):
+        votes = Votes.from_counts(np.array(data))
+        (accountant,) = (each for each in mechanism.accountants(votes) if each.kind is Kind.DATA_DEPENDENT)
+        orders = np.array([1.5, 4.0, 10.0])
+        (stated,) = accountant.totals([len(data)], orders)
+        for order, most in zip(orders, stated, strict=True):
+            ways = np.sum(p**order * q ** (1 - order), axis=1), np.sum(q**order * p ** (1 - order), axis=1)
+            assert np.log(np.max(ways)) / (order - 1) <= most * (1 + 1e-9)
+
+
+# Planted faults, each in the mechanism that is otherwise the sound one.
+
+
+@dataclass(frozen=True)
+class OneForTwo(PtrLNMax):
+    """Every step lowers the gaps by 1, and one teacher by 2."""
+
+    def steps(self, votes):
+        (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
+        return next(
+            (k for k in range(votes.teachers + 2) if cost[np.maximum(gaps(votes.counts) - k, 0)].sum() > self.cost),
+            None,
+        )
+
+
+@dataclass(frozen=True)
+class LargerBudget(PtrLNMax):
+    """Labels may cost three times what the probabilities are made for."""
+
+    def steps(self, votes):
+        (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
+        return steps(gaps(votes.counts), cost, 3 * self.cost)
+
+
+@dataclass(frozen=True)
+class LargerFailure(PtrLNMax):
+    """The failure is not what it says."""
+
+    @property
+    def decision(self):
+        return Decision(self.order, self.cost, self.total, 2 * self.failure)
+
+
+@dataclass(frozen=True)
+class GapOffByTwo(PtrLNMax):
+    """Gaps are taken to be one teacher's vote larger than they are."""
+
+    def steps(self, votes):
+        (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
+        return steps(np.minimum(gaps(votes.counts) + 2, votes.teachers), cost, self.cost)
+
+
+@dataclass(frozen=True)
+class Untested(PtrLNMax):
+    """Labels are released whatever they cost."""
+
+    def pass_probability(self, votes):
+        return 1.0
+
+
+@pytest.mark.parametrize(
+    ("fault", "teachers", "parameters"),
+    [
+        (OneForTwo, 6, {"cost": 1.0, "epsilon": 3.0, "gamma": 2.0}),
+        (LargerBudget, 6, {"cost": 1.0, "epsilon": 3.0, "gamma": 2.0}),
+        (LargerFailure, 5, {"cost": 0.3, "epsilon": 2.5, "gamma": 20.0}),
+        (GapOffByTwo, 6, {"cost": 1.0, "epsilon": 3.0, "gamma": 2.0}),
+        (Untested, 5, {"cost": 0.3, "epsilon": 2.5, "gamma": 20.0}),
+    ],
+)
+def test_planted_faults_are_found(fault, teachers, parameters):
+    parameters = {"order": 2.0, "failure": 0.05, **parameters}
+    sound, faulty = World(PtrLNMax(**parameters), teachers, 2, 1), World(fault(**parameters), teachers, 2, 1)
+    total, delta = sound.mechanism.total, parameters["failure"]
+    assert sound.worst_divergence() <= total * (1 + 1e-12)
+    assert sound.worst_delta() <= delta
+    assert faulty.worst_divergence() > 1.001 * total or faulty.worst_delta() > 1.001 * delta
+
+
+# What is released.
+
+
+@pytest.mark.parametrize("mechanism", [WORLDS[2][0], PtrLNMax(2.0, 1.0, 5.0, 0.05, 2.0)], ids=str)
+@pytest.mark.parametrize("source", [np.random.default_rng(1), Entropy()], ids=["seeded", "release"])
+def test_releases_follow_their_distribution(mechanism, source):
+    from scipy.stats import chisquare
+
+    votes, runs = Votes.from_counts(np.array([[6, 0], [0, 6]])), 1500
+    p = mechanism.pass_probability(votes)
+    assert 0.05 < p < 0.95
+    seen = [tuple(mechanism.release(votes, source).tolist()) for _ in range(runs)]
+    one, other = (list(map(float, probabilities(mechanism.noise, row))) for row in votes.counts.tolist())
+    expected = {(a, b): p * one[a] * other[b] for a in (0, 1) for b in (0, 1)} | {(NO_ANSWER, NO_ANSWER): 1 - p}
+    assert set(seen) <= set(expected), "all queries are answered or none"
+    often = [labels for labels in expected if runs * expected[labels] > 5]
+    wanted = np.array([expected[labels] for labels in often])
+    observed = np.array([seen.count(labels) for labels in often])
+    assert chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("mechanism", [WORLDS[1][0], WORLDS[6][0]], ids=str)
+def test_marginals_are_those_of_the_release(mechanism):
+    for counts in ([[5, 1, 0]], [[2, 2, 2]], [[0, 6, 0], [1, 0, 5]]):
+        votes = Votes.from_counts(np.array(counts))
+        got, p = np.exp(mechanism.log_outcome_probabilities(votes)), mechanism.pass_probability(votes)
+        for row, shown in zip(counts, got, strict=True):
+            expected = [p * float(each) for each in probabilities(mechanism.noise, row)]
+            np.testing.assert_allclose(shown, [*expected, 1 - p], rtol=1e-9, atol=1e-12)
+
+
+def test_the_worst_case_is_epsilon_for_any_number_of_queries_and_may_be_published():
+    votes = Votes.from_counts(np.tile([40, 6, 4], (300, 1)))
+    mechanism = PtrGNMax(order=12.0, cost=0.3, epsilon=1.5, failure=1e-6, sigma=8.0)
+    for discrete in (False, True):
+        found = [b for b in mechanism.bounds(votes, [1, 300], 1e-6, discrete=discrete) if b.kind is Kind.WORST_CASE]
+        tight = [bound.epsilon for bound in found if bound.conversion is Conversion.TIGHT]
+        assert tight == pytest.approx([1.5, 1.5], rel=1e-12)
+        assert max(tight) <= 1.5
+        assert all(bound.publishable for bound in found)
+    assert all(bound.kind is Kind.WORST_CASE for bound in mechanism.bounds(votes, [300], 1e-6, discrete=True))
+    assert all(math.isinf(b.epsilon) for b in mechanism.bounds(votes, [300], 0.9e-6) if b.kind is Kind.WORST_CASE)
+    assert mechanism.bounds(votes, [300], 1e-6, adaptive=True) == []
+
+
+def test_votes_that_can_not_cost_too_much_are_always_released():
+    mechanism = PtrGNMax(order=2.0, cost=1.0, epsilon=40.0, failure=1e-6, sigma=100.0)
+    for row in ([5, 5, 0], [10, 0, 0]):
+        votes = Votes.from_counts(np.tile(row, (20, 1)))
+        assert mechanism.steps(votes) is None
+        assert np.all(mechanism.release(votes, np.random.default_rng(0)) != NO_ANSWER)
+
+
+def test_neither_rounds_nor_budgets():
+    mechanism = WORLDS[0][0]
+    with pytest.raises(PatebenchError, match="can not be queried in rounds"):
+        check_adaptive("ptr-gnmax", mechanism)
+    with pytest.raises(PatebenchError, match="has no cost per query"):
+        check_budget("ptr-gnmax", mechanism, 50, 10)
+
+
+def test_a_cost_above_epsilon_is_one_line():
+    with pytest.raises(PatebenchError, match=r"PtrGNMax: labels that cost 1 at order 8 .* raise it, or lower the cost"):
+        make_mechanism("ptr-gnmax", {"order": 8, "cost": 1, "epsilon": 1, "failure": 1e-5, "sigma": 9})
+
+
+@pytest.mark.slow
+def test_what_public_votes_suggest_releases_them():
+    rng = np.random.default_rng(0)
+    disagree = np.minimum(rng.gamma(0.1, 0.45, size=60), 0.8)
+    votes = Votes.from_counts(np.stack([rng.multinomial(50, [1 - x, 0.7 * x, 0.3 * x]) for x in disagree]))
+    plain = suggested(PtrGNMax, votes, 1e-5, headroom=1.0, sigma=6.0)
+    assert 0.98 <= plain.pass_probability(votes) < 0.9999
+    roomy = suggested(PtrGNMax, votes, 1e-5, headroom=1.5, sigma=6.0)
+    assert roomy.pass_probability(votes) >= plain.pass_probability(votes)
+    assert roomy.epsilon > plain.epsilon
+    exact = min(b.epsilon for b in plain.bounds(votes, [60], 1e-5) if b.kind is Kind.DATA_DEPENDENT)
+    assert exact < plain.epsilon
+    with pytest.raises(PatebenchError, match="headroom of at least 1"):
+        suggested(PtrGNMax, votes, 1e-5, headroom=0.5, sigma=6.0)
+    assert gap(votes.counts[0].tolist()) == gaps(votes.counts)[0]
