@@ -11,6 +11,7 @@ from patebench.mechanisms.base import NO_ANSWER
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.ptr_gnmax import PtrGNMax
 
 
 @dataclass(frozen=True)
@@ -98,3 +99,21 @@ class OnceFree(GNMax):
         labels = super().release(votes, rng)
         labels[1:2] = votes.plurality[1:2]
         return labels
+
+
+@dataclass(frozen=True)
+class Untested(PtrGNMax):
+    """Its labels are released whatever they cost."""
+
+    def pass_probability(self, votes):
+        return 1.0
+
+
+@dataclass(frozen=True)
+class AnotherTest(PtrGNMax):
+    """It releases labels where all teachers agree, without noise on that, and states what it should do."""
+
+    def release(self, votes, rng):
+        labels = np.argmax(votes.counts + self.noise.draw(votes.counts.shape, rng), axis=1)
+        agree = np.all(votes.counts.max(axis=1) == votes.teachers)
+        return np.where(agree, labels, NO_ANSWER).astype(np.int32)

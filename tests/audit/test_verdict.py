@@ -38,6 +38,8 @@ def violated(found):
         ("permute-and-flip", {"epsilon": 0.3}),
         ("stable-argmax", {"epsilon": 1.0, "failure": 1e-8}),
         ("stable-svt", {"epsilon": 12.0, "failure": 1e-8, "cutoff": 5}),
+        ("ptr-gnmax", {"order": 4, "cost": 0.5, "epsilon": 4.5, "failure": 1e-5, "sigma": 4}),
+        ("ptr-lnmax", {"order": 4, "cost": 1.5, "epsilon": 6, "failure": 1e-5, "gamma": 0.5}),
         ("truncated-geometric", {"epsilon": 1.5, "unbiased": 1, "participation": 0.5, "spread": 2}),
         ("randomised-response", {"epsilon": 0.2, "unbiased": 0, "participation": 1, "spread": 1}),
     ],
@@ -64,6 +66,8 @@ def test_sound_mechanisms_hold(name, parameters):
         faults.PartlyFixedSeed(3.0),
         faults.BareThreshold(15.0, 4.0, 3.0),
         faults.SilentOnTies(8.0),
+        faults.Untested(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=0.5),
+        faults.AnotherTest(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=4),
     ],
     ids=lambda mechanism: type(mechanism).__name__,
 )

@@ -8,7 +8,7 @@ What is found is a pair, so its ε is a lower bound whether or not a worse one e
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,12 +93,19 @@ class Search:
 
     Under a local mechanism all perturbed votes are seen, and other teachers' votes hide nothing: one teacher alone is
     audited, whose label is its perturbed vote.
+
+    Where queries depend on each other, what is seen is the first answer of a release of the same query `asked` times.
     """
 
     mechanism: Mechanism
     teachers: int
     classes: int
     delta: float
+    asked: int = 1
+
+    def asking(self, queries: int) -> "Search":
+        """The search whose release is of so many queries, where that matters to the first answer."""
+        return replace(self, asked=queries) if self.mechanism.decides_together else self
 
     def worst(self, queries: int) -> list[Pair]:
         """The worst pairs found for so many independent queries, worst first."""
@@ -183,10 +190,11 @@ class Search:
             return self.mechanism.neighbours(histograms)
 
         def first(rows: Counts) -> Array:
-            known = [self.mechanism.log_outcome_probabilities(Votes(row[None])) for row in rows]
+            each_asked = (Votes(np.broadcast_to(row, (self.asked, len(row)))) for row in rows)
+            known = [self.mechanism.log_outcome_probabilities(votes) for votes in each_asked]
             if any(each is None for each in known):
                 raise PatebenchError(f"{type(self.mechanism).__name__} does not know the probabilities of its labels")
-            return np.concatenate([each for each in known if each is not None])
+            return np.concatenate([each[:1] for each in known if each is not None])
 
         return one_by_one(histograms, first)
 

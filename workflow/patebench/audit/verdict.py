@@ -117,8 +117,9 @@ def run_audit(
     """Audit one query, and each number of queries in `queries`."""
     search = Search(mechanism, teachers, classes, delta)
     wanted = sorted({1, *queries})
-    composed = {T: search.worst(T)[0] for T in wanted}
-    worst = {T: composed[1] if search.independent(T) == 1 else composed[T] for T in wanted}
+    composed = {T: search.asking(T).worst(T)[0] for T in wanted}
+    of_one = {T: search.independent(T) == 1 and not mechanism.decides_together for T in wanted}
+    worst = {T: composed[1] if of_one[T] else composed[T] for T in wanted}
     pairs = [*composed.values(), search.measurable(runs // 2, confidence)[0], *search.most_distinguishable()]
     sampled = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted)
     findings = [_compared(search, T, worst[T], sampled[T]) for T in wanted]

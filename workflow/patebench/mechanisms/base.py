@@ -77,6 +77,9 @@ class Mechanism(ABC):
     #: Whether each query is answered as if it were the only one: no state is kept from query to query.
     independent_queries: ClassVar[bool] = True
 
+    #: Whether one decision is made for all queries of a release, so that even the first answer depends on the others.
+    decides_together: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(type(self).__name__, item.name, getattr(self, item.name), **item.metadata)

@@ -50,6 +50,7 @@ class ProposeTestRelease(Mechanism):
     """
 
     independent_queries: ClassVar[bool] = False
+    decides_together: ClassVar[bool] = True
     discrete: ClassVar[bool] = True
 
     order: float = parameter(low=1, above=True, high=1e4)
