@@ -9,7 +9,9 @@ from patebench.accounting import conversion, spending
 from patebench.accounting.accountant import RenyiAccountant, repeated
 from patebench.accounting.filter import allowance
 from patebench.accounting.spending import Spending
+from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
+from patebench.mechanisms.base import make_mechanism
 
 ORDERS = conversion.ORDERS
 
@@ -96,3 +98,22 @@ def test_the_least_worst_case_counts_at_each_order() -> None:
     assert np.allclose(found[0], 3 * np.minimum(0.5, 0.01 * ORDERS))
     assert found[1] == 0
     assert spending.worst_case([private], 3) is None
+
+
+def test_what_holds_at_some_orders_alone_is_unknown_above_them() -> None:
+    """Propose-test-release is proved at one order; what it says at others is nothing."""
+    single = RenyiAccountant(
+        name="x", kind=Kind.WORST_CASE, source="", totals=lambda T, orders: np.full((len(T), len(orders)), 0.3),
+        orders=np.array([3.0, 20.0]), refine=False,
+    )  # fmt: skip
+    found = spending.worst_case([single], 5)
+    assert found is not None
+    assert (found[0][ORDERS <= 20] == 0.3).all()
+    assert np.isinf(found[0][ORDERS > 20]).all()
+    made = make_mechanism("ptr-gnmax", {"sigma": 10, "order": 3, "cost": 6.5, "epsilon": 12.5, "failure": 1e-5})
+    votes = Votes.from_counts(np.tile([45, 5], (4, 1)))
+    spent = spending.worst_case(made.accountants(votes), 4)
+    assert spent is not None
+    assert spent[1] == 1e-5
+    assert np.isinf(spent[0][ORDERS > 3]).all()
+    assert np.isfinite(spent[0][ORDERS <= 3]).all()

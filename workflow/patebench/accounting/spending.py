@@ -95,8 +95,19 @@ def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, 
     if not known:
         return None
     failure = min(each.failure(queries) for each in known)
-    curves = [each.totals([queries], conversion.ORDERS)[0] for each in known if each.failure(queries) == failure]
+    curves = [_curve(each, queries) for each in known if each.failure(queries) == failure]
     return np.min(curves, axis=0), failure
+
+
+def _curve(accountant: RenyiAccountant, queries: int) -> Array:
+    """Divergences at `conversion.ORDERS`; of one that holds at its own orders alone, those of the next of them.
+
+    Rényi divergence does not fall as the order grows (van Erven & Harremoës 2014, Theorem 3).
+    """
+    orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
+    known: Array = np.append(accountant.totals([queries], orders)[0], np.inf)
+    found: Array = known[np.searchsorted(orders, conversion.ORDERS)]
+    return found
 
 
 def _representatives(draws: Sequence[Spending]) -> set[int]:
