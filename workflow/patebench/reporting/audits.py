@@ -20,7 +20,7 @@ STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependen
 _FOUND = f"{Kind.AUDITED_LOWER}: "
 
 #: The least favourable verdict counts.
-_ORDER = ("violated", "holds", "vacuous")
+_ORDER = ("violated", "disagrees", "holds", "vacuous")
 
 
 def audited(records: Records) -> "pd.DataFrame":

@@ -27,7 +27,11 @@ _MARKS: Marks = {
     "claimed": ("claimed by a paper", {"kind": Kind.CLAIMED, "s": 52}),
 }
 #: Ways to audit by their labels; others are named by their label, and hollow.
-_FOUND = {"exact": "worst pair found", "sampled": "counted in runs"}
+_FOUND = {
+    "exact": "worst pair found",
+    "sampled": "counted in runs",
+    "discrete": "counted in runs with discrete noise",
+}
 
 
 def draw(records: Records, published: Published) -> "Figure":
