@@ -1,129 +1,88 @@
 """Audits by running the code: how much more often an event shows on D than on D′, with confidence.
 
-Half of the runs choose the pair of data sets, the direction and the event; the other half count it, so that the choice
-costs no confidence. Nothing that is known of the mechanism enters the result: what `release` does is what is measured.
+A tenth of the runs chooses the pair of data sets, the direction and the event; the others count it, so that the choice
+costs no confidence. Where the code does what it says, what it says helps to choose. Nothing that is known of the
+mechanism enters the result: what `release` does is what is measured.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from patebench.accounting.logspace import Array
-from patebench.accounting.votes import Votes
-from patebench.audit.losses import binary
+from patebench.audit import agreement
+from patebench.audit.agreement import Tally
+from patebench.audit.events import Counts, Event, Goal, Integers, Known
+from patebench.audit.events import Tally as EventTally
+from patebench.audit.rates import Rates, clopper_pearson
+from patebench.audit.running import Histograms, Outcomes, Runner, Streams, counted, in_turn
 from patebench.audit.search import Pair
-from patebench.mechanisms.base import NO_ANSWER, Mechanism
+from patebench.mechanisms.base import Mechanism
+from patebench.mechanisms.local import LocalMechanism
 
-Outcomes = NDArray[np.int64]
+#: Queries of one run, where queries are independent and drawing them is cheap; and random numbers of one run at most.
+_QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200
 
-#: A generator for the stream that is named.
-Streams = Callable[[str], np.random.Generator]
+#: One of so many labels serves to choose the event, and each pair gets so many of them at least.
+_CHOOSING, _AT_LEAST = 10, 200
 
 #: Pairs are tried under up to so many cyclic shifts of the classes, since a fault may be in one class.
 _RELABELLINGS = 10
 
-#: Labels drawn at once.
-_BLOCK = 1 << 20
+#: For several queries, so many of the pairs that differ most are also looked at with two events.
+_OF_TWO = 6
 
 #: For mechanisms whose queries depend on each other: queries of one run, and one run for so many runs of the others,
 #: since each run is a call of `release`.
 _TRANSCRIPT, _SHARE = 8, 20
 
+#: Short releases that show whether every answer of a release is as it should be: queries, and how many.
+_SHORT, _SHORT_RUNS = 8, 300
+_SHORT_WITH_STATE, _RUNS_WITH_STATE = 32, 1000
+
+#: Releases of queries with different votes: how often each histogram is asked.
+_IN_TURN = 400
+
+#: What is stated serves to choose events if it makes what was seen no less likely than this.
+_CREDIBLE = 1e-4
+
 #: Runs by which one sees whether two generators give independent noise, and the probability of a false alarm.
-_FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-6
-
-
-def clopper_pearson(successes: float, runs: float, alpha: float) -> tuple[float, float]:
-    """Bounds on a probability that showed in so many of the runs; each fails with probability alpha at most.
-
-    Clopper & Pearson 1934.
-    """
-    from scipy.special import betaincinv
-
-    low = 0.0 if successes <= 0 else float(betaincinv(successes, runs - successes + 1, alpha))
-    high = 1.0 if successes >= runs else float(betaincinv(successes + 1, runs - successes, 1 - alpha))
-    return low, high
-
-
-@dataclass(frozen=True)
-class Rates:
-    """How often an event showed on D (`positives`) and on D′ (`false_positives`), in so many runs each."""
-
-    positives: float
-    false_positives: float
-    runs: float
-    confidence: float
-
-    @property
-    def likely(self) -> float:
-        """With half of what confidence leaves, the event's probability on D is at least this."""
-        return clopper_pearson(self.positives, self.runs, (1 - self.confidence) / 2)[0]
-
-    @property
-    def rare(self) -> float:
-        """And on D′ at most this."""
-        return clopper_pearson(self.false_positives, self.runs, (1 - self.confidence) / 2)[1]
-
-    def epsilon(self, delta: float, queries: int = 1) -> float:
-        """ε is at least ln((P − δ)/Q), as P ≤ e^ε Q + δ; of T independent queries, at least that of the T events."""
-        return binary(self.likely, self.rare, queries, delta)
-
-    def mu(self) -> float:
-        """A μ-GDP mechanism has μ ≥ Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6)."""
-        from scipy.special import ndtri
-
-        return max(0.0, float(ndtri(self.likely) - ndtri(self.rare)))
+_FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What the runs find: the rates of an event (outcomes) on a pair, and the ε of so many queries that follows."""
+    """What the runs find: the rates of an event on a pair, and the ε of so many queries that follows.
+
+    `sure` is the ε that verdicts go by: with a confidence of `events.SURE`, where that is more than what was asked for.
+    """
 
     epsilon: float
+    sure: float
     queries: int
     rates: Rates
     pair: Pair
-    outcomes: Outcomes
-    fresh: bool = True
+    event: Event | None
+    wider: Rates | None = None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether independent generators gave independent noise; if not, no event was counted."""
+        return self.event is not None
 
 
 @dataclass(frozen=True, eq=False)
-class Event:
-    """Some outcomes on a pair, and their score: ε by the estimated rates, then by how much these differ."""
+class Seen:
+    """What all runs found: the largest ε for each number of queries, and how often which outcome showed."""
 
-    pair: Pair
-    view: int
-    outcomes: Outcomes
-    score: tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class _Estimate:
-    """Probabilities of outcomes, known from about so many runs. Sums are a standard error less or more than they seem:
-
-    among many events, the one that seems best would else be one that showed too often by chance.
-    """
-
-    probability: Array
-    runs: int
-
-    def low(self, order: NDArray[np.integer]) -> Array:
-        total = np.cumsum(self.probability[order])
-        result: Array = np.clip(total - np.sqrt(total / self.runs), 0.0, 1.0)
-        return result
-
-    def high(self, order: NDArray[np.integer]) -> Array:
-        total = np.cumsum(self.probability[order])
-        result: Array = np.clip(total + np.sqrt(total / self.runs) + 1 / self.runs, 0.0, 1.0)
-        return result
+    largest: dict[int, Sampled]
+    tallies: list[Tally] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class SampledAudit:
-    """Runs a mechanism on pairs of data sets, `runs` times each side, half of them to choose the event."""
+    """Runs a mechanism on pairs of data sets, so often each side."""
 
     mechanism: Mechanism
     runs: int
@@ -131,129 +90,268 @@ class SampledAudit:
     delta: float
     streams: Streams
 
-    def __call__(self, pairs: Sequence[Pair], queries: Sequence[int]) -> dict[int, Sampled]:
-        """The largest ε found for each number of queries."""
+    def __call__(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms | None = None) -> Seen:
+        """The largest ε found for each number of queries; `shapes` are more histograms to compare releases on."""
+        pairs = _different(pairs)
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
-            return {T: _without_noise(pairs[0], T, self.confidence) for T in queries}
+            return Seen({T: _without_noise(pairs[0], T, self.confidence) for T in queries})
         if not self.mechanism.independent_queries:
-            return {T: self._audit(pairs, T, length=min(T, _TRANSCRIPT)) for T in queries}
-        return {T: self._audit(_relabelled(pairs), T) for T in queries}
+            tallies = [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
+            return Seen({T: self._with_state(pairs, T) for T in queries}, tallies)
+        return self._independent(
+            pairs, queries, np.stack([pair.counts for pair in pairs]) if shapes is None else shapes
+        )
 
-    def _audit(self, pairs: Sequence[Pair], queries: int, length: int = 1) -> Sampled:
-        """One event for T queries. Independent queries are composed; others are seen as one transcript."""
-        runs = self.runs if self.mechanism.independent_queries else max(200, self.runs // _SHARE)
-        every_time = self.mechanism.most_participation(queries) == queries
-        composed = queries if self.mechanism.independent_queries and every_time else 1
+    @property
+    def _runner(self) -> Runner:
+        return Runner(self.mechanism)
+
+    @property
+    def _local(self) -> bool:
+        return isinstance(self.mechanism, LocalMechanism)
+
+    # Independent queries.
+
+    def _independent(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms) -> Seen:
+        """Many queries of one release stand for many releases, since that is the same."""
+        views = list(pairs) if self._local else relabelled(pairs)
+        labels = self.runs * self._queries_per_run(pairs[0])
+        choosing = max(_AT_LEAST, labels // _CHOOSING // len(views))
+        known, tallies = [], list(self._in_turn(shapes))
+        tallies += [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
+        for i, pair in enumerate(views):
+            likely, rare = (
+                self._know(pair, side, f"choose/{i}/{name}", choosing, tallies)
+                for side, name in enumerate(("here", "there"))
+            )
+            known += [(pair, likely, rare), (pair.reversed(), rare, likely)]
+        goal = Goal(max(1000, labels - labels // _CHOOSING), self.confidence, self.delta)
+        return Seen({T: self._counted(self._best(goal, known, T), goal, T, tallies) for T in queries}, tallies)
+
+    def _queries_per_run(self, pair: Pair) -> int:
+        source = _Counted(self.streams("numbers"))
+        self._runner.outcomes(pair.votes(_SHORT)[0], source)  # type: ignore[arg-type]
+        return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
+
+    def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
+        """The probabilities that are stated, if what was seen does not speak against them; else those seen."""
+        seen = self._seen(pair, side, name, labels)
+        stated = self._runner.stated(pair.votes(1)[side])
+        if stated is None:
+            return Known(seen / seen.sum(), float(seen.sum()))
+        tally = agreement.of_labels(_on(pair, side), seen, stated[0])
+        tallies.append(tally)
+        if float(tally.p_values().min()) * len(seen) < _CREDIBLE:
+            return Known(seen / seen.sum(), float(seen.sum()))
+        return Known(stated[0], 1e15)
+
+    def _seen(self, pair: Pair, side: int, name: str, labels: int) -> Integers:
+        total = np.zeros(len(pair.counts) + 1, dtype=np.int64)
+        for block in self._runner.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels):
+            total += counted(block, len(pair.counts))
+        if self._local:
+            total[-1] = 0  # who is asked when is no secret
+        return total
+
+    def _best(self, goal: Goal, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
+        """The event that is expected to show the largest ε of so many queries."""
+        together = self.mechanism.most_participation(queries)
+        times = together if self._local or together == queries else 1
+        few = known if times == 1 else _most_different(known)
+        events = [goal.of_one_answer(*each, times) for each in few]
+        if times > 1:
+            events += [event for each in few[:_OF_TWO] for event in goal.of_two_events(*each, times)]
+        return max(events, key=lambda event: event.predicted)
+
+    def _counted(self, event: Event, goal: Goal, queries: int, tallies: list[Tally]) -> Sampled:
+        """The event in labels that had no part in choosing it; and all these labels beside what is stated."""
+        sides = [
+            self._count(event.pair, side, goal.labels, f"{queries}/count/{name}", tallies)
+            for side, name in enumerate(("here", "there"))
+        ]
+        return sampled_by(event, sides, queries, self.confidence, self.delta)
+
+    def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
+        """How often each outcome shows; what is seen joins the tallies."""
+        stated, classes = self._runner.stated(pair.votes(1)[side]), len(pair.counts)
+        seen = np.zeros(classes + 1, dtype=np.int64)
+        blocks = self._runner.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
+        for i, block in enumerate(blocks):
+            shown = block[block < classes] if self._local else block
+            seen += counted(shown, classes)
+            if i == 0 and stated is not None:
+                tallies += agreement.of_neighbours(_on(pair, side), shown, stated[0])
+        if stated is not None:
+            tallies.append(agreement.of_labels(_on(pair, side), seen, stated[0]))
+        return dict(enumerate(seen.tolist()))
+
+    def _in_turn(self, shapes: Histograms) -> Iterator[Tally]:
+        """Queries with different votes in one release: each is answered as if it were the only one."""
+        votes = in_turn(shapes, len(shapes) * _IN_TURN)
+        stated = self._runner.stated(votes.at(slice(0, len(shapes))))
+        if stated is None:
+            return
+        shown = self._runner.outcomes(votes, self.streams("in turn")).reshape(-1, len(shapes))
+        for i, counts in enumerate(shapes):
+            labels = shown[:, i][shown[:, i] < votes.classes] if self._local else shown[:, i]
+            where = f"on the counts {histogram(counts.tolist())}, asked in turn with others"
+            yield agreement.of_labels(where, counted(labels, votes.classes), stated[i])
+
+    def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
+        """Short releases: faults may be in the first answers, and be drowned in long ones."""
+        free = self.mechanism.independent_queries
+        length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
+        if self._local:
+            return
+        for side, which in enumerate(("here", "there")):
+            votes = pair.votes(length)[side]
+            stated = self._runner.stated(votes)
+            if stated is not None:
+                shown = self._runner.transcripts(votes, self.streams(f"{name}/{which}"), runs)
+                yield from agreement.of_places(_on(pair, side), shown, stated)
+
+    # Queries that depend on each other.
+
+    def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
+        """One event of the first queries, seen as one transcript."""
+        runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         each, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
+        goal = Goal(count, self.confidence, self.delta)
         events: list[Event] = []
         for i, pair in enumerate(pairs):
-            views = self._both(pair, f"{queries}/{i}", each, length)
-            for view, outcomes in enumerate(zip(*views, strict=True)):
-                events += self._events(pair, view, *outcomes, count, composed)
-        best = max(events, key=lambda event: event.score)
-        views = self._both(best.pair, f"{queries}/count", count, length)
+            for view, sides in enumerate(zip(*self._views(pair, f"{queries}/{i}", each, length), strict=True)):
+                values = np.unique(np.concatenate(sides))
+                shares = [np.bincount(np.searchsorted(values, side), minlength=len(values)) / each for side in sides]
+                likely, rare = (Known(share, each) for share in shares)
+                for ways in ((pair, likely, rare), (pair.reversed(), rare, likely)):
+                    event = goal.of_one_answer(*ways, 1, view)
+                    events.append(_valued(event, values))
+        best = max(events, key=lambda event: event.predicted)
+        views = self._views(best.pair, f"{queries}/count", count, length)
         times = [int(np.sum(np.isin(side[best.view], best.outcomes))) for side in views]
-        rates = Rates(times[0], times[1], count, self.confidence)
-        return Sampled(rates.epsilon(self.delta, composed), queries, rates, best.pair, best.outcomes)
+        counts = Counts(Rates(times[0], times[1], count, self.confidence, best.weight))
+        return _sampled(best, counts, queries, self.delta)
 
-    def _events(
-        self, pair: Pair, view: int, outcomes: Outcomes, neighbour: Outcomes, count: int, queries: int
-    ) -> Iterator[Event]:
-        """The event with the largest estimated ε, in each direction."""
-        seen = np.unique(np.concatenate([outcomes, neighbour]))
-        sides = zip((outcomes, neighbour), pair.votes(1), strict=True)
-        likely, rare = (self._estimate(seen, side, votes) for side, votes in sides)
-        yield self._best_event(pair, view, seen, likely, rare, count, queries)
-        yield self._best_event(pair.reversed(), view, seen, rare, likely, count, queries)
-
-    def _estimate(self, seen: Outcomes, outcomes: Outcomes, votes: Votes) -> "_Estimate":
-        """The mean of the measured probabilities and of those that the mechanism states, where it states any."""
-        counted = np.bincount(np.searchsorted(seen, outcomes), minlength=len(seen)) / len(outcomes)
-        modelled = self.mechanism.log_outcome_probabilities(votes) if self.mechanism.independent_queries else None
-        if modelled is None:
-            return _Estimate(counted, len(outcomes))
-        return _Estimate((counted + np.exp(modelled[0, seen])) / 2, 2 * len(outcomes))
-
-    def _best_event(
-        self,
-        pair: Pair,
-        view: int,
-        seen: Outcomes,
-        likely: "_Estimate",
-        rare: "_Estimate",
-        count: int,
-        queries: int,
-    ) -> Event:
-        """Outcomes by falling likelihood ratio (Neyman & Pearson 1933), as many as give the best score."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            order = np.argsort(-np.nan_to_num(likely.probability / rare.probability), kind="stable")
-        rates = [
-            Rates(p * count, q * count, count, self.confidence)
-            for p, q in zip(likely.low(order), rare.high(order), strict=True)
-        ]
-        differ = np.cumsum(likely.probability[order] - rare.probability[order])
-        scores = [(each.epsilon(self.delta, queries), float(by)) for each, by in zip(rates, differ, strict=True)]
-        size = max(range(len(scores)), key=scores.__getitem__)
-        return Event(pair, view, seen[order[: size + 1]], scores[size])
-
-    def _both(self, pair: Pair, name: str, runs: int, length: int) -> tuple[list[Outcomes], list[Outcomes]]:
+    def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
         """Views of the runs on D and on D′, from streams of their own: equal noise would hide what noise is for."""
-        labels, neighbour = (
-            self._labels(votes, self.streams(f"{name}/{side}"), runs, length)
-            for votes, side in ((lambda T: pair.votes(T)[0], "here"), (lambda T: pair.votes(T)[1], "there"))
-        )
-        return _views(labels, len(pair.counts)), _views(neighbour, len(pair.counts))
-
-    def _labels(
-        self, votes: Callable[[int], Votes], rng: np.random.Generator, runs: int, length: int
-    ) -> NDArray[np.int64]:
-        """Labels, runs × length; each row is a release of its own, or queries stand for runs where that is the same."""
-        if self.mechanism.independent_queries:
-            sizes = [min(_BLOCK, runs - start) for start in range(0, runs, _BLOCK)]
-            released = np.concatenate([self.mechanism.release(votes(size), rng) for size in sizes])[:, None]
-        else:
-            asked = votes(length)
-            released = np.stack([self.mechanism.release(asked, rng) for _ in range(runs)])
-        return released.astype(np.int64)
+        return [
+            _views(self._runner.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
+            for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
+        ]
 
     def _fresh(self, pair: Pair, name: str) -> bool:
         """Whether two generators give independent noise: noise that comes back can be taken off again.
 
         Labels of independent releases agree as often as their frequencies say.
         """
-        runs = _FRESH_RUNS if self.mechanism.independent_queries else _FRESH_RUNS // 4
-        one, two = (
-            self._labels(lambda T: pair.votes(T)[0], self.streams(f"{name}/{draw}"), runs, 1)[:, 0]
-            for draw in ("one", "two")
-        )
-        if self.mechanism.most_participation(runs) < runs:  # who is asked when is no secret, and the same each time
-            asked = (one != NO_ANSWER) & (two != NO_ANSWER)
-            one, two = one[asked], two[asked]
-        shares = np.unique(np.concatenate([one, two]), return_counts=True)[1] / max(1, 2 * len(one))
-        expected = min(1.0, float(shares @ shares) + 0.02)
-        return clopper_pearson(float(np.sum(one == two)), len(one), _FRESH_ALPHA)[0] <= expected
+        one, two = (self._alike(pair, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
+        return agree_as_often_as_they_should(one, two, len(pair.counts), self._local)
+
+    def _alike(self, pair: Pair, rng: np.random.Generator) -> Outcomes:
+        if self.mechanism.independent_queries:
+            return self._runner.outcomes(pair.votes(_FRESH_RUNS)[0], rng)
+        return self._runner.transcripts(pair.votes(1)[0], rng, _FRESH_RUNS // 4)[:, 0]
 
 
-def _views(labels: NDArray[np.int64], classes: int) -> list[Outcomes]:
+class _Counted:
+    """A generator that counts what is drawn from it, and from those that it spawns."""
+
+    def __init__(self, source: np.random.Generator, drawn: list[int] | None = None) -> None:
+        self._source, self.drawn = source, [0] if drawn is None else drawn
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        method = getattr(self._source, name)
+
+        def draw(*values: object, **named: object) -> object:
+            found = method(*values, **named)
+            if name == "spawn":
+                return [_Counted(child, self.drawn) for child in found]
+            self.drawn[0] += int(np.size(found))
+            return found
+
+        return draw
+
+
+def agree_as_often_as_they_should(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
+    """Whether outcomes of two releases are equal no more often than their frequencies say, with some room."""
+    if only_answers:  # who is asked when is no secret, and the same each time
+        asked = (one < classes) & (two < classes)
+        one, two = one[asked], two[asked]
+    shares = counted(np.concatenate([one, two]), classes) / max(1, 2 * len(one))
+    usual = min(1.0, float(shares @ shares) + 0.02)
+    return clopper_pearson(float(np.sum(one == two)), len(one), _FRESH_ALPHA)[0] <= usual
+
+
+def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
+    """Of each pair, whatever its classes are called, the naming that differs most; the largest differences first."""
+    ordered = sorted(known, key=lambda each: -_difference(each[1], each[2]))
+    kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
+    for pair, likely, rare in ordered:
+        alike = tuple(sorted(pair.counts.tolist())), tuple(sorted(pair.neighbour.tolist()))
+        kept.setdefault(alike, (pair, likely, rare))
+    return list(kept.values())
+
+
+def _difference(likely: Known, rare: Known) -> float:
+    """How well many answers tell the two apart: the triangular discrimination of their probabilities."""
+    p, q = likely.probability, rare.probability
+    noise = 2 * len(p) / min(likely.runs, rare.runs)
+    return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
+
+
+def _valued(event: Event, values: Outcomes) -> Event:
+    """An event of the numbers of outcomes as one of the outcomes themselves."""
+    return Event(event.pair, values[event.outcomes], 1, event.weight, event.predicted, event.view)
+
+
+def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
     """What events may be made of: the label; or the label of each query, how many were answered, and all of them.
 
     "No answer" is the number of classes.
     """
-    outcomes = labels % (classes + 1)
-    if labels.shape[1] == 1:
+    if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
-    powers = (classes + 1) ** np.arange(labels.shape[1])
+    powers = (classes + 1) ** np.arange(outcomes.shape[1])
     return [*outcomes.T, np.sum(outcomes < classes, axis=1), outcomes @ powers]
 
 
-def _relabelled(pairs: Sequence[Pair]) -> list[Pair]:
+def _different(pairs: Sequence[Pair]) -> list[Pair]:
+    """Each pair once, whichever way round it is first."""
+    kept: dict[frozenset[tuple[int, ...]], Pair] = {}
+    for pair in pairs:
+        kept.setdefault(frozenset({tuple(pair.counts.tolist()), tuple(pair.neighbour.tolist())}), pair)
+    return list(kept.values())
+
+
+def relabelled(pairs: Sequence[Pair]) -> list[Pair]:
     """Every pair under several cyclic shifts of the classes."""
     classes = len(pairs[0].counts)
     shifts = np.unique(np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int))
     return [pair.relabelled(int(by)) for pair in pairs for by in shifts]
 
 
+def histogram(counts: Sequence[int]) -> str:
+    """Counts in order of the classes, long rows of zeros cut."""
+    counts = list(counts)
+    while len(counts) > 4 and counts[-1] == counts[-2] == 0:
+        counts = counts[:-1]
+    return f"({', '.join(map(str, counts))}{', …' if counts[-1] == 0 else ''})"
+
+
+def _on(pair: Pair, side: int) -> str:
+    return f"on the counts {histogram((pair.neighbour if side else pair.counts).tolist())}"
+
+
+def sampled_by(event: Event, sides: Sequence[EventTally], queries: int, confidence: float, delta: float) -> Sampled:
+    """What an event shows, from how often each outcome did on D and on D′."""
+    return _sampled(event, event.counted(sides, confidence), queries, delta)
+
+
+def _sampled(event: Event, counts: Counts, queries: int, delta: float) -> Sampled:
+    epsilon, sure = (each.epsilon(delta, event.times) for each in (counts, counts.surer()))
+    return Sampled(epsilon, sure, queries, counts.rates, event.pair, event, counts.wider)
+
+
 def _without_noise(pair: Pair, queries: int, confidence: float) -> Sampled:
     """The result where noise comes back and can be taken off: ε = ∞."""
-    nothing = Rates(0, 0, _FRESH_RUNS, confidence)
-    return Sampled(math.inf, queries, nothing, pair, np.array([], dtype=np.int64), fresh=False)
+    return Sampled(math.inf, math.inf, queries, Rates(0, 0, _FRESH_RUNS, confidence), pair, None)

@@ -8,7 +8,7 @@ What is found is a pair, so its ε is a lower bound whether or not a worse one e
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,12 @@ _ROUNDS, _NEIGHBOURHOOD = 6, 60
 _GAPS = (0, 1, 2, 3, 4, 5, 8, 13, 21, 34, 55, 89, 144)
 _FEW_ORDERS = ORDERS[::4]
 
+#: Degrees of agreement that are tried for bounds that depend on the votes.
+_RUNGS = 5
+
+#: Shapes on which releases are compared with what is stated.
+_SHAPES = 64
+
 
 @dataclass(frozen=True, eq=False)
 class Pair:
@@ -46,6 +52,7 @@ class Pair:
     log_p: Array
     log_p_neighbour: Array
     multiplicity: NDArray[np.integer]
+    _found: dict[tuple[int, float], float] = field(default_factory=dict, repr=False)
 
     @property
     def neighbour(self) -> Counts:
@@ -73,8 +80,10 @@ class Pair:
         return Pair(self.neighbour, self.target, self.source, self.log_p_neighbour, self.log_p, self.multiplicity)
 
     def epsilon(self, queries: int, delta: float) -> float:
-        """What T queries to this pair give away at least."""
-        return composed(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
+        """What T queries to this pair give away at least; asking again costs nothing."""
+        if (queries, delta) not in self._found:
+            self._found[queries, delta] = composed(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
+        return self._found[queries, delta]
 
 
 def _repeated(counts: Counts, voted: NDArray[np.integer], queries: int) -> Votes:
@@ -119,6 +128,26 @@ class Search:
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
         """The pairs of these histograms (in descending order) and their neighbours that score worst for T queries."""
         return [pair for _, pair in self._best(histograms, self._score(queries))]
+
+    def shapes(self) -> Counts:
+        """Histograms of many shapes, each with its classes shifted, for comparing releases with what is stated."""
+        if self.local:
+            return np.eye(self.classes, dtype=np.int64)
+        every = self._candidates()
+        chosen = every[np.unique(np.linspace(0, len(every) - 1, _SHAPES).astype(int))]
+        return np.stack([np.roll(counts, place) for place, counts in enumerate(chosen)])
+
+    def ladder(self, queries: int) -> list[Pair]:
+        """For several degrees of agreement among the teachers, the worst pair with D of that degree.
+
+        Bounds that depend on the votes are small where teachers agree, and wrong ones need not show where they differ.
+        """
+        if self.local:
+            return []
+        gaps = np.unique(np.linspace(0, self.teachers, _RUNGS).astype(int))
+        tops = [(self.teachers + gap + 1) // 2 for gap in gaps]
+        shapes = _distinct([[top, self.teachers - top, *[0] * (self.classes - 2)] for top in tops])
+        return [self.among(shape[None], queries)[0] for shape in shapes]
 
     def independent(self, queries: int) -> int:
         """How many of the queries are independent and can see the vote that differs; one, if they are not."""

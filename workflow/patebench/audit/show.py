@@ -3,17 +3,19 @@
 import math
 from typing import TYPE_CHECKING
 
+from patebench.audit.sampled import Sampled, histogram
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.core.bound import Conversion, Kind
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_STYLES = {Verdict.HOLDS: None, Verdict.VIOLATED: "bold red", Verdict.VACUOUS: "dim"}
+_STYLES = {Verdict.HOLDS: None, Verdict.VIOLATED: "bold red", Verdict.DISAGREES: "red", Verdict.VACUOUS: "dim"}
 
 _SENTENCES = {
     Verdict.HOLDS: "Nothing was found that contradicts a bound with a proof.",
     Verdict.VIOLATED: "A bound that is stated as proven does not hold.",
+    Verdict.DISAGREES: "The code does not do what it says, so no bound is one on what it does.",
     Verdict.VACUOUS: "No bound with a proof says anything.",
 }
 
@@ -22,7 +24,9 @@ def render(audit: Audit) -> "RenderableType":
     """A table for each number of queries, and below it what the numbers come from."""
     from rich.console import Group
 
-    return Group(*(part for finding in audit.findings for part in (_table(audit, finding), *_words(finding), "")))
+    return Group(
+        *(part for finding in audit.findings for part in (_table(audit, finding), *_words(audit, finding), ""))
+    )
 
 
 def _table(audit: Audit, finding: Finding) -> "RenderableType":
@@ -48,33 +52,58 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     return table
 
 
-def _words(finding: Finding) -> list[str]:
-    """The verdict, the pair, and the event with its rates."""
-    pair, rates = finding.pair, finding.sampled.rates
-    counts = _histogram(pair.counts.tolist())
+def _words(audit: Audit, finding: Finding) -> list[str]:
+    """The verdict, what disagrees, the pair, and the event with its rates."""
+    pair = finding.pair
     found = [
         *_claims(finding),
         _SENTENCES[worst_verdict(finding)],
-        f"Exact: ε {_least(finding.exact)} between the counts {counts} and the same with one vote moved from class "
-        f"{pair.source} to class {pair.target}.",
+        *(f"Disagreement: {line}." for line in audit.disagreements),
+        *_elsewhere(finding),
+        f"Exact: ε {_least(finding.exact)} between the counts {histogram(pair.counts.tolist())} and the same with one "
+        f"vote moved from class {pair.source} to class {pair.target}.",
     ]
-    if not finding.sampled.fresh:
+    if finding.sampled.event is None:
         return [*found, "Sampled: ε = ∞, since independent generators give the same noise, which can be taken off."]
-    sampled = finding.sampled.pair
-    return [
-        *found,
-        f"Sampled: ε {_least(finding.sampled.epsilon)}: an event that the first half of the runs chose showed in "
-        f"{rates.positives} of {rates.runs} others on the counts {_histogram(sampled.counts.tolist())}, and in "
-        f"{rates.false_positives} of {rates.runs} with one vote moved from class {sampled.source} to {sampled.target}, "
-        f"at {100 * rates.confidence:.4g}% confidence; as Gaussian privacy, μ ≥ {_number(rates.mu())} per query.",
+    found.append(_counted(finding.sampled))
+    if finding.discrete is not None:
+        rates, same = finding.discrete.rates, "" if audit.disagreements else "; the operating system's noise agrees"
+        times = f"{_times(rates.positives, rates.runs)} and {_times(rates.false_positives, rates.runs)}"
+        found.append(f"Discrete noise: ε {_least(finding.discrete.epsilon)}: the same event, {times}{same}.")
+    return found
+
+
+def _counted(sampled: Sampled) -> str:
+    pair, rates, wider = sampled.pair, sampled.rates, ""
+    if sampled.wider is not None:
+        wider = f" (and a wider one {_times(sampled.wider.positives, rates.runs)} and {sampled.wider.false_positives})"
+    sure = f"{100 * rates.confidence:.4g}% confidence"
+    return (
+        f"Sampled: ε {_least(sampled.epsilon)}: an event that a tenth of the answers chose showed "
+        f"{_times(rates.positives, rates.runs)} others on the counts {histogram(pair.counts.tolist())}, and "
+        f"{_times(rates.false_positives, rates.runs)} with one vote moved from class {pair.source} to {pair.target}"
+        f"{wider}, at {sure}; as Gaussian privacy, μ ≥ {_number(rates.mu())} per query."
+    )
+
+
+def _times(times: float, runs: float) -> str:
+    return f"in {times} of {runs}"
+
+
+def _elsewhere(finding: Finding) -> list[str]:
+    """Bounds that fail on another pair than the worst, which they need not be stated for."""
+    wrong = [
+        each for each in finding.stated if each.verdict is Verdict.VIOLATED and each.bound.kind is not Kind.WORST_CASE
     ]
-
-
-def _histogram(counts: list[int]) -> str:
-    """Counts in order of the classes, long rows of zeros cut."""
-    while len(counts) > 4 and counts[-1] == counts[-2] == 0:
-        counts = counts[:-1]
-    return f"({', '.join(map(str, counts))}{', …' if counts[-1] == 0 else ''})"
+    elsewhere = [each for each in wrong if each.pair is not finding.pair]
+    worst = max(elsewhere, key=lambda each: each.excess, default=None)
+    if worst is None:
+        return []
+    kind = worst.bound.kind.replace("_", " ")
+    return [
+        f"{worst.bound.accountant} ({kind}) states ε = {_number(worst.bound.epsilon)} for the counts "
+        f"{histogram(worst.pair.counts.tolist())}, where ε {_least(worst.audited)}."
+    ]
 
 
 def _claims(finding: Finding) -> list[str]:

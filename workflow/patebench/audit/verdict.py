@@ -1,12 +1,15 @@
 """The audit of a mechanism: what it loses at least, beside every bound stated of it, and the verdict on each."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from patebench.audit.sampled import Sampled, SampledAudit, Streams
+from patebench.audit import agreement
+from patebench.audit.handed_out import HandedOut
+from patebench.audit.running import Runner, Streams
+from patebench.audit.sampled import Sampled, SampledAudit, histogram
 from patebench.audit.search import Pair, Search
 from patebench.core.bound import Bound, Kind
 from patebench.mechanisms.base import Mechanism, plain
@@ -15,8 +18,8 @@ from patebench.mechanisms.base import Mechanism, plain
 VACUOUS = 100.0
 
 #: Names of the audit's own bounds, where others have their accountant, and how tables head them.
-EXACT, SAMPLED = "audit-exact", "audit-sampled"
-_LABELS = {EXACT: "exact", SAMPLED: "sampled"}
+EXACT, SAMPLED, DISCRETE = "audit-exact", "audit-sampled", "audit-discrete"
+_LABELS = {EXACT: "exact", SAMPLED: "sampled", DISCRETE: "discrete"}
 
 
 class Verdict(StrEnum):
@@ -24,6 +27,7 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"  # no pair and no event were found that contradict it
     VIOLATED = "violated"  # a pair and an event contradict it
+    DISAGREES = "disagrees"  # none was found, but the code does not do what it says, so nothing follows from that
     VACUOUS = "vacuous"  # it is ∞, or so large that it says nothing
 
     @classmethod
@@ -35,14 +39,27 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Stated:
-    """A stated bound, the audited ε that it is compared with, and the verdict."""
+    """A bound as stated for the votes of a pair, the audited ε that it is compared with, and the verdict.
+
+    `sound` says whether the mechanism does what it says.
+    """
 
     bound: Bound
     audited: float
+    pair: Pair
+    sound: bool = True
 
     @property
     def verdict(self) -> Verdict:
-        return Verdict.of(self.bound.epsilon, self.audited)
+        found = Verdict.of(self.bound.epsilon, self.audited)
+        return Verdict.DISAGREES if found is Verdict.HOLDS and not self.sound else found
+
+    @property
+    def excess(self) -> float:
+        """How many times the stated ε was found."""
+        if self.audited == self.bound.epsilon:
+            return 1.0
+        return self.audited / self.bound.epsilon if self.bound.epsilon > 0 else math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +71,15 @@ class Finding:
     exact: float
     sampled: Sampled
     stated: Sequence[Stated]
+    discrete: Sampled | None = None
 
 
 @dataclass(frozen=True)
 class Audit:
-    """The audit of one mechanism at one setting, for votes of so many teachers among so many classes."""
+    """The audit of one mechanism at one setting, for votes of so many teachers among so many classes.
+
+    `disagreements` are lines that say where the code does not do what it says.
+    """
 
     name: str
     mechanism: Mechanism
@@ -68,14 +89,16 @@ class Audit:
     runs: int
     confidence: float
     findings: Sequence[Finding]
+    disagreements: Sequence[str] = ()
 
     def own_bounds(self, finding: Finding) -> list[Bound]:
         """What the audit itself says of ε, as bounds."""
-        sure = f"{100 * self.confidence:.4g}% confidence"
-        return [
-            _audited(EXACT, finding.exact, finding.queries, self.delta, "the worst pair found, composed by its losses"),
-            _audited(SAMPLED, finding.sampled.epsilon, finding.queries, self.delta, f"{self.runs} runs each, {sure}"),
-        ]
+        sure = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"
+        found = {EXACT: (finding.exact, "the worst pair found, composed by its losses")}
+        found[SAMPLED] = finding.sampled.epsilon, sure
+        if finding.discrete is not None:
+            found[DISCRETE] = finding.discrete.epsilon, f"{sure}, discrete noise"
+        return [_audited(name, epsilon, finding.queries, self.delta, how) for name, (epsilon, how) in found.items()]
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that strict JSON can hold."""
@@ -89,6 +112,7 @@ class Audit:
             "runs": self.runs,
             "confidence": self.confidence,
             "independent_queries": self.mechanism.independent_queries,
+            "disagreements": list(self.disagreements),
             "findings": [self._finding(finding) for finding in self.findings],
         }
 
@@ -99,6 +123,7 @@ class Audit:
             "queries": finding.queries,
             "pair": _described(finding.pair),
             "sampled": _measured(finding.sampled),
+            "discrete": None if finding.discrete is None else _measured(finding.discrete),
             "bounds": own + stated,
         }
 
@@ -117,22 +142,101 @@ def run_audit(
     """Audit one query, and each number of queries in `queries`."""
     search = Search(mechanism, teachers, classes, delta)
     wanted = sorted({1, *queries})
-    composed = {T: search.asking(T).worst(T)[0] for T in wanted}
-    of_one = {T: search.independent(T) == 1 and not mechanism.decides_together for T in wanted}
-    worst = {T: composed[1] if of_one[T] else composed[T] for T in wanted}
-    pairs = [*composed.values(), search.measurable(runs // 2, confidence)[0], *search.most_distinguishable()]
-    sampled = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted)
-    findings = [_compared(search, T, worst[T], sampled[T]) for T in wanted]
-    return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings)
+    searches = {T: search.asking(T) for T in wanted}
+    found = {T: searches[T].worst(T) for T in wanted}
+    pairs = [*(found[T][0] for T in wanted), search.measurable(runs, confidence)[0], *search.most_distinguishable()]
+    worst = {
+        T: max(
+            # What a release of one query shows says nothing of one that decides on many together.
+            [*found[T], *(() if mechanism.decides_together else pairs)],
+            key=lambda pair: pair.epsilon(search.independent(T), delta),
+        )
+        for T in wanted
+    }
+    seen = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted, search.shapes())
+    lines = [*agreement.disagreements(seen.tallies), *_more_than_stated(search, seen.largest)]
+    discrete: dict[int, Sampled] = {}
+    if mechanism.discrete and mechanism.independent_queries and seen.largest[1].fresh:
+        handed_out = HandedOut(mechanism, runs, confidence, delta, streams)
+        lines += handed_out.disagreements(seen.largest[1].pair)
+        discrete = {T: handed_out.seeded(seen.largest[T]) for T in wanted}
+    findings = [
+        _compared(searches[T], T, worst[T], seen.largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted
+    ]
+    return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
 
 
-def _compared(search: Search, queries: int, pair: Pair, sampled: Sampled) -> Finding:
-    """Bounds that depend on the votes are those of the pair's D, so only what was found on that pair counts."""
-    exact = pair.epsilon(search.independent(queries), search.delta)
-    both = max(exact, sampled.epsilon)
-    bounds = search.mechanism.bounds(pair.votes(queries)[0], [queries], search.delta)
-    stated = [Stated(bound, both if bound.kind is Kind.WORST_CASE else exact) for bound in bounds]
-    return Finding(queries, pair, exact, sampled, stated)
+def _more_than_stated(search: Search, found: Mapping[int, Sampled]) -> list[str]:
+    """Where the runs show a larger ε than the stated probabilities of that very pair allow, as one line."""
+    runner = Runner(search.mechanism)
+    for T, sampled in found.items():
+        exact = runner.epsilon(sampled.pair, search.independent(T), search.delta)
+        known = search.mechanism.independent_queries
+        if known and Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
+            counts = histogram(sampled.pair.counts.tolist())
+            return [
+                f"of T = {T}, runs show ε ≥ {_number(sampled.sure)} on the counts {counts}, where "
+                f"stated probabilities allow {_number(exact)}"
+            ]
+    return []
+
+
+def _compared(
+    search: Search,
+    queries: int,
+    worst: Pair,
+    sampled: Sampled,
+    discrete: Sampled | None,
+    others: Sequence[Pair],
+    *,
+    sound: bool,
+) -> Finding:
+    """Every bound as stated for the worst pair; one that does not hold for another, as stated for that one.
+
+    Bounds that depend on the votes are those of a pair's D, so only what was found on that pair counts.
+    """
+    exact = worst.epsilon(search.independent(queries), search.delta)
+    everywhere = max(exact, sampled.sure)
+
+    def stated(pair: Pair) -> Iterator[Stated]:
+        here = pair.epsilon(search.independent(queries), search.delta)
+        if pair is sampled.pair:
+            here = max(here, sampled.sure)
+        with_noise = 0.0 if discrete is None else discrete.sure
+        for bound in search.mechanism.bounds(pair.votes(queries)[0], [queries], search.delta):
+            any_votes = max(everywhere, with_noise if _key(bound) in for_discrete else 0.0)
+            yield Stated(bound, any_votes if bound.kind is Kind.WORST_CASE else here, pair, sound)
+
+    votes = worst.votes(queries)[0]
+    for_discrete = {
+        _key(bound)
+        for bound in search.mechanism.bounds(votes, [queries], search.delta, discrete=True)
+        if bound.kind is Kind.WORST_CASE and discrete is not None
+    }
+    found = {_key(each.bound): each for each in stated(worst)}
+    for pair in _others(search, queries, worst, sampled, others):
+        for each in stated(pair):
+            before = found.get(_key(each.bound))
+            if each.verdict is Verdict.VIOLATED and (before is None or each.excess > before.excess):
+                found[_key(each.bound)] = each
+    return Finding(queries, worst, exact, sampled, list(found.values()), discrete)
+
+
+def _others(search: Search, queries: int, worst: Pair, sampled: Sampled, run: Sequence[Pair]) -> list[Pair]:
+    """The other pairs on which bounds are looked at: the one with the event, and some of every degree of agreement.
+
+    For one query also all that were run; for more, where an ε takes longer to work out, none of these.
+    """
+    pairs = [sampled.pair, *search.ladder(queries), *(run if queries == 1 else ())]
+    return [pair for pair in pairs if pair is not worst]
+
+
+def _key(bound: Bound) -> tuple[str, ...]:
+    return bound.accountant, bound.kind, bound.conversion, bound.label
+
+
+def _number(epsilon: float) -> str:
+    return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
 
 
 def _audited(name: str, epsilon: float, queries: int, delta: float, source: str) -> Bound:
@@ -148,11 +252,21 @@ def _described(pair: Pair) -> dict[str, Any]:
 
 
 def _measured(sampled: Sampled) -> Mapping[str, Any]:
-    """What was counted, "no answer" being the label −1; outcomes of transcripts are numbers without a meaning."""
-    rates = sampled.rates
+    """What was counted, "no answer" being the number of classes; outcomes of transcripts are numbers without a meaning.
+
+    `wider` is a second event that contains the first.
+    """
+    rates, event = sampled.rates, sampled.event
     return {
         "pair": _described(sampled.pair),
-        "outcomes": sampled.outcomes.tolist(),
+        "outcomes": [] if event is None else event.outcomes.tolist(),
+        "wider": None
+        if sampled.wider is None or event is None or event.wider is None
+        else {
+            "outcomes": event.wider.tolist(),
+            "positives": sampled.wider.positives,
+            "false_positives": sampled.wider.false_positives,
+        },
         "runs": rates.runs,
         "positives": rates.positives,
         "false_positives": rates.false_positives,
@@ -170,5 +284,5 @@ def _recorded(bound: Bound, audited: float, verdict: Verdict | None) -> dict[str
 def worst_verdict(finding: Finding) -> Verdict:
     """The verdict on the mechanism: the least favourable one on what it states as proven."""
     found = {each.verdict for each in finding.stated if each.bound.kind is not Kind.CLAIMED}
-    order = (Verdict.VIOLATED, Verdict.HOLDS, Verdict.VACUOUS)
+    order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in found), Verdict.VACUOUS)

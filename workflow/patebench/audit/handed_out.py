@@ -1,0 +1,187 @@
+"""Audits of the noise that is handed out: discrete, and from the operating system's entropy.
+
+Releases in release mode are compared with releases whose discrete noise comes from a named stream and another sampler:
+numbers of trials until a success for Laplace noise, the inverse of the distribution for Gaussian noise. What is drawn
+from the operating system can not be drawn again, so an audit only says whether the two agree, and counts its events in
+seeded draws: the same command gives the same audit.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import Votes
+from patebench.audit import agreement
+from patebench.audit.agreement import Tally
+from patebench.audit.running import Outcomes, Runner, Streams, counted, in_turn
+from patebench.audit.sampled import Sampled, agree_as_often_as_they_should, histogram, relabelled, sampled_by
+from patebench.audit.search import Pair
+from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
+from patebench.core.seeds import Source
+from patebench.mechanisms.base import Mechanism
+
+T = TypeVar("T", bound=np.generic)
+
+#: Random numbers drawn from the operating system in one audit, about, for they are dear; and labels at most.
+_NUMBERS, _AT_MOST = 20_000, 4000
+
+#: So many seeded releases for each of the others, and at least so many of these.
+_REFERENCE, _AT_LEAST = 50, 40
+
+
+class Discrete:
+    """Discrete noise from a seeded generator; `drawn` counts the numbers."""
+
+    def __init__(self, generator: np.random.Generator, drawn: list[int] | None = None) -> None:
+        self._generator, self.drawn = generator, [0] if drawn is None else drawn
+
+    def laplace(self, *, scale: float, size: Size) -> Integers:
+        """Pr[x] ∝ exp(−|x|/scale): the difference of two numbers of trials."""
+        if scale == 0:
+            return np.zeros(size, dtype=np.int64)
+        return self.exponential(scale=scale, size=size) - self.exponential(scale=scale, size=size)
+
+    def normal(self, *, scale: float, size: Size) -> Integers:
+        return discrete_normal(self, scale, size)
+
+    def exponential(self, *, scale: float, size: Size) -> Integers:
+        return self._count(self._generator.geometric(-math.expm1(-1 / scale), size=size) - 1)
+
+    def random(self, size: Size) -> NDArray[np.float64]:
+        return self._count(self._generator.random(size=size))
+
+    def integers(self, low: int, high: int, *, size: Size) -> Integers:
+        return self._count(self._generator.integers(low, high, size=size))
+
+    def spawn(self, n_children: int) -> list["Discrete"]:
+        return [Discrete(child, self.drawn) for child in self._generator.spawn(n_children)]
+
+    def _count(self, drawn: NDArray[T]) -> NDArray[T]:
+        self.drawn[0] += int(np.size(drawn))
+        return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class TwoTallies:
+    """Outcomes in release mode beside those with seeded discrete noise, as a tally of its own kind.
+
+    Given how often an outcome showed in both together, how many of these were handed out is hypergeometric (Fisher
+    1935, exact test).
+    """
+
+    where: str
+    seen: NDArray[np.integer]
+    reference: NDArray[np.integer]
+    plain: bool = True
+
+    @property
+    def runs(self) -> int:
+        return int(self.seen.sum())
+
+    def p_values(self) -> Array:
+        n, m = self.runs, int(self.reference.sum())
+        return np.array([_fisher(int(x), n, int(y), m) for x, y in zip(self.seen, self.reference, strict=True)])
+
+    def described(self, cell: int) -> str:
+        name = f"class {cell}" if cell < len(self.seen) - 1 else "no answer"
+        return (
+            f"handed out, {name} in {self.seen[cell]} of {self.runs} {self.where}, and with seeded discrete noise in "
+            f"{self.reference[cell]} of {self.reference.sum()}"
+        )
+
+
+@dataclass(frozen=True)
+class HandedOut:
+    """Releases with discrete noise of a mechanism that allows them."""
+
+    mechanism: Mechanism
+    runs: int
+    confidence: float
+    delta: float
+    streams: Streams
+
+    def seeded(self, sampled: Sampled) -> Sampled:
+        """The event that was counted with continuous noise, counted again with discrete noise from a stream."""
+        event = sampled.event
+        if event is None:
+            return sampled
+        sides = []
+        for side, name in enumerate(("here", "there")):
+            source = Discrete(self.streams(f"discrete/{sampled.queries}/{name}"))
+            seen = np.zeros(len(event.pair.counts) + 1, dtype=np.int64)
+            votes = partial(_of_side, event.pair, side)
+            for block in Runner(self.mechanism).blocks(votes, source, self.runs):
+                seen += counted(block, len(event.pair.counts))
+            sides.append(dict(enumerate(seen.tolist())))
+        return sampled_by(event, sides, sampled.queries, self.confidence, self.delta)
+
+    def disagreements(self, pair: Pair) -> list[str]:
+        """What differs between releases in release mode and those with seeded discrete noise, as one line."""
+        views = relabelled([pair])
+        labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
+        tallies: list[Tally | TwoTallies] = []
+        for side, name in enumerate(("here", "there")):
+            asked = [view if side == 0 else view.reversed() for view in views]
+            seen, again = (self._rows(asked, Entropy(), labels) for _ in range(2))
+            if not agree_as_often_as_they_should(seen[:, 0], again[:, 0], len(pair.counts)):
+                return ["handed out, two releases got the same noise, which can be taken off"]
+            reference = self._rows(asked, Discrete(self.streams(f"reference/{name}")), _REFERENCE * labels)
+            tallies += self._compared(asked, np.concatenate([seen, again]), reference)
+        return agreement.disagreements(tallies)
+
+    def _compared(self, asked: Sequence[Pair], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
+        """Each naming of the classes by itself, and all of them together."""
+        classes = len(asked[0].counts)
+        each = [
+            TwoTallies(
+                f"on the counts {histogram(pair.counts.tolist())}",
+                counted(seen[:, i], classes), counted(reference[:, i], classes),
+            )
+            for i, pair in enumerate(asked)
+        ]  # fmt: skip
+        shifts = [(pair.source - asked[0].source) % classes for pair in asked]
+        back = [
+            [_named_back(getattr(t, which), by) for t, by in zip(each, shifts, strict=True)]
+            for which in ("seen", "reference")
+        ]
+        return [*each, TwoTallies(f"{each[0].where}, classes renamed", *(np.sum(rows, axis=0) for rows in back))]
+
+    def _labels(self, pair: Pair) -> int:
+        """How many labels may be drawn from the operating system."""
+        source = Discrete(self.streams("discrete numbers"))
+        self._rows([pair], source, _AT_LEAST)
+        return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
+
+    def _rows(self, asked: Sequence[Pair], source: Source | Discrete, labels: int) -> Outcomes:
+        """Outcomes of these pairs' D in turn, a column for each."""
+        votes = in_turn(np.stack([pair.counts for pair in asked]), labels // len(asked) * len(asked))
+        return Runner(self.mechanism).outcomes(votes, source).reshape(-1, len(asked))
+
+
+def _of_side(pair: Pair, side: int, queries: int) -> Votes:
+    return pair.votes(queries)[side]
+
+
+def _named_back(counts: NDArray[np.integer], by: int) -> NDArray[np.integer]:
+    return np.append(np.roll(counts[:-1], -by), counts[-1])
+
+
+def _fisher(x: int, n: int, y: int, m: int) -> float:
+    """Twice the smaller tail of x given x + y, where n and m are drawn from alike."""
+    from scipy.special import gammaln, logsumexp
+
+    def ways(whole: int, part: NDArray[np.integer]) -> Array:
+        result: Array = gammaln(whole + 1) - gammaln(part + 1) - gammaln(whole - part + 1)
+        return result
+
+    both = x + y
+    k = np.arange(max(0, both - m), min(n, both) + 1)
+    log_p = ways(n, k) + ways(m, both - k) - ways(n + m, np.array([both]))
+    tails = [float(logsumexp(log_p[chosen])) for chosen in (k <= x, k >= x)]
+    return min(1.0, 2 * math.exp(min(tails)))
