@@ -225,9 +225,11 @@ def _compared(
 def _others(search: Search, queries: int, worst: Pair, sampled: Sampled, run: Sequence[Pair]) -> list[Pair]:
     """The other pairs on which bounds are looked at: the one with the event, and some of every degree of agreement.
 
-    For one query also all that were run; for more, where an ε takes longer to work out, none of these.
+    For one query also all that were run; for more, where an ε takes longer to work out, none of these. Of a mechanism
+    that decides on all queries together, only pairs of so many queries: those that were run are of other numbers.
     """
-    pairs = [sampled.pair, *search.ladder(queries), *(run if queries == 1 else ())]
+    seen = () if search.mechanism.decides_together else (sampled.pair, *(run if queries == 1 else ()))
+    pairs = [*seen, *search.ladder(queries)]
     return [pair for pair in pairs if pair is not worst]
 
 

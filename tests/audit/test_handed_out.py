@@ -1,0 +1,77 @@
+"""The noise that is handed out: its seeded double against the formulas, and faults of release mode."""
+
+import numpy as np
+import pytest
+
+from patebench.accounting.votes import Votes
+from patebench.audit.handed_out import Discrete, HandedOut
+from patebench.audit.search import Search
+from patebench.core import seeds
+from patebench.mechanisms.base import make_mechanism
+from patebench.mechanisms.integer_noise import IntegerNoise, log_argmax_probabilities
+from tests.audit import faults
+
+N = 200_000
+
+
+def source():
+    return Discrete(np.random.default_rng(1))
+
+
+def streams(name):
+    return seeds.generator(0, "handed out", name)
+
+
+@pytest.mark.parametrize(
+    ("draw", "weight"),
+    [
+        (lambda: source().laplace(scale=2.5, size=N), lambda x: np.exp(-np.abs(x) / 2.5)),
+        (lambda: source().normal(scale=2.5, size=N), lambda x: np.exp(-(x**2) / 12.5)),
+        (lambda: source().exponential(scale=2.5, size=N), lambda x: np.where(x >= 0, np.exp(-x / 2.5), 0)),
+    ],
+)
+def test_seeded_discrete_noise_has_the_stated_distribution(draw, weight):
+    x = np.arange(-60, 61)
+    p = weight(x) / weight(x).sum()
+    shares = np.array([np.mean(draw() == value) for value in range(-6, 7)])
+    expected = p[54:67]
+    assert np.all(np.abs(shares - expected) < 6 * np.sqrt(expected / N) + 1e-12)
+
+
+def test_without_noise_there_is_none_and_numbers_are_counted():
+    nothing = source()
+    assert not np.any(nothing.laplace(scale=0.0, size=50))
+    assert not np.any(nothing.normal(scale=0.0, size=50))
+    several = source()
+    for child in several.spawn(3):
+        child.integers(0, 5, size=7)
+    assert several.drawn[0] == 21
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("gnmax", {"sigma": 2.0}), ("lnmax", {"gamma": 0.5})])
+def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, parameters):
+    """A small world, by sums over all integers: of tied scores the lowest class wins."""
+    from patebench.audit.agreement import disagreements, of_labels
+    from patebench.core.entropy import Entropy
+
+    x = np.arange(-80, 81)
+    weights = -(x**2) / 8 if name == "gnmax" else -np.abs(x) / 2
+    for counts in ([5, 4, 0], [3, 3, 3]):
+        stated = np.exp(log_argmax_probabilities(np.array([counts]), IntegerNoise.of(weights.astype(float))))[0]
+        votes = Votes(np.tile(counts, (2000, 1)))
+        for drawn in (Entropy(), source()):
+            labels = make_mechanism(name, parameters).release(votes, drawn)
+            tally = of_labels(name, np.bincount(labels, minlength=4), np.append(stated, 0.0))
+            assert disagreements([tally]) == []
+
+
+def told(mechanism):
+    pair = Search(mechanism, 20, 4, 1e-5).worst(100)[0]
+    return HandedOut(mechanism, 2000, 0.999, 1e-5, streams).disagreements(pair)
+
+
+@pytest.mark.slow
+def test_release_mode_is_looked_at():
+    assert told(make_mechanism("gnmax", {"sigma": 3.0})) == []
+    assert "handed out, class" in told(faults.BareInReleaseMode(3.0))[0]
+    assert "same noise" in told(faults.SeededInReleaseMode(3.0))[0]
