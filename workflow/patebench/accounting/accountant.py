@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,10 @@ class Accountant(ABC):
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         """Bounds at δ on the first T queries, for each T in `queries`."""
+
+    def for_discrete_noise(self, why: str) -> Self:
+        """This accountant for the discrete noise of the same scale, given why its theorem holds for that."""
+        return replace(self, source=f"{self.source}; {why}")
 
     def left(self, delta: float, queries: int) -> float:
         """What is left of δ after the failure; 0 where nothing is, and no ε is enough."""
@@ -145,7 +149,7 @@ class RenyiAccountant(Accountant):
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
     """The accountants that hold for discrete noise too, each with the reason added to its source."""
-    return [replace(each, source=f"{each.source}; {each.discrete}") for each in accountants if each.discrete]
+    return [each.for_discrete_noise(each.discrete) for each in accountants if each.discrete]
 
 
 def repeated(curve: Callable[[Array], Array]) -> Totals:

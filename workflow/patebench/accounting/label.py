@@ -1,0 +1,309 @@
+"""What the label of a noisy argmax costs at most, which is less than what the noisy counts cost.
+
+Queries have counts n_j; one teacher changes its vote from a to b; each count gets independent noise with a symmetric
+log-concave density f and distribution function F; the label is the class of the largest noisy count. All is in noise
+scales, and s is one vote.
+
+**Theorem.** The Rényi divergence of order α between the labels of two adjacent data sets is at most
+
+    W(α) = sup over real u, v of D_α( P(u, v) ‖ P(u − s, v + s) ),
+
+where P(u, v) has the probabilities of three outcomes: a, which is S_a > max(S_b, 0); b, which is S_b > max(S_a, 0); and
+neither; with S_a = u + noise and S_b = v + noise. It holds for any votes of any number of teachers on any classes.
+
+*Proof.* Let Y be the largest noisy count but those of a and b, and J the class that has it. Their joint law is the same
+on both data sets, and the noise of a and b does not depend on it. Given Y = y and J = j the label is a, b or j, with
+the probabilities P(n_a − y, n_b − y), and on the neighbour P(n_a − y − s, n_b − y + s). So the label's distributions
+are mixtures of such pairs with the same weights, and D_α is jointly quasi-convex (van Erven & Harremoës 2014, *Rényi
+divergence and Kullback–Leibler divergence*, Theorem 13; the outcomes j of all pairs are different or merged, which is
+processing, Theorem 9). The other direction, from the neighbour's labels, is that of a vote that moves from b to a. With
+two classes there is no Y, and P is the limit u, v → ∞ at the same u − v. Ties have probability 0. ∎
+
+Earlier answers may choose later queries, as this holds for all counts: costs add up (Mironov 2017, Proposition 1). It
+holds for an answer that is given only after a test with noise of its own, too: given the test's outcome, the answer is
+that of a noisy argmax with fresh noise, and the cost of the test is added.
+
+The supremum is not searched for but bounded. `label_tables` (and `label_integers`, where the noise is discrete, which
+has its own P) and `label_cells` do so inside a finite region, by
+
+**Lemma 1.** With r_i = ln P_i(u, v) − ln P_i(u − s, v + s), every r_i falls with u and rises with v.
+
+*Proof.* P_a is ∫_{x>0} f(x − u) F(x − v) dx. It is a convolution of log-concave functions, in u and in v, so ln P_a is
+concave in each of them. Both factors are totally positive of order 2 in their two variables, so P_a is in (u, v)
+(Karlin & Rinott 1980, *Classes of orderings of measures*, Proposition 3.4): ∂_u ∂_v ln P_a ≥ 0. Hence ∂_u ln P_a − ∂_v
+ln P_a falls with u and rises with v, and r_a is its integral from (u − s, v + s) to (u, v). For b exchange the classes.
+And ln P_o = ln F(−u) + ln F(−v). ∎ So at the same w = u + v every r_i falls as t = u − v grows.
+
+*Inside*, where w ≥ −2X and |t| ≤ A, with A ≥ 2X, are cells of w and t. P_a and P_b rise with w, P_o falls; P_a rises
+with t, P_b falls, and P_o falls with |t|. r_a ≥ 0 is the integral of ∂ ln P_a/∂t over (t − 2s, t), and greatest at the
+cell's least t; −r_b ≥ 0 is greatest at its greatest t.
+
+*Outside*, where u ≤ −X, the label follows from max(S_a, 0) and S_b; it costs at most what S_b does (for Gaussian noise
+α s²/2) and what max(S_a, 0) does. The same holds for v ≤ −X. Else, where |t| > A, there is a c ≥ 0 between u and v, at
+least X from both; the label follows from whether one score is above c and the other one below, and from both scores
+where that is not so. In both cases all but one outcome is improbable, and lies in half-lines that begin X from the
+mean. As P·f(r) (see `label_cells`) is convex in (P, Q), these cost at most α(α−1)/2 · ∫ r²(e^{(α−1)r} + e^{−r}) dP over
+the half-lines.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtr
+
+from patebench.accounting import label_integers, label_tables, rdp
+from patebench.accounting.accountant import RenyiAccountant, repeated
+from patebench.accounting.conversion import ORDERS, convert
+from patebench.accounting.label_cells import Cells
+from patebench.accounting.logspace import LEAST, Array
+from patebench.core.bound import Bound, Conversion, Kind
+
+#: What sums of bounds on slopes may be wrong by, relatively.
+_ROUNDING = 1e-10
+
+#: What bounds say they rest on.
+THEOREM = "van Erven & Harremoës 2014, Theorem 13, as proved in accounting/label.py"
+
+#: Beyond this (α − 1)s the label saves next to nothing.
+_TILT = 20.0
+
+#: About the share of the counts' cost that a label has, to begin a search with.
+_SHARE = 0.65
+
+#: Of so many orders one is tried at first, so that the search finds the right valley.
+_FEW = 16
+
+#: Orders for which the supremum is bounded, evenly spaced in ln(α − 1); between them it is interpolated.
+_ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS[:-1] - 1))]))
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """A kind of noise.
+
+    For a vote of s noise scales, `inside` gives the cells, `one_count` what one noisy count costs, and `far` what is
+    improbable; `reach` is X. Where s is below `least`, a label is charged what the
+    counts cost.
+    """
+
+    inside: Callable[[float], Sequence[Cells]]
+    one_count: Callable[[float, float], float]
+    far: Callable[[float, float, float], tuple[float, float]]
+    reach: float
+    least: float = 0.0
+    discrete: bool = False
+
+
+def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
+    """What is improbable at a distance of `reach`, where one score shows and where both do, over α(α−1)s²/2.
+
+    p^α q^{1−α} is e^{γ(γ+s)/2} times a normal density whose mean is γ = (α−1)s away from that of p, per score. With y
+    the distance from there, r = s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q: γ =
+    −s.
+    """
+    tilt = (order - 1) * s
+
+    def square(start: float, offset: float) -> float:
+        """∫ (y + offset)² φ(y) dy from `start` on."""
+        density = math.exp(-start * start / 2) / math.sqrt(2 * math.pi)
+        return (1 + offset**2) * float(ndtr(-start)) + (start + 2 * offset) * density
+
+    one = math.exp(tilt * (tilt + s) / 2) * square(reach - tilt, tilt + s / 2) + square(reach - s, s / 2)
+    tilted = square(reach - tilt, 2 * tilt + s) + float(ndtr(tilt - reach))
+    both = 2 * (math.exp(tilt * (tilt + s)) * tilted + square(reach - s, s) + float(ndtr(s - reach)))
+    return one, both
+
+
+def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
+    """As for Gaussian noise; |r| is at most s per score."""
+    probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
+    return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
+
+
+_GAUSSIAN = _Noise(
+    inside=lambda s: [label_tables.cells(label_tables.gaussian(), s)],
+    one_count=lambda s, order: order * s * s / 2,
+    far=_gaussian_far,
+    reach=11.0,
+)
+_LAPLACE = _Noise(
+    inside=lambda s: [label_tables.cells(label_tables.laplace(), s)],
+    one_count=lambda s, order: float(rdp.pure(s, [order])[0]),
+    far=_laplace_far,
+    reach=18.0,
+)
+_DISCRETE_GAUSSIAN = replace(
+    _GAUSSIAN,
+    inside=lambda s: label_integers.gaussian(1 / s),
+    reach=9.0,
+    least=1 / label_integers.LARGEST_SCALE,
+    discrete=True,
+)
+_DISCRETE_LAPLACE = replace(
+    _LAPLACE,
+    inside=lambda s: label_integers.laplace(1 / s),
+    least=1 / label_integers.LARGEST_SCALE,
+    discrete=True,
+)
+
+
+def _outside(noise: _Noise, s: float, order: float) -> float:
+    """A bound on D_α where u, v or their difference is far out.
+
+    Beside what is improbable there is one outcome that is near certain on both sides, with |r| ≤ 2s·f(X − s)/F(X − s).
+    On the integers means may be off by a vote, and sums over half-lines are below integrals that begin a vote earlier;
+    sums over all integers exceed integrals by less than 1%, as s ≤ 1.
+    """
+    reach = noise.reach - 2 * s if noise.discrete else noise.reach
+    one, both = noise.far(s, order, reach)
+    certain = 2 * math.exp(s - reach)
+    rest = certain**2 * math.exp(certain * order * s)
+    unit = order * (order - 1) * s * s / 2
+    improbable, apart = (math.log1p(unit * (1.01 * share + rest)) / (order - 1) for share in (one, both))
+    return max(noise.one_count(s, order) + improbable, apart)
+
+
+class LabelCost:
+    """The curve of one noise and scale; what was worked out is kept."""
+
+    def __init__(self, noise: _Noise, s: float, counts: Callable[[Array], Array]) -> None:
+        """`counts` is what the noisy counts cost."""
+        self._noise, self._s, self.counts = noise, s, counts
+        self._known: dict[int, float] = {}
+
+    def at(self, index: int) -> float:
+        """W(α) at most, at the order of that number."""
+        if index not in self._known:
+            self._known[index] = self._solve(float(_ORDERS[index]))
+        return self._known[index]
+
+    def _solve(self, order: float) -> float:
+        plain = float(self.counts(np.array([order]))[0])
+        s = self._s
+        if (
+            not LEAST < plain < math.inf
+            or not self._noise.least <= s <= label_tables.LARGEST
+            or (order - 1) * s > _TILT
+        ):
+            return plain
+        outside = _outside(self._noise, s, order)
+        if outside >= plain:
+            return plain
+        return min(plain, max(outside, *(cells.worst(order) for cells in _cells(self._noise, s))))
+
+    def curve(self, orders: Array) -> Array:
+        """W(α) at most, at any orders.
+
+        D_α rises with α, and (α − 1)D_α is convex in it (van Erven & Harremoës 2014, Theorem 3 and Corollary 2): so it
+        lies below its chords, and those below the chords of bounds.
+        """
+        orders = np.asarray(orders, dtype=np.float64)
+        plain = self.counts(orders)
+        right = np.clip(np.searchsorted(_ORDERS, orders), 1, len(_ORDERS) - 1)
+        low, high = _ORDERS[right - 1] - 1, _ORDERS[right] - 1
+        share = np.clip((orders - 1 - low) / (high - low), 0, 1)
+        first = np.array([self.at(i - 1) if part < 1 else 0.0 for i, part in zip(right.tolist(), share, strict=True)])
+        second = np.array([self.at(i) if part > 0 else 0.0 for i, part in zip(right.tolist(), share, strict=True)])
+        with np.errstate(invalid="ignore"):
+            chord = ((1 - share) * low * first + share * high * second) / np.maximum(orders - 1, low)
+        chord = np.where(np.isnan(chord), np.inf, chord)
+        result: Array = np.where(orders > _ORDERS[-1], plain, np.minimum(plain, chord * (1 + _ROUNDING)))
+        return result
+
+
+@lru_cache(maxsize=2)
+def _cells(noise: _Noise, s: float) -> Sequence[Cells]:
+    return noise.inside(s)
+
+
+@lru_cache(maxsize=256)
+def gaussian(sigma: float, *, discrete: bool = False) -> LabelCost:
+    """What a label of GNMax(σ) costs."""
+    noise, s = _DISCRETE_GAUSSIAN if discrete else _GAUSSIAN, 1 / sigma if sigma > 0 else math.inf
+    return LabelCost(noise, s, lambda orders: rdp.gaussian(sigma, orders))
+
+
+@lru_cache(maxsize=256)
+def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
+    """What a label of LNMax(γ) costs."""
+    noise = _DISCRETE_LAPLACE if discrete else _LAPLACE
+    return LabelCost(noise, gamma, lambda orders: rdp.laplace(gamma, orders))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelAccountant(RenyiAccountant):
+    """A Rényi accountant of labels that works out few orders, as each is dear: some, and downhill from the best.
+
+    Which orders are tried changes the bound a little, and never its truth. `besides` is what else a query costs.
+    """
+
+    cost: LabelCost
+    for_integers: LabelCost
+    besides: Callable[[Array], Array]
+
+    def for_discrete_noise(self, why: str) -> Self:
+        return replace(super().for_discrete_noise(why), cost=self.for_integers)
+
+    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
+        return [self._least(T, how, delta) for T in queries for how in self.conversions]
+
+    def _least(self, queries: int, how: Conversion, delta: float) -> Bound:
+        left = self.left(delta, queries)
+        if left == 0:
+            return self.bound(math.inf, delta, queries, conversion=how)
+
+        @lru_cache
+        def epsilon(index: int) -> float:
+            order = _ORDERS[index : index + 1]
+            return float(convert(how, order, queries * (self.cost.at(index) + self.besides(order)), left)[0])
+
+        guess = queries * (self.cost.counts(_ORDERS) * _SHARE + self.besides(_ORDERS))
+        few = [int(np.argmin(convert(how, _ORDERS, guess, left))), *range(0, len(_ORDERS), _FEW)]
+        best = min(few, key=epsilon)
+        for step in (_FEW // 4, _FEW // 8, 1):
+            best = _downhill(epsilon, best, step, len(_ORDERS))
+        found = epsilon(best)
+        order = float(_ORDERS[best]) if math.isfinite(found) else None
+        return self.bound(found, delta, queries, conversion=how, order=order)
+
+
+def _downhill(height: Callable[[int], float], start: int, step: int, size: int) -> int:
+    """The number from 0 below `size` at which steps of so much lead no further down."""
+    while True:
+        near = [place for place in (start - step, start + step) if 0 <= place < size]
+        lowest = min(near, key=height)
+        if not height(lowest) < height(start):
+            return start
+        start = lowest
+
+
+def nothing(orders: Array) -> Array:
+    """The cost of no threshold test."""
+    return np.zeros_like(orders)
+
+
+def accountant(
+    cost: LabelCost, for_integers: LabelCost, *, besides: Callable[[Array], Array] = nothing, test: str = ""
+) -> LabelAccountant:
+    """The worst case of T labels, with continuous noise and with discrete, and of what else a query costs."""
+    return LabelAccountant(
+        name="label",
+        label="label, Rényi",
+        kind=Kind.WORST_CASE,
+        source=f"{THEOREM} (label){test}",
+        discrete="discrete noise: as the theorem has it, on the integers, ties to the lowest class",
+        totals=repeated(lambda orders: cost.curve(orders) + besides(orders)),
+        orders=ORDERS,
+        cost=cost,
+        for_integers=for_integers,
+        besides=besides,
+    )
+
+
+def per_query(cost: LabelCost, for_integers: LabelCost) -> Callable[[Array], Array]:
+    """The curve of one label, whichever of the two noises it is drawn with."""
+    return lambda orders: np.maximum(cost.curve(orders), for_integers.curve(orders))

@@ -1,0 +1,290 @@
+"""Where the three outcomes of a noisy argmax lie, for continuous noise: tables that `accounting.label` bounds D_α with.
+
+Everything is in noise scales. w = u + v and t = u − v; the neighbour has the same w, and t − 2s. Rows are cells of w,
+columns are edges of t. Numbers are bounds: upper ones are rounded up and lower ones down, by more than what quadrature
+and elementary functions may be wrong by.
+
+P_a rises with u by crossing S_a = 0, at the rate f(u)F(−v), and by crossing S_a = S_b, at the rate
+G = ∫_{x>0} f(x − u) f(x − v) dx, and falls with v at the rate G. So at fixed w its slope ∂ ln P_a/∂t is
+(G + f(u)F(−v)/2)/P_a. Within a cell of w, G and P_a rise with w and F(−v) falls; f is largest where u is nearest to 0.
+The slope is also half of ∂_u ln P_a − ∂_v ln P_a, which falls with u and rises with v (lemma 1 of `label`), so that it
+is at most what it is at the least u and the greatest v of the cell: at the middle of w, and t less half its width.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from patebench.accounting.label_cells import Cells
+from patebench.accounting.logspace import Array
+
+#: More than the relative error of any number here, whether of quadrature (see `_gaussian_wins`) or of ndtr.
+ERROR = 1e-11
+
+#: A vote may be this many noise scales at most.
+LARGEST = 1.0
+
+#: What sums of bounds on slopes may be wrong by, relatively.
+_ROUNDING = 1e-10
+
+#: Stands for a slope without bound.
+_STEEP = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Bounds for cells of w (rows; the last has no end) at the edges of t (columns), which are symmetric about 0.
+
+    `wins_low` and `wins_high` are P_a at the lower and the upper end of w, `steep` bounds ∂ ln P_a/∂t in the whole cell
+    of w. `neither` is P_o at the lower end of w, from where it falls, `neither_low` that at the upper, and
+    `neither_steep` bounds |∂ ln P_o/∂t|. What P_b does at t, P_a does at −t. Both slopes fall with t, by at most `fall`
+    per unit.
+    """
+
+    t: Array
+    wins_low: Array
+    wins_high: Array
+    steep: Array
+    neither: Array
+    neither_low: Array
+    neither_steep: Array
+    fall: float
+
+
+def edges(start: float, *pieces: tuple[float, float]) -> Array:
+    """Edges from `start` on, by steps of so much as far as so far, piece by piece."""
+    parts = [np.array([start])]
+    for step, end in pieces:
+        number = round((end - start) / step)
+        parts.append(start + (end - start) * np.arange(1, number + 1) / number)
+        start = end
+    return np.concatenate(parts)
+
+
+def both_signs(t: Array) -> Array:
+    return np.concatenate([-t[:0:-1], t])
+
+
+@cache
+def gaussian() -> Table:
+    """For N(0, 1): w from −22 and t from −24 to 24.
+
+    ln P_a is concave, and its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, which turns half a
+    cell's width into a quarter of it. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0 and 1.
+    """
+    w = edges(-22.0, (0.25, -3.0), (0.125, -1.0), (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (0.5, 28.0))
+    t = both_signs(edges(0.0, (0.008, 1.6), (0.02, 5.0), (0.05, 12.0), (0.2, 24.0)))
+    halves = np.sort(np.concatenate([w, (w[1:] + w[:-1]) / 2]))[:, None]
+    wins = _gaussian_wins(halves[:, 0], t)
+    crossing = np.exp(-t * t / 4) / (2 * np.sqrt(np.pi)) * ndtr(halves / np.sqrt(2))
+    two = ndtr(t / np.sqrt(2)), np.exp(-t * t / 4) / (2 * np.sqrt(np.pi))
+    u, v = (halves + t) / 2, (halves - t) / 2
+    middle = slice(1, None, 2)
+    corner = (crossing + _density(u) * ndtr(-v) / 2)[middle] / wins[middle] + np.diff(w)[:, None] / 8
+    return _table(w, t, _Parts(wins[::2], crossing[::2], two, _density, ndtr, corner), bend=1.0, slope=np.inf)
+
+
+def _density(x: Array) -> Array:
+    result: Array = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    return result
+
+
+def _gaussian_wins(w: Array, t: Array) -> Array:
+    """P_a = ∫ φ(u)Φ(−v)/2 dw up to each w, by Gauss–Legendre quadrature on panels of a width of 1/4 at most.
+
+    In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. On the ellipse of ρ about a
+    panel of half width ℓ, with half axes below a = ℓ(ρ + 1/ρ)/2, the integrand is at most e^{a²/4 + ka} times that at
+    the middle, k its steepest slope in ln, which is below 18. With N nodes the error is below (64/15)·ρ^{−2N}/(1 −
+    ρ^{−2}) of that (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ =
+    1/8, ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. What is left out, below u = −20 + t/2, is below 1e-14
+    of the rest.
+    """
+    start = w[0] - 0.25 * np.arange(72, 0, -1)
+    low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
+    total = np.zeros((len(low), len(t)))
+    narrow = high - low <= 1 / 16
+    for rows, number in ((narrow, 6), (~narrow, 10)):
+        width = (high - low)[rows, None]
+        for node, weight in zip(*np.polynomial.legendre.leggauss(number), strict=True):
+            at = low[rows, None] + width * (1 + node) / 2
+            total[rows] += weight / 4 * width * _density((at + t) / 2) * ndtr((t - at) / 2)
+    return np.cumsum(total, axis=0)[len(start) - 1 :]
+
+
+@cache
+def laplace() -> Table:
+    """For density e^{−|x|}/2: w from −36 and t from −48 to 48.
+
+    All slopes of ln f are at most 1, and so are those of ln P_a in u and in v.
+    """
+    w = edges(
+        -36.0,
+        (1.0, -12.0),
+        (0.25, -4.0),
+        (0.1, -0.8),
+        (0.05, -0.2),
+        (0.012, 0.6),
+        (0.02, 1.6),
+        (0.05, 4.0),
+        (0.25, 12.0),
+        (1.0, 24.0),
+    )
+    t = both_signs(edges(0.0, (0.005, 0.4), (0.01, 1.6), (0.02, 4.0), (0.05, 8.0), (0.125, 24.0), (0.5, 48.0)))
+    column, apart = w[:, None], np.diff(w)[:, None]
+    middle, ahead = column[:-1] + apart / 2, t - apart / 2
+    slope = (
+        _laplace_crossing(middle, ahead)
+        + _laplace_density((middle + ahead) / 2) * _laplace_below((ahead - middle) / 2) / 2
+    )
+    corner = slope / _laplace_wins(middle, ahead)
+    two = _laplace_wins(np.full((1, 1), np.inf), t)[0], _laplace_crossing(np.full((1, 1), np.inf), t)[0]
+    parts = _Parts(
+        _laplace_wins(column, t), _laplace_crossing(column, t), two, _laplace_density, _laplace_below, corner
+    )
+    return _table(w, t, parts, bend=_STEEP, slope=1.0)
+
+
+def _laplace_density(x: Array) -> Array:
+    result: Array = np.exp(-np.abs(x)) / 2
+    return result
+
+
+def _laplace_below(x: Array) -> Array:
+    tail = np.exp(-np.abs(x)) / 2
+    return np.where(x < 0, tail, 1 - tail)
+
+
+def _laplace_wins(w: Array, t: Array) -> Array:
+    """P_a = ∫_{z > c} f(z) F(z + t) dz with c = −u, piece by piece in closed form."""
+    c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
+    tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
+    ahead = np.where(
+        c >= 0,
+        down / 2 - down * down * tie / 8,
+        np.where(
+            c >= -apart,
+            1 - tie / 8 - up / 2 + np.maximum(c, -apart) * tie / 4,
+            1 - tie / 2 - apart * tie / 4 - up * np.exp(np.minimum(c + apart, 0)) / 8,
+        ),
+    )
+    behind = np.where(
+        c >= apart,
+        down / 2 - np.exp(apart - 2 * np.maximum(c, apart)) / 8,
+        tie * np.where(c >= 0, 3 / 8 + (apart - c) / 4, 1 / 2 + apart / 4 - up * up / 8),
+    )
+    result: Array = np.where(t >= 0, ahead, behind)
+    return result
+
+
+def _laplace_crossing(w: Array, t: Array) -> Array:
+    """G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)."""
+    apart = np.abs(t)
+    c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
+    tie, down = np.exp(-apart), np.exp(-np.maximum(c, 0))
+    beyond = tie / 8 + (tie / 8 - np.exp(2 * np.minimum(c, -apart) + apart) / 8) + apart * tie / 4
+    between = tie / 4 * (0.5 - np.clip(c, -apart, 0))
+    result: Array = np.where(c >= 0, down * down * tie / 8, np.where(c >= -apart, between, beyond))
+    return result
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """P_a and G at the edges of w, their limits as w → ∞, f and F, and the bound on the slope from cells' corners."""
+
+    wins: Array
+    crossing: Array
+    two: tuple[Array, Array]
+    density: Callable[[Array], Array]
+    below: Callable[[Array], Array]
+    corner: Array
+
+
+def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> Table:
+    """From edges of w and t; `bend` and `slope` bound the slopes of the hazard and of ln f."""
+    u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
+    above_u, above_v = parts.below(-u), parts.below(-v)
+    hazard_u, hazard_v = parts.density(u) / above_u, parts.density(v) / above_v
+    endless, nothing = np.full((1, len(t)), np.inf), np.zeros((1, len(t)))
+    nearest = parts.density(np.clip(0.0, u, np.vstack([u[1:], endless])))
+    crossing = np.vstack([parts.crossing[1:], parts.two[1]])
+    steep = (crossing + nearest * above_v / 2) / parts.wins
+    steep[:-1] = np.minimum(steep[:-1], parts.corner)
+    ahead = np.maximum(np.vstack([hazard_u[1:], endless]) - hazard_v, 0.0) / 2
+    ahead = np.where(t >= 0, ahead, ahead[:, ::-1])
+    ahead = np.minimum(ahead, np.minimum(bend * np.abs(t), slope) / 2)
+    neither = above_u * above_v
+    return Table(
+        t=t,
+        wins_low=parts.wins * (1 - ERROR),
+        wins_high=np.vstack([parts.wins[1:], parts.two[0]]) * (1 + ERROR),
+        steep=np.minimum(steep, slope) * (1 + ERROR),
+        neither=neither * (1 + ERROR),
+        neither_low=np.vstack([neither[1:], nothing]) * (1 - ERROR),
+        neither_steep=ahead * (1 + ERROR),
+        fall=bend / 2,
+    )
+
+
+def cells(table: Table, s: float) -> Cells:
+    """Bounds for all cells of the table, for a vote of s."""
+    low, high = _inside(table.t)
+    mirrored = len(table.t) - 1 - high
+    towards = np.where(table.t < 0, table.neither_steep, 0.0)
+    ratio = [
+        _before(table.steep, table, low, 2 * s),
+        -_after(table.steep, table, mirrored, 2 * s),
+        _before(towards, table, low, 2 * s),
+        -_after(towards, table, mirrored, 2 * s),
+    ]
+    return _chances(table).with_ratio(np.stack(ratio) * (1 + _ROUNDING))
+
+
+def _inside(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The lower and the upper edge of every cell of t from which 2s do not lead out of the table."""
+    inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
+    return inside[:-1], inside[1:]
+
+
+@lru_cache(maxsize=2)
+def _chances(table: Table) -> Cells:
+    """The cells with their probabilities, which do not depend on s."""
+    low, high = _inside(table.t)
+    mirrored_low, mirrored_high = (len(table.t) - 1 - each for each in (low, high))
+    near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
+    least = np.stack([table.wins_low[:, low], table.wins_low[:, mirrored_high], table.neither_low[:, far]])
+    most = np.stack([table.wins_high[:, high], table.wins_high[:, mirrored_low], table.neither[:, near]])
+    return Cells.of(least, most, np.zeros((4, *least.shape[1:])))
+
+
+def _before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
+    """The integral of a slope (rows × edges) over `length` before each of the edges `ends`, at most.
+
+    It falls with t, by no more than `table.fall` per unit: between two edges it is below the first, and below the
+    second and what it may have fallen since.
+    """
+    t, (total, inner) = table.t, _summed(slope, table)
+    last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
+    part = length - (t[ends] - t[last + 1])
+    rest = np.minimum(slope[:, last], slope[:, last + 1] + table.fall * part / 2) * part
+    result: Array = total[:, ends] - total[:, last + 1] + np.minimum(rest, inner[:, last])
+    return result
+
+
+def _after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
+    """The integral over `length` after each of the edges `starts`, at most."""
+    t, (total, _) = table.t, _summed(slope, table)
+    last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
+    part = length - (t[last] - t[starts])
+    result: Array = total[:, last] - total[:, starts] + slope[:, last] * part
+    return result
+
+
+def _summed(slope: Array, table: Table) -> tuple[Array, Array]:
+    """Integrals up to every edge, and of every interval."""
+    step = np.diff(table.t)
+    inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
+    return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner
