@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patebench.accounting import independent, rdp
+from patebench.accounting import independent
 from patebench.accounting.filter import PerQueryCost, RenyiFilter, queries_within
 from patebench.calculator.calibrate import MOST_QUERIES, solve, worst_case
 from patebench.calculator.show import as_json
@@ -23,31 +23,47 @@ DELTA = 1e-5
 
 @pytest.mark.parametrize(("queries", "sigma", "expected"), [(100, 50.0, 1.06), (200, 80.0, 0.93), (286, 80.0, 1.13)])
 def test_worst_case_costs_of_the_notes(queries, sigma, expected):
-    least = worst_case(make_mechanism("gnmax", {"sigma": sigma}), queries, DELTA)[0]
-    assert least.accountant == "gdp"
+    least, *others = worst_case(make_mechanism("gnmax", {"sigma": sigma}), queries, DELTA)
+    assert least.accountant == "label"
     assert least.publishable
-    assert round(least.epsilon, 2) == expected
+    counts = next(bound for bound in others if bound.accountant != "label")
+    assert counts.accountant == "gdp"
+    assert round(counts.epsilon, 2) == expected
+    assert 0.8 * counts.epsilon < least.epsilon < 0.9 * counts.epsilon
 
 
 @pytest.mark.parametrize(("queries", "sigma"), [(100, 50.0), (200, 80.0), (286, 80.0), (1000, 40.0), (9000, 200.0)])
 def test_noise_and_queries_are_found_again(queries, sigma):
-    """By the exact cost of a Gaussian, with μ = √(2T)/σ, computed apart from mechanisms and accountants."""
+    """By the exact cost of a Gaussian, with μ = √(2T)/σ, computed apart from mechanisms and accountants.
+
+    Immutable GNMax without its constant is charged that.
+    """
+    rest = {"c": 0.0, "distance": 0.0}
     epsilon = independent.gaussian_dp(math.sqrt(2 * queries) / sigma, DELTA)
-    assert solve("gnmax", {}, epsilon, DELTA, queries).parameters["sigma"] == pytest.approx(sigma, rel=1e-8)
+    assert solve("immutable-gnmax", rest, epsilon, DELTA, queries).parameters["sigma"] == pytest.approx(sigma, rel=1e-8)
     more = independent.gaussian_dp(math.sqrt(2 * queries + 1) / sigma, DELTA)
-    assert solve("gnmax", {"sigma": sigma}, more, DELTA).queries == queries
+    assert solve("immutable-gnmax", {**rest, "sigma": sigma}, more, DELTA).queries == queries
 
 
-def test_laplace_by_hand():
-    """One query to LNMax(γ) is 2γ-DP; at a tiny δ that is all there is to know."""
-    found = solve("lnmax", {}, 0.5, 1e-12, 1)
-    assert found.parameters["gamma"] == pytest.approx(0.25, rel=1e-9)
+def test_labels_need_less_noise_than_counts():
+    """The target that 100 queries to GNMax(50) reach by the cost of their counts."""
+    found = solve("gnmax", {}, 1.0608, DELTA, 100)
+    assert 1.06 < found.bounds[0].epsilon <= 1.0608
+    assert 40 < found.parameters["sigma"] < 45
+    assert solve("gnmax", {"sigma": 50.0}, 1.0608, DELTA).queries > 125
+
+
+def test_pure_privacy_by_hand():
+    """At a tiny δ ε-DP is all there is to know of a query to permute-and-flip, and 2γ-DP almost all of LNMax."""
+    found = solve("permute-and-flip", {}, 0.5, 1e-12, 1)
+    assert found.parameters["epsilon"] == pytest.approx(0.5, rel=1e-9)
     assert found.bounds[0].accountant == "pld"
-    assert solve("lnmax", {"gamma": 0.05}, 4.308, DELTA).queries == 100  # the notes: 4.31
+    assert solve("permute-and-flip", {"epsilon": 0.1}, 4.308, DELTA).queries == 100  # the notes: 4.31
+    assert solve("lnmax", {}, 0.5, 1e-12, 1).parameters["gamma"] == pytest.approx(0.25, rel=1e-3)
 
 
 @pytest.mark.slow
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.sampled_from(["lnmax", "gnmax"]), st.floats(0.05, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 500))
 def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     found = solve(name, {}, epsilon, delta, queries)
@@ -63,15 +79,15 @@ def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
 
 
 def test_a_screened_mechanism_by_hand():
-    """Asked and answered, T queries are √(T/σ₁² + 2T/σ₂²)-GDP."""
+    """Asked and answered, T queries are √(T/σ₁² + 2T/σ₂²)-GDP, and labels cost less than counts."""
     epsilon = independent.gaussian_dp(math.sqrt(286 / 150**2 + 2 * 286 / 80**2), DELTA)
     given_ = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 80.0}
     for solved in ("sigma1", "sigma2"):
         rest = {name: value for name, value in given_.items() if name != solved}
         found = solve("confident-gnmax", rest, epsilon, DELTA, 286)
-        assert found.parameters[solved] == pytest.approx(given_[solved], rel=1e-6)
-        assert found.bounds[0].epsilon <= epsilon
-    assert solve("confident-gnmax", given_, epsilon * 1.0001, DELTA).queries == 286
+        assert 0.4 * given_[solved] < found.parameters[solved] < 0.9 * given_[solved]
+        assert 0.999 * epsilon < found.bounds[0].epsilon <= epsilon
+    assert 286 < solve("confident-gnmax", given_, epsilon, DELTA).queries < 400
 
 
 def test_what_is_printed_keeps_the_target_too():
@@ -86,17 +102,14 @@ def test_what_is_printed_keeps_the_target_too():
 
 
 def test_a_filter_allows_as_many_as_rdp_alone_would():
-    """At a fixed order the filter is the Rényi accountant with the tight conversion, hence below Gaussian DP."""
+    """At a fixed order the filter is the Rényi accountant with the tight conversion."""
+    mechanism = make_mechanism("gnmax", {"sigma": 40.0})
     found = solve("gnmax", {"sigma": 40.0}, 1.0, DELTA)
-
-    def cost(orders):
-        return rdp.gaussian(40.0, orders)
-
+    cost = mechanism.per_query_cost(250, 10).answer
     budget = RenyiFilter.for_steps(cost, epsilon=1.0, delta=DELTA)
     put = queries_within(budget, [True] * 1000, PerQueryCost(cost))
-    assert 0.7 * found.queries < put < found.queries
-    (tight,) = [b for b in worst_case(make_mechanism("gnmax", {"sigma": 40.0}), put, DELTA) if b.conversion == "tight"]
-    assert tight.epsilon <= 1.0
+    assert 0.97 * found.queries < put <= found.queries
+    assert worst_case(mechanism, put, DELTA)[0].epsilon <= 1.0
 
 
 def run(*words):

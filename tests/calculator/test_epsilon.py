@@ -160,9 +160,9 @@ def test_people_get_a_table_with_the_number_to_tell(file):
     said = run(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
     assert said.exit_code == 0
     assert "gnmax sigma = 40: 50 queries at δ = 1e-05" in said.output
-    (gdp,) = [line.split() for line in said.output.splitlines() if line.startswith(" gdp ")]
-    assert gdp[1:3] == ["worst", "case"]
-    assert f"To publish: ε = {gdp[4]} (gdp), which holds whatever the votes are." in said.output
+    least, _ = [line.split() for line in said.output.splitlines() if line.startswith(" label ")]
+    assert least[1:4] == ["worst", "case", "tight"]
+    assert f"To publish: ε = {least[4]} (label), which holds whatever the votes are." in said.output
     assert "What is not publishable depends on the votes" in said.output
 
 

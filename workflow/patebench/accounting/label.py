@@ -294,7 +294,7 @@ def accountant(
         name="label",
         label="label, Rényi",
         kind=Kind.WORST_CASE,
-        source=f"{THEOREM} (label){test}",
+        source=f"{THEOREM} (label); {test}" if test else THEOREM,
         discrete="discrete noise: as the theorem has it, on the integers, ties to the lowest class",
         totals=repeated(lambda orders: cost.curve(orders) + besides(orders)),
         orders=ORDERS,

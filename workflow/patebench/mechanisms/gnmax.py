@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from patebench.accounting import conversion, independent, plurality, rdp
+from patebench.accounting import conversion, independent, label, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.label import LabelCost
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
@@ -19,7 +20,7 @@ from patebench.mechanisms.noisy_argmax import NoisyArgmax
 
 @dataclass(frozen=True)
 class GNMax(NoisyArgmax):
-    """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² (Scalable PATE, Proposition 8)."""
+    """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² at most (Scalable PATE, Proposition 8)."""
 
     published = ("rdp", Conversion.CLASSIC)
     discrete = True
@@ -32,7 +33,11 @@ class GNMax(NoisyArgmax):
         return Gaussian(self.sigma)
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
-        return PerQueryCost(lambda orders: rdp.gaussian(self.sigma, orders))
+        return PerQueryCost(label.per_query(*self.label_costs()))
+
+    def label_costs(self) -> tuple[LabelCost, LabelCost]:
+        """What the label of one query costs at most, with continuous noise and with discrete."""
+        return label.gaussian(self.sigma), label.gaussian(self.sigma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.gaussian_log_q(votes.counts, self.sigma)
@@ -44,6 +49,7 @@ class GNMax(NoisyArgmax):
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
                 epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(self.sigma, T), delta),
             ),
+            label.accountant(*self.label_costs()),
             RenyiAccountant(
                 name="rdp",
                 label="Rényi",

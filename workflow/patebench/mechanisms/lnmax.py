@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from patebench.accounting import conversion, independent, moments, plurality, rdp
+from patebench.accounting import conversion, independent, label, moments, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.label import LabelCost
 from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
@@ -42,7 +43,11 @@ class LNMax(NoisyArgmax):
         return Laplace(1 / self.gamma)
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
-        return PerQueryCost(lambda orders: rdp.laplace(self.gamma, orders))
+        return PerQueryCost(label.per_query(*self._label_costs()))
+
+    def _label_costs(self) -> tuple[LabelCost, LabelCost]:
+        """What the label of one query costs at most, with continuous noise and with discrete."""
+        return label.laplace(self.gamma), label.laplace(self.gamma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         log_q = plurality.laplace_log_q(votes.counts, self.gamma)
@@ -63,6 +68,7 @@ class LNMax(NoisyArgmax):
                 discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.pure_composition(2 * self.gamma, T, delta),
             ),
+            label.accountant(*self._label_costs()),
             *self._moments("moments", "moments, l ≤ 8", moments.PUBLISHED, log_q),
             *self._moments("moments-unrestricted", "moments, every l", _MOMENTS, log_q, variant=True),
             RenyiAccountant(
