@@ -89,6 +89,7 @@ ACCOUNTANTS: Mapping[str, LineStyle] = {
     "pld": LineStyle(GREEN, "^"),
     "pld-channel": LineStyle(PURPLE, "<"),
     "gdp": LineStyle(BLACK, "P"),
+    "label": LineStyle(GREEN, "*"),
     "bounded-range": LineStyle(GREEN, "<"),
     "exact": LineStyle(ORANGE, "s"),
     "exact-per-teacher": LineStyle(VERMILLION, "D"),
