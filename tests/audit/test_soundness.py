@@ -14,6 +14,7 @@ SETTINGS = [
     ("lnmax", {"gamma": 0.4}),
     ("gnmax", {"sigma": 2.5}),
     ("confident-gnmax", {"threshold": 12.0, "sigma1": 3.0, "sigma2": 2.0}),
+    ("interactive-gnmax", {"threshold": 12.0, "sigma1": 3.0, "sigma2": 2.0, "confidence": 0.9}),
     ("exponential", {"epsilon": 0.6}),
     ("permute-and-flip", {"epsilon": 0.6}),
 ]
