@@ -104,6 +104,34 @@ def test_gaussian_log_delta_against_mpmath(mu, epsilon):
     assert got == pytest.approx(float(expected), rel=1e-10, abs=1e-15 / min(1, mu) * 100)
 
 
+def exact_gaussian_delta(mu, epsilon):
+    """δ(ε) of μ-GDP by mpmath: φ(t)·(R(t) − R(t + μ)) with R the Mills ratio, in digits enough for what cancels."""
+    t = epsilon / mu - mu / 2
+
+    def mills(x):
+        return mp.sqrt(mp.pi / 2) * mp.exp(x * x / 2) * mp.erfc(x / mp.sqrt(2))
+
+    return mp.npdf(t) * (mills(t) - mills(t + mu))
+
+
+@pytest.mark.parametrize("mu", [1e-300, 1.4e-15, 1e-9, 1e-5, 1e-3, 0.4999, 0.5001, 3.0, 30.0, 1e4, 1e6, 1e9, 1e15])
+@pytest.mark.parametrize("delta", [0.9, 0.5, 0.1, 1e-5, 1e-10, 1e-30, 1e-100, 1e-300])
+def test_gaussian_dp_is_never_below_the_truth_and_hardly_above(mu, delta):
+    found = independent.gaussian_dp(mu, delta)
+    with mp.workdps(60 + max(0, round(-2 * math.log10(mu)))):
+        assert exact_gaussian_delta(mp.mpf(mu), mp.mpf(found)) <= delta
+        assert found == 0 or exact_gaussian_delta(mp.mpf(mu), found * (1 - mp.mpf(10) ** -10)) > delta
+
+
+@given(st.floats(-20, 10), st.floats(-300, -0.1))
+def test_gaussian_dp_is_never_below_the_truth_wherever(log_mu, log_delta):
+    test_gaussian_dp_is_never_below_the_truth_and_hardly_above(10**log_mu, 10**log_delta)
+
+
+def test_absurd_noise_costs_what_it_costs():
+    assert independent.gaussian_dp(independent.gnmax_mu(1e15, 1), 1e-300) == pytest.approx(5.1e-14, rel=0.01)
+
+
 @given(st.floats(1e-4, 50), st.floats(1e-12, 0.4))
 def test_gaussian_dp_is_tight_and_on_the_safe_side(mu, delta):
     epsilon = independent.gaussian_dp(mu, delta)

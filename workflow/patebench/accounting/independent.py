@@ -12,6 +12,12 @@ from patebench.accounting.calibrate import arithmetic, bisect
 from patebench.accounting.logspace import log1mexp
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+_EPS = float(np.finfo(np.float64).eps)
+
+#: What rounding may take from ln δ of Gaussian DP, with room to spare: t²/2 ≤ 750, 1 − xR(x) ≥ 1/1600 of its terms.
+_LOG_DELTA_ERROR = 4e-12
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 #: The least δ at which dp-accounting's composition is used.
 _LIBRARY_DELTA = 1e-9
@@ -28,28 +34,40 @@ def gnmax_mu(sigma: float, queries: int) -> float:
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
-    """ln δ(ε) of μ-GDP, exactly: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8).
-
-    With t = ε/μ − μ/2 it is φ(t)·(R(t) − R(t + μ)), R the Mills ratio, which loses nothing in the tail.
-    """
-    t = epsilon / mu - mu / 2
-    log_density = -t * t / 2 - _LOG_SQRT_2PI
-    first = float(log_ndtr(-t)) if t <= 0 else log_density + _log_mills(t)
-    ratio = log_density + _log_mills(t + mu) - first if t <= 0 else _log_mills(t + mu) - _log_mills(t)
-    return first + math.log(-math.expm1(ratio)) if ratio < 0 else -math.inf
+    """ln δ(ε) of μ-GDP, exactly: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8)."""
+    return _log_delta(epsilon / mu - mu / 2, mu)
 
 
 def gaussian_dp(mu: float, delta: float) -> float:
-    """The least ε for which a μ-GDP release is (ε, δ)-DP, by bisection that ends on the safe side."""
+    """The least ε for which a μ-GDP release is (ε, δ)-DP, rounded up.
+
+    Looked for as ε = μt + μ²/2, with t ≤ √(2 ln 1/δ) since δ(ε) ≤ Φ(−t): so neither a huge μ nor a tiny one cancels.
+    """
     if mu == 0:
         return 0.0
-    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
-    if math.isinf(high):
+    if math.isinf(mu * mu):
         return math.inf
-    target = math.log(delta)
-    if gaussian_log_delta(mu, 0.0) <= target:
+    target, least, high = math.log(delta) - _LOG_DELTA_ERROR, -mu / 2, math.sqrt(2 * math.log(1 / delta))
+    if _log_delta(least, mu) <= target:
         return 0.0
-    return bisect(lambda epsilon: gaussian_log_delta(mu, epsilon) <= target, high, 0.0, halve=arithmetic, near=1e-13)
+    t = bisect(lambda t: _log_delta(t, mu) <= target, high, least, halve=arithmetic, near=1e-13)
+    return mu * (t + mu / 2) + 8 * _EPS * mu * (abs(t) + mu / 2)
+
+
+def _log_delta(t: float, mu: float) -> float:
+    """ln δ of μ-GDP at ε = μt + μ²/2: φ(t)·(R(t) − R(t + μ)), R the Mills ratio, which loses nothing in the tail.
+
+    R′(x) = xR(x) − 1. For a small μ the difference would cancel; it is the integral of 1 − xR(x) from t to t + μ, by
+    Gauss's rule, whose error at μ ≤ 1/2 is far below rounding.
+    """
+    log_density = -t * t / 2 - _LOG_SQRT_2PI
+    if mu <= 0.5:
+        x = t + mu * (1 + _NODES) / 2
+        falls = 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+        return log_density + math.log(mu) + math.log(float(_WEIGHTS @ falls) / 2)
+    first = float(log_ndtr(-t)) if t <= 0 else log_density + _log_mills(t)
+    ratio = log_density + _log_mills(t + mu) - first if t <= 0 else _log_mills(t + mu) - _log_mills(t)
+    return first + math.log(-math.expm1(ratio)) if ratio < 0 else -math.inf
 
 
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:
