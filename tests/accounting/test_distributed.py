@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from patebench.accounting import distributed
+from patebench.accounting import discrete_gaussian, distributed
 
 
 def summed(share, shares):
@@ -50,6 +50,19 @@ def test_revealing_all_counts_costs_at_most_the_curve(share, shares):
         assert np.any(exact > orders / (shares * share**2)), "one discrete Gaussian of that variance costs less"
     if share >= 1.5:
         np.testing.assert_allclose(exact, bound, rtol=1e-4)  # far from ½ there is next to nothing to pay
+
+
+@pytest.mark.parametrize(("share", "shares"), SHARES)
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12])
+def test_revealing_all_counts_of_one_query_costs_at_most_epsilon(share, shares, delta):
+    """Two counts shifted by one: all pairs of their noise."""
+    p, sigma = summed(share, shares)[0], share * math.sqrt(shares)
+    losses = np.add.outer(*2 * [np.log(p[1:] / p[:-1])])
+    epsilon = distributed.counts_epsilon(sigma, shares, 1, delta)
+    spent = np.sum(np.outer(p[1:], p[1:]) * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0))
+    assert spent <= delta
+    if share >= 1.5:
+        assert epsilon == pytest.approx(discrete_gaussian.epsilon(sigma, 2, delta), rel=1e-3)
 
 
 def test_the_difference_to_forty_digits():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from patebench.accounting import conversion, rdp
+from patebench.accounting import conversion, independent, rdp
 from patebench.accounting.accountant import Accountant
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
@@ -15,6 +15,7 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_budget, check_releasable, make_mechanism
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
+from patebench.mechanisms.distributed_gnmax import DistributedGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
 
@@ -88,6 +89,39 @@ def test_worst_case_curves_hold_for_labels_whichever_class_wins_ties(mechanism, 
     assert np.all(worst <= mechanism.per_query_cost(30, 3).answer(orders))
 
 
+@pytest.mark.parametrize("sigma", [0.5, 0.8, 4.0])
+@pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-4])
+def test_the_privacy_loss_holds_for_labels_of_adaptive_queries(sigma, delta):
+    """Two queries, the second chosen by the first label; the teacher moves its vote in both, in one, or in none."""
+    mechanism, counts = GNMax(sigma), np.array([[3, 3, 2], [4, 2, 2], [2, 3, 3], [1, 1, 6]])
+    (stated,) = (b for b in mechanism.bounds(Votes(counts[:2]), [2], delta, discrete=True) if b.accountant == "pld")
+    moves = [np.zeros(3, int)] + [
+        np.eye(3, dtype=int)[b] - np.eye(3, dtype=int)[a] for a, b in ((0, 1), (1, 0), (0, 2))
+    ]
+    laws = {(i, k): outcomes(mechanism, counts[i] + move) for i in range(4) for k, move in enumerate(moves)}
+    closest = 0.0
+    for first, *then in itertools.product(range(4), repeat=4):
+        p, q = (
+            np.concatenate([laws[0, ks[0]][j] * laws[1 + j, ks[1 + j]] for j in range(3)])
+            for ks in ((0, 0, 0, 0), (first, *then))
+        )
+        for one, other in ((p, q), (q, p)):
+            closest = max(closest, np.maximum(one - np.exp(stated.epsilon) * other, 0).sum())
+    assert closest <= delta
+
+
+@pytest.mark.parametrize(
+    "mechanism", [GNMax(40.0), ConfidentGNMax(200, 150, 40), DistributedGNMax(40.0, 5)], ids=lambda made: type(made)
+)
+def test_a_release_states_what_continuous_noise_would_cost(mechanism):
+    """Lattices so fine do not show, and so many shares are as good as one party's noise."""
+    votes = Votes.of(np.zeros((100, 286), int), 3)
+    stated = {b.accountant: b.epsilon for b in mechanism.bounds(votes, [286], 1e-5, discrete=True)}
+    squared = 2 * 286 / 40**2 + (286 / 150**2 if isinstance(mechanism, ConfidentGNMax) else 0)
+    smooth = independent.gaussian_dp(np.sqrt(squared), 1e-5)
+    assert smooth * (1 - 1e-6) <= stated["pld"] <= smooth * (1 + 4e-6) < 0.95 * stated["rdp"]
+
+
 def test_an_accountant_says_nothing_of_discrete_noise_unless_it_declares_to():
     assert Accountant.__dataclass_fields__["discrete"].default is None
     votes = Votes.of(np.random.default_rng(0).integers(0, 3, size=(9, 20)), classes=3)
@@ -97,10 +131,7 @@ def test_an_accountant_says_nothing_of_discrete_noise_unless_it_declares_to():
         assert {bound.kind for bound in found} == {Kind.WORST_CASE}
         assert all("discrete noise: " in bound.source and bound.publishable for bound in found)
         names[type(mechanism)] = {bound.accountant for bound in found}
-    gaussian = {
-        "label",
-        "rdp",
-    }  # not the tight Gaussian differential privacy: that of continuous noise is another curve
+    gaussian = {"label", "pld", "rdp"}  # not "gdp": Gaussian differential privacy is that of continuous noise
     laplace = {"label", "strong-composition", "pld", "moments", "moments-unrestricted", "rdp"}
     assert names == {LNMax: laplace, GNMax: gaussian, ConfidentGNMax: gaussian}
 

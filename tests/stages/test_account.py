@@ -102,7 +102,7 @@ def test_only_what_holds_for_discrete_noise_is_stated_of_a_release(votes_path, t
     out = state_bounds(votes_path, labels, [], tmp_path / "bounds.json")
     content = files.read_json(out, "account")
     assert content["mode"] == "release"
-    assert {bound["accountant"] for bound in content["bounds"]} == {"label", "rdp"}
+    assert {bound["accountant"] for bound in content["bounds"]} == {"label", "pld", "rdp"}
 
 
 def _released(bounds):

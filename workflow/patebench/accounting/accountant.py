@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,9 @@ class Accountant(ABC):
     name: str
     kind: Kind
     source: str
-    #: Why the theorem holds as well when the noise is the discrete distribution of the same scale; None: it may not.
-    discrete: str | None = None
+    #: Why the theorem holds as well when the noise is the discrete distribution of the same scale, or the accountant
+    #: that takes its place there; None: it may not hold.
+    discrete: "str | Accountant | None" = None
     #: Whether the theorem holds as well when earlier answers choose the later queries.
     adaptive: bool = True
     failure: Callable[[int], float] = never
@@ -58,10 +59,6 @@ class Accountant(ABC):
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         """Bounds at δ on the first T queries, for each T in `queries`."""
-
-    def for_discrete_noise(self, why: str) -> Self:
-        """This accountant for the discrete noise of the same scale, given why its theorem holds for that."""
-        return replace(self, source=f"{self.source}; {why}")
 
     def left(self, delta: float, queries: int) -> float:
         """What is left of δ after the failure; 0 where nothing is, and no ε is enough."""
@@ -148,8 +145,9 @@ class RenyiAccountant(Accountant):
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """The accountants that hold for discrete noise too, each with the reason added to its source."""
-    return [each.for_discrete_noise(each.discrete) for each in accountants if each.discrete]
+    """The accountants that hold for discrete noise too, or those in their place, each with the reason in its source."""
+    valid = [each.discrete if isinstance(each.discrete, Accountant) else each for each in accountants]
+    return [replace(each, source=f"{each.source}; {each.discrete}") for each in valid if each.discrete]
 
 
 def repeated(curve: Callable[[Array], Array]) -> Totals:

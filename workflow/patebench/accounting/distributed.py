@@ -15,7 +15,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from patebench.accounting import conversion, discrete_gaussian
 from patebench.accounting.logspace import Array
+from patebench.core.bound import Conversion
 
 #: The theorem needs shares of at least this scale; with smaller ones there is no bound.
 LEAST_SHARE = 0.5
@@ -27,6 +29,20 @@ def difference(share: float, shares: int) -> float:
         return math.inf
     k = np.arange(1, shares)
     return float(10 * np.exp(-2 * math.pi**2 * share**2 * k / (k + 1)).sum())
+
+
+def counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
+    """ε of revealing all counts of T queries, the noise of each the sum of so many shares.
+
+    Two counts move by one each per query. The noise of 2T counts has together the probabilities of as many discrete
+    Gaussians of scale σ but for a factor within e^{±2Tτ}. Where P ≤ e^x P° and Q ≥ e^{−x} Q°, δ(ε) ≤ e^x δ°(ε − 2x). Or
+    ε of the curve below, where that is less.
+    """
+    curve = queries * counts(sigma, shares, conversion.ORDERS)
+    limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))
+    if sigma == 0 or (tau := 2 * queries * difference(sigma / math.sqrt(shares), shares)) > 1:
+        return limit
+    return min(limit, discrete_gaussian.epsilon(sigma, 2 * queries, delta * math.exp(-tau)) + 2 * tau)
 
 
 def counts(sigma: float, shares: int, orders: ArrayLike) -> Array:

@@ -50,7 +50,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
 
 import numpy as np
 from scipy.special import ndtr
@@ -242,11 +241,7 @@ class LabelAccountant(RenyiAccountant):
     """
 
     cost: LabelCost
-    for_integers: LabelCost
     besides: Callable[[Array], Array]
-
-    def for_discrete_noise(self, why: str) -> Self:
-        return replace(super().for_discrete_noise(why), cost=self.for_integers)
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         return [self._least(T, how, delta) for T in queries for how in self.conversions]
@@ -290,16 +285,23 @@ def accountant(
     cost: LabelCost, for_integers: LabelCost, *, besides: Callable[[Array], Array] = nothing, test: str = ""
 ) -> LabelAccountant:
     """The worst case of T labels, with continuous noise and with discrete, and of what else a query costs."""
+    source = f"{THEOREM} (label); {test}" if test else THEOREM
+    on_integers = "discrete noise: as the theorem has it, on the integers, ties to the lowest class"
+    return _accountant(cost, besides, source, _accountant(for_integers, besides, source, on_integers))
+
+
+def _accountant(
+    cost: LabelCost, besides: Callable[[Array], Array], source: str, discrete: str | LabelAccountant
+) -> LabelAccountant:
     return LabelAccountant(
         name="label",
         label="label, Rényi",
         kind=Kind.WORST_CASE,
-        source=f"{THEOREM} (label); {test}" if test else THEOREM,
-        discrete="discrete noise: as the theorem has it, on the integers, ties to the lowest class",
+        source=source,
+        discrete=discrete,
         totals=repeated(lambda orders: cost.curve(orders) + besides(orders)),
         orders=ORDERS,
         cost=cost,
-        for_integers=for_integers,
         besides=besides,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from patebench.accounting import exact, independent, rdp
+from patebench.accounting import discrete_gaussian, exact, independent, rdp
 from patebench.accounting.logspace import Array, log_expm1, softplus
 
 
@@ -41,6 +41,10 @@ class ThresholdTest:
         """
         test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
+
+    def discrete(self, queries: int, delta: float) -> float:
+        """ε with discrete Gaussian noise, where as many cells move by one (see `discrete_gaussian`)."""
+        return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
 
     def test(self, orders: Array) -> Array:
         """α/(2σ₁²), what the test costs at worst (Mironov 2017, Corollary 3)."""

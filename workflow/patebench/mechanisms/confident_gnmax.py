@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from patebench.accounting import conversion, exact, independent, label, plurality, rdp
+from patebench.accounting import conversion, discrete_gaussian, exact, independent, label, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.logspace import Array
@@ -90,6 +90,9 @@ class ConfidentGNMax(Mechanism):
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(T/σ₁² + 2T/σ₂²)",
                 epsilon=lambda T, delta: independent.gaussian_dp(test.mu(T), delta),
+                discrete=discrete_gaussian.accountant(
+                    test.discrete, "T draws of σ₁ and 2T of σ₂, together near a sum of continuous ones"
+                ),
             ),
             label.accountant(*self._answer.label_costs(), besides=test.test, test="Mironov 2017, Corollary 3 (test)"),
             RenyiAccountant(

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, distributed
+from patebench.accounting import conversion, discrete_gaussian, distributed
 from patebench.accounting.accountant import Accountant, RenyiAccountant, repeated
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.votes import Counts, Votes
@@ -80,16 +80,21 @@ class DistributedGNMax(Mechanism):
         return PerQueryCost(lambda orders: distributed.counts(self.sigma, needed, orders))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
+        needed = self.needed(votes.teachers)
         return [
+            discrete_gaussian.accountant(
+                lambda T, delta: distributed.counts_epsilon(self.sigma, needed, T, delta),
+                "losses (T + Y)/σ², Y a sum of 2T draws; Kairouz, Liu, Steinke 2021, Corollary 12, for n − t shares",
+            ),
             RenyiAccountant(
                 name="rdp",
                 label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Kairouz, Liu, Steinke 2021, Theorem 1, for noisy counts (Δ₂ = √2, d = 2) and n − t shares",
-                discrete="discrete noise: as the theorem has it",
+                discrete=discrete_gaussian.DISCRETE,
                 totals=repeated(self.per_query_cost(votes.teachers, votes.classes).answer),
                 orders=conversion.ORDERS,
-            )
+            ),
         ]
 
 

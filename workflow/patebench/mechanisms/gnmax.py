@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from patebench.accounting import conversion, independent, label, plurality, rdp
+from patebench.accounting import conversion, discrete_gaussian, independent, label, plurality, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.label import LabelCost
@@ -48,6 +48,10 @@ class GNMax(NoisyArgmax):
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
                 epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(self.sigma, T), delta),
+                discrete=discrete_gaussian.accountant(
+                    lambda T, delta: discrete_gaussian.epsilon(self.sigma, 2 * T, delta),
+                    "losses (T + Y)/σ², Y a sum of 2T draws",
+                ),
             ),
             label.accountant(*self.label_costs()),
             RenyiAccountant(

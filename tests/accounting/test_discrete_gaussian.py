@@ -1,0 +1,151 @@
+"""Discrete Gaussian noise against mpmath, plain convolutions and dp-accounting: never below the truth, hardly above."""
+
+import math
+from functools import cache
+
+import mpmath as mp
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from patebench.accounting import conversion, discrete_gaussian, independent
+
+DELTAS = [0.9, 0.5, 0.1, 1e-5, 1e-30, 1e-300]
+
+
+@cache
+def exact_law(sigma, cells):
+    """Pr[Y = y] of the sum of so many draws, for y = −reach … reach, to 40 digits."""
+    with mp.workdps(40):
+        reach = math.ceil(45 * sigma) + 2
+        one = [mp.exp(-(mp.mpf(z) ** 2) / (2 * mp.mpf(sigma) ** 2)) for z in range(-reach, reach + 1)]
+        total = mp.fsum(one)
+        one = [each / total for each in one]
+        law = one
+        for _ in range(cells - 1):
+            longer = [mp.mpf(0)] * (len(law) + len(one) - 1)
+            for i, p in enumerate(law):
+                for j, q in enumerate(one):
+                    longer[i + j] += p * q
+            law = longer
+        return law
+
+
+def exact_delta(sigma, cells, epsilon):
+    law = exact_law(sigma, cells)
+    middle = len(law) // 2
+    losses = [(mp.mpf(cells) / 2 + i - middle) / mp.mpf(sigma) ** 2 for i in range(len(law))]
+    return mp.fsum(p * (1 - mp.exp(epsilon - loss)) for p, loss in zip(law, losses, strict=True) if loss > epsilon)
+
+
+@pytest.mark.parametrize(("sigma", "cells"), [(0.06, 2), (0.3, 1), (0.3, 2), (0.5, 6), (1.0, 2), (1.0, 4), (2.5, 2)])
+@pytest.mark.parametrize("delta", DELTAS)
+def test_never_below_the_truth_and_hardly_above(sigma, cells, delta):
+    found = discrete_gaussian.epsilon(sigma, cells, delta)
+    with mp.workdps(40):
+        assert exact_delta(sigma, cells, mp.mpf(found)) <= delta
+        assert found == 0 or exact_delta(sigma, cells, mp.mpf(found) - mp.mpf(10) ** -7 * (1 + found)) > delta
+
+
+def summed(sigma, cells):
+    """The law by plain convolutions: all terms are positive, so relative errors stay at rounding."""
+    reach = math.ceil(38 * sigma) + 1
+    power = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma * sigma))
+    law, widest = np.ones(1), math.ceil(38 * sigma * math.sqrt(cells)) + 1
+    while cells:
+        law = cut(np.convolve(law, power / power.sum()), widest) if cells & 1 else law
+        cells >>= 1
+        power = cut(np.convolve(power / power.sum(), power / power.sum()), widest) if cells else power
+    return law
+
+
+def cut(law, reach):
+    off = max(0, len(law) // 2 - reach)
+    return law[off : len(law) - off]
+
+
+@pytest.mark.parametrize(("sigma", "queries"), [(0.5, 3000), (1.0, 100), (1.9, 400), (2.3, 400), (40.0, 1)])
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-100, 1e-280])
+def test_many_queries_against_plain_convolutions(sigma, queries, delta):
+    law = summed(sigma, 2 * queries)
+    losses = (queries + np.arange(len(law)) - len(law) // 2) / sigma**2
+    found = discrete_gaussian.epsilon(sigma, 2 * queries, delta)
+
+    def spent(epsilon):
+        above = losses > epsilon
+        return np.sum(law[above] * -np.expm1(epsilon - losses[above]))
+
+    assert spent(found) <= delta
+    assert found == 0 or spent(found - 1e-7 * (1 + found)) > delta
+
+
+@pytest.mark.parametrize(
+    ("sigma", "queries", "expected"), [(40, 286, 2.43536), (50, 100, 1.06079), (2, 1, 2.95101), (1e15, 1, 5.0931e-14)]
+)
+def test_values_of_the_notes(sigma, queries, expected):
+    delta = 1e-300 if sigma > 1e3 else 1e-5
+    assert discrete_gaussian.epsilon(sigma, 2 * queries, delta) == pytest.approx(expected, rel=3e-6)
+
+
+@pytest.mark.parametrize(("sigma", "cells", "delta"), [(2, 2, 1e-5), (3, 20, 1e-6), (0.7, 8, 1e-4), (5, 300, 1e-8)])
+def test_it_is_that_of_dp_accounting(sigma, cells, delta):
+    """There one number moves by one; the losses of so many of them are those of as many cells. It rounds losses up."""
+    grid = 1e-4
+    losses = privacy_loss_distribution.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=grid)
+    library = losses.self_compose(cells).get_epsilon_for_delta(delta)
+    found = discrete_gaussian.epsilon(sigma, cells, delta)
+    assert library - cells * grid <= found <= library * (1 + 1e-6)
+
+
+@settings(max_examples=60)
+@given(st.floats(-3, 12), st.floats(0, 6), st.floats(-300, -0.31))
+def test_wherever_it_is_near_that_of_continuous_noise_or_below_the_renyi_bound(log_sigma, log_queries, log_delta):
+    """Where noise is wide, the lattice changes ε by 1/S² of itself at most."""
+    sigma, cells, delta = 10**log_sigma, 2 * round(10**log_queries), 10**log_delta
+    found = discrete_gaussian.epsilon(sigma, cells, delta)
+    mu = math.sqrt(cells) / sigma
+    curve = conversion.ORDERS * mu * mu / 2
+    assert 0 <= found <= conversion.tight(conversion.ORDERS, curve, delta).min()
+    scale = sigma * math.sqrt(cells)
+    if sigma >= 1 and scale > 10:
+        smooth = independent.gaussian_dp(mu, delta)
+        assert found == pytest.approx(smooth, rel=1 / scale**2 + 1e-9, abs=mu / scale)
+
+
+@pytest.mark.parametrize(("sigma", "cells"), [(5793, 2), (184, 2000), (2.1, 2000), (1.0, 2000)])
+@pytest.mark.parametrize("delta", [2e-5, 1e-8, 1e-200])
+def test_more_noise_costs_less_also_where_one_way_to_compute_meets_another(sigma, cells, delta):
+    near = [discrete_gaussian.epsilon(each, cells, delta) for each in np.linspace(0.998, 1.002, 41) * sigma]
+    assert np.all(np.diff(near) < 0)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_ends_of_the_range(delta):
+    assert discrete_gaussian.epsilon(0.0, 2, delta) == math.inf
+    assert discrete_gaussian.epsilon(1e-200, 2, delta) == math.inf
+    assert discrete_gaussian.epsilon(math.inf, 2, delta) == 0
+    for sigma in (1e-100, 1e-3, 0.04):  # too little noise to be transformed
+        assert discrete_gaussian.epsilon(sigma, 2, delta) >= max(0, 1 / sigma**2 - 38 / sigma)
+    assert discrete_gaussian.epsilon(1.0, 10**15, delta) >= 4e14  # too many queries
+    assert discrete_gaussian.several([(0.0, 3), (1.0, 6)], delta) == math.inf
+    assert discrete_gaussian.several([(1e-200, 3), (1.0, 6)], delta) == math.inf
+    assert discrete_gaussian.several([(0.3, 3), (1.0, 6)], delta) >= discrete_gaussian.epsilon(0.3, 3, delta)
+    assert discrete_gaussian.several([(math.inf, 3), (math.inf, 6)], delta) == 0
+    assert discrete_gaussian.several([(math.inf, 3), (40.0, 6)], delta) >= discrete_gaussian.epsilon(40.0, 6, delta)
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-100])
+def test_two_scales_cost_more_than_the_sums_over_both_lattices(delta):
+    """A count with σ = 4 and two with σ = 3, each moved by one, in six queries: all pairs of sums."""
+    groups, queries = [(4.0, 6), (3.0, 12)], 6
+    one, two = (summed(sigma, cells) for sigma, cells in groups)
+    place = [np.arange(len(law)) - len(law) // 2 for law in (one, two)]
+    losses = np.add.outer((queries / 2 + place[0]) / 16, (queries + place[1]) / 9)
+    found = discrete_gaussian.several(groups, delta)
+
+    def spent(epsilon):
+        return np.sum(np.outer(one, two) * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0))
+
+    assert spent(found) <= delta < spent(found * 0.97)
