@@ -173,6 +173,15 @@ def test_calibration_is_that_of_the_calculator() -> None:
     assert patebench.calibrate("gnmax", epsilon=1, delta=DELTA, sigma=40) == most
 
 
+def test_calibration_for_a_release_keeps_what_its_bounds_state() -> None:
+    found = patebench.calibrate("gnmax", epsilon=3, delta=DELTA, queries=1, release=True)
+    stated = patebench.bounds(VOTES, "gnmax", delta=DELTA, queries=1, release=True, **found.parameters)
+    assert found.release
+    assert 2.999 < stated[0].epsilon == found.bounds[0].epsilon <= 3
+    sigma = found.parameters["sigma"]
+    assert patebench.calibrate(GNMax(sigma), epsilon=3, delta=DELTA, release=True).queries == 1
+
+
 def test_calibration_of_a_mechanism_finds_the_queries() -> None:
     most = calculator.solve("exponential", {"epsilon": 0.1}, 2, DELTA)
     found = patebench.calibrate(Exponential(0.1), epsilon=2, delta=DELTA)

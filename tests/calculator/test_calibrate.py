@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from patebench.accounting import independent
 from patebench.accounting.filter import PerQueryCost, RenyiFilter, queries_within
+from patebench.accounting.votes import Votes
 from patebench.calculator.calibrate import MOST_QUERIES, solve, worst_case
 from patebench.calculator.show import as_json
 from patebench.cli import cli
@@ -101,6 +102,40 @@ def test_what_is_printed_keeps_the_target_too():
         assert worst_case(make_mechanism(name, {parameter: value}), 286, DELTA)[0].epsilon <= 1.0
 
 
+@pytest.mark.parametrize(
+    ("name", "given_", "size"),
+    [
+        ("gnmax", {}, {}),
+        ("lnmax", {}, {}),
+        ("confident-gnmax", {"threshold": 200.0, "sigma1": 150.0}, {}),
+        ("distributed-gnmax", {"tolerance": 5.0}, {"teachers": 100}),
+    ],
+)
+def test_what_is_calibrated_for_a_release_is_stated_by_it(name, given_, size):
+    found = solve(name, given_, 1.0, DELTA, 286, **size, release=True)
+    votes = Votes.of(np.zeros((100, 286), int), 3)
+    stated = make_mechanism(name, found.parameters).bounds(votes, [286], DELTA, discrete=True)
+    assert found.released == found.bounds[0]
+    assert 0.999 < min(bound.epsilon for bound in stated) == found.released.epsilon <= 1
+    again = solve(name, found.parameters, 1.0, DELTA, **size, release=True)
+    assert again.queries == 286
+
+
+def test_without_release_it_says_what_a_release_would_state():
+    found = solve("gnmax", {}, 3.0, DELTA, 1)  # little noise, where the discrete one costs more
+    assert found.bounds[0].accountant == "gdp"
+    assert found.released.epsilon > 3.001
+    said = run("--mechanism", "gnmax", "--epsilon", 3, "--queries", 1)
+    words = " ".join(said.output.split())
+    assert "Nothing to publish with labels drawn from a seed or with continuous noise" in words
+    assert "(pld), whatever the votes are, above the target: add --release to keep it then." in words
+    said = run("--mechanism", "gnmax", "--epsilon", 3, "--queries", 1, "--release")
+    assert "To publish, with labels drawn by --release: ε = 3.0000 (pld)" in said.output
+    assert json.loads(run("--mechanism", "gnmax", "--epsilon", 3, "--queries", 1, "--release", "--json").stdout)[
+        "release"
+    ]
+
+
 def test_a_filter_allows_as_many_as_rdp_alone_would():
     """At a fixed order the filter is the Rényi accountant with the tight conversion."""
     mechanism = make_mechanism("gnmax", {"sigma": 40.0})
@@ -146,6 +181,8 @@ def test_more_queries_than_anybody_asks():
         (("gnmax", {}, math.inf, DELTA, 10), "ε = inf"),
         (("gnmax", {}, 1.0, 0.0, 10), "δ = 0.0"),
         (("gnmax", {}, 1.0, 1.5, 10), "δ = 1.5"),
+        (("exponential", {"epsilon": 0.1}, 1.0, DELTA, None, None, None, True), "can not be drawn with discrete noise"),
+        (("exponential", {}, 1.0, DELTA, 10, None, None, True), "can not be drawn with discrete noise"),
     ],
 )
 def test_impossible_targets_are_one_line(arguments, message):

@@ -114,7 +114,7 @@ def test_rdp_is_the_official_analysis_of_2018(file, counts, sigma):
 
 def test_the_object_says_everything(file):
     found = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
-    assert list(found) == ["mechanism", "parameters", "delta", "queries", "bounds"]
+    assert list(found) == ["mechanism", "parameters", "delta", "queries", "bounds", "release", "released"]
     assert (found["mechanism"], found["parameters"], found["delta"]) == ("gnmax", {"sigma": 40.0}, DELTA)
     assert found["queries"] == 50
     for bound in found["bounds"]:
@@ -160,10 +160,34 @@ def test_people_get_a_table_with_the_number_to_tell(file):
     said = run(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
     assert said.exit_code == 0
     assert "gnmax sigma = 40: 50 queries at δ = 1e-05" in said.output
-    least, _ = [line.split() for line in said.output.splitlines() if line.startswith(" label ")]
-    assert least[1:4] == ["worst", "case", "tight"]
-    assert f"To publish: ε = {least[4]} (label), which holds whatever the votes are." in said.output
-    assert "What is not publishable depends on the votes" in said.output
+    (gdp,) = [line.split() for line in said.output.splitlines() if line.startswith(" gdp ")]
+    assert gdp[1:3] == ["worst", "case"]
+    words = " ".join(said.output.split())
+    assert "Nothing to publish with labels drawn from a seed or with continuous noise: these are no release." in words
+    assert f"Labels drawn by --release would have ε = {gdp[4]} (pld), whatever the votes are." in words
+    assert "What is not publishable depends on the votes" in words
+    assert " yes " not in words
+
+
+def test_a_release_states_what_holds_for_discrete_noise(file):
+    words = ("--mechanism", "gnmax", "--sigma", 2, "--delta", DELTA, "--queries", 1)
+    found = answer(file, *words, "--release")
+    assert {bound["kind"] for bound in found["bounds"]} == {"worst_case"}
+    least = min(found["bounds"], key=lambda bound: bound["epsilon"])
+    assert least == found["released"] == answer(file, *words)["released"]
+    assert least["epsilon"] == pytest.approx(2.95101, rel=3e-6)
+    assert found["release"] is True
+    said = " ".join(run(file, *words, "--release").output.split())
+    assert "To publish, with labels drawn by --release: ε = 2.9511 (pld), which holds whatever the votes are." in said
+
+
+def test_what_can_not_be_released_has_nothing_to_publish(file):
+    words = ("--mechanism", "exponential", "--epsilon", 0.1, "--delta", DELTA)
+    assert answer(file, *words)["released"] is None
+    assert "Nothing to publish: exponential has no form with discrete noise" in run(file, *words).output
+    assert "can not be drawn with discrete noise" in str(run(file, *words, "--release").exception)
+    both = ("--mechanism", "gnmax", "--sigma", 2, "--delta", DELTA, "--release", "--sanitise")
+    assert "no sanitised bound holds" in str(run(file, *both).exception)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

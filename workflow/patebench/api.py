@@ -153,17 +153,19 @@ def calibrate(
     queries: int | None = None,
     classes: int | None = None,
     teachers: int | None = None,
+    release: bool = False,
     **parameters: float,
 ) -> Calibration:
     """The least noise for so many `queries`, or, without `queries`, the most queries at the given noise.
 
-    The target (ε, δ) is kept whatever the votes are: only publishable bounds count. They are those of continuous noise;
-    `bounds(…, release=True)` says what discrete noise costs. For the noise give all parameters but the one to find, for
-    the queries all of them, or a `Mechanism`. `classes` and `teachers` are needed where the cost depends on them. The
-    result has the `parameters`, `queries` and `bounds`, the least ε first.
+    The target (ε, δ) is kept whatever the votes are, with `release` by what is stated of the discrete noise of
+    `label(…, release=True)`, else by the bounds of continuous noise. For the noise give all parameters but the one to
+    find, for the queries all of them, or a `Mechanism`. `classes` and `teachers` are needed where the cost depends on
+    them. The result has the `parameters`, `queries` and `bounds`, the least ε first, and `released`, the bound to tell
+    if the labels are drawn with `release=True`.
 
-    Raises PatebenchError where nothing keeps the target, or what is given leaves more or less than one thing to find.
-    See `calculator.calibrate.solve`.
+    Raises PatebenchError where nothing keeps the target, what is given leaves more or less than one thing to find, and
+    for `release` of a mechanism without a discrete form. See `calculator.calibrate.solve`.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
     for size, known in (("classes", classes), ("teachers", teachers)):
@@ -171,11 +173,11 @@ def calibrate(
             raise PatebenchError(f"what {kind.__name__} costs depends on the number of {size}; give {size}=…")
     count = None if queries is None else _whole("queries", queries)
     if isinstance(mechanism, str):
-        return solve(mechanism, parameters, epsilon, delta, count, classes, teachers)
+        return solve(mechanism, parameters, epsilon, delta, count, classes, teachers, release)
     name, made = _named(mechanism, parameters)
     if count is not None:
         raise PatebenchError(f"{name} has all its parameters, so no noise is left to find; leave out the queries")
-    return queries_for(made, name, epsilon, delta, classes, teachers)
+    return queries_for(made, name, epsilon, delta, classes, teachers, release)
 
 
 def train_student(

@@ -30,8 +30,8 @@ formula Σ exp(−(z − c)²/2σ²) over the integers is largest at c = 0. They
 Where none of these gives a number, or a larger one, stands the bound of Canonne, Kamath, Steinke 2020, Theorem 4, by
 Rényi divergences.
 
-Everything is rounded up. That covers noise drawn at the next larger double too, as `core.entropy` does: it changes ln Pr
-and L by less than the rounding that is paid for.
+Everything is rounded up. That covers noise drawn at the next larger double too, as `core.entropy` does: it changes
+ln Pr and L by less than the rounding that is paid for.
 """
 
 import math

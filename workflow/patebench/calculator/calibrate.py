@@ -1,6 +1,7 @@
 """The command `patebench calibrate`: the noise, or the number of queries, that a budget (ε, δ) allows.
 
-Only bounds that may be published count, so that neither the noise nor the number of queries tells anything of votes.
+Only bounds that hold whatever the votes are count, so that neither the noise nor the number of queries tells anything
+of votes. For a `release` they are those of discrete noise, which the release then states; else of continuous noise.
 """
 
 import math
@@ -11,21 +12,27 @@ from typing import Any
 import numpy as np
 
 from patebench.accounting import calibrate
+from patebench.accounting.accountant import valid_for_discrete_noise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Kind, check_delta
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, make_mechanism, plain
+from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism, plain
 
 #: More queries than this are not looked for.
 MOST_QUERIES = 1_000_000
+
+#: Numbers of classes and teachers, as far as they are known, and whether noise is that of a release.
+Setting = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Calibration:
     """A setting that keeps the target: all its parameters, the one `solved`, and every worst-case bound, least first.
 
-    `solved` is "queries" or the name of a noise parameter; `classes` is None where the cost does not need it.
+    `solved` is "queries" or the name of a noise parameter; `classes` is None where the cost does not need it. `bounds`
+    are those of discrete noise for a `release`; `released` is the least of these in any case, what the labels of a
+    release would cost, or None where the mechanism has no discrete form.
     """
 
     mechanism: str
@@ -37,6 +44,8 @@ class Calibration:
     bounds: Sequence[Bound]
     classes: int | None = None
     teachers: int | None = None
+    release: bool = False
+    released: Bound | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that strict JSON can hold; its ε and accountant are those of the least bound."""
@@ -51,6 +60,8 @@ class Calibration:
             "epsilon": self.bounds[0].epsilon,
             "accountant": self.bounds[0].accountant,
             "bounds": [bound.to_json() for bound in self.bounds],
+            "release": self.release,
+            "released": self.released.to_json() if self.released else None,
         }
 
 
@@ -62,15 +73,19 @@ def solve(
     queries: int | None = None,
     classes: int | None = None,
     teachers: int | None = None,
+    release: bool = False,
 ) -> Calibration:
     """The least noise for that many queries, or, without `queries`, the most queries at the given noise.
 
     For the noise, `parameters` lacks exactly the one to find. `classes` and `teachers` are needed by mechanisms whose
-    worst case depends on them. Raises PatebenchError where nothing keeps the target.
+    worst case depends on them. With `release` the target is kept by what a release with discrete noise states.
+    Raises PatebenchError where nothing keeps the target, and for `release` of a mechanism without a discrete form.
     """
     if queries is None:
-        return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers)
-    return _noise_for(mechanism, parameters, epsilon, delta, queries, {"classes": classes, "teachers": teachers})
+        return queries_for(make_mechanism(mechanism, parameters), mechanism, epsilon, delta, classes, teachers, release)
+    _check(epsilon, delta)
+    setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
+    return _noise_for(mechanism, dict(parameters), epsilon, delta, queries, setting)
 
 
 def queries_for(
@@ -80,34 +95,45 @@ def queries_for(
     delta: float,
     classes: int | None = None,
     teachers: int | None = None,
+    release: bool = False,
 ) -> Calibration:
-    """The most queries to a mechanism, which messages call by `name`; otherwise like `solve`."""
-    _check_target(epsilon, delta)
-
-    def costs(queries: int) -> list[Bound]:
-        return worst_case(mechanism, queries, delta, classes, teachers)
-
-    queries = calibrate.most(lambda T: costs(T)[0].epsilon, epsilon, MOST_QUERIES)
+    """The most queries to a mechanism, of which messages speak by its `name`; see `solve`."""
+    _check(epsilon, delta)
+    setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
+    if release:
+        check_releasable(name, type(mechanism))
+    queries = calibrate.most(lambda T: worst_case(mechanism, T, delta, **setting)[0].epsilon, epsilon, MOST_QUERIES)
     if queries == 0:
-        least = costs(1)[0].epsilon
+        least = worst_case(mechanism, 1, delta, **setting)[0].epsilon
         raise PatebenchError(f"a single query costs ε = {least:.4g}, above the target {epsilon:g}; add noise")
-    return Calibration(
-        name, mechanism.parameters(), delta, epsilon, queries, "queries", costs(queries), classes, teachers
-    )
+    return _found(mechanism, name, epsilon, delta, queries, "queries", setting)
+
+
+def released(
+    mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
+) -> Bound | None:
+    """The least bound that a release with discrete noise states, whatever the votes are; None if there is none."""
+    return worst_case(mechanism, queries, delta, classes, teachers, release=True)[0] if mechanism.discrete else None
 
 
 def worst_case(
-    mechanism: Mechanism, queries: int, delta: float, classes: int | None = None, teachers: int | None = None
+    mechanism: Mechanism,
+    queries: int,
+    delta: float,
+    classes: int | None = None,
+    teachers: int | None = None,
+    release: bool = False,
 ) -> list[Bound]:
-    """Every publishable bound that holds whatever the votes are, least first."""
+    """Every bound that holds whatever the votes are, least first; with `release` those that hold for discrete noise."""
     if classes is None and mechanism.cost_needs_classes:
         raise PatebenchError(f"what {type(mechanism).__name__} costs depends on the number of classes; add --classes")
     if teachers is None and mechanism.cost_needs_teachers:
         raise PatebenchError(f"what {type(mechanism).__name__} costs depends on the number of teachers; add --teachers")
     any_votes = Votes.from_counts((teachers or 1) * np.eye(1, classes or 2, dtype=np.int64))
+    accountants = mechanism.accountants(any_votes)
     found = [
         bound
-        for accountant in mechanism.accountants(any_votes)
+        for accountant in (valid_for_discrete_noise(accountants) if release else accountants)
         if accountant.kind is Kind.WORST_CASE
         for bound in accountant.bounds([queries], delta)
     ]
@@ -116,11 +142,28 @@ def worst_case(
     return sorted(found, key=lambda bound: bound.epsilon)
 
 
-def _noise_for(
-    name: str, given: Mapping[str, float], epsilon: float, delta: float, queries: int, size: Mapping[str, int | None]
+def _check(epsilon: float, delta: float) -> None:
+    if not 0 < epsilon < math.inf:
+        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
+    check_delta(delta)
+
+
+def _found(
+    mechanism: Mechanism, name: str, epsilon: float, delta: float, queries: int, solved: str, setting: Setting
 ) -> Calibration:
-    _check_target(epsilon, delta)
+    bounds = worst_case(mechanism, queries, delta, **setting)
+    states = released(mechanism, queries, delta, setting["classes"], setting["teachers"])
+    return Calibration(
+        name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, released=states, **setting
+    )
+
+
+def _noise_for(
+    name: str, given: dict[str, float], epsilon: float, delta: float, queries: int, setting: Setting
+) -> Calibration:
     kind: type[Mechanism] = MECHANISMS.load(name)
+    if setting["release"]:
+        check_releasable(name, kind)
     missing = [each for each in kind.parameter_names() if each not in given]
     if len(missing) != 1:
         found = f"{', '.join(missing)} are missing" if missing else "none is missing"
@@ -133,21 +176,15 @@ def _noise_for(
     def with_noise(value: float) -> Mechanism:
         return make_mechanism(name, {**given, solved: value})
 
-    def costs(noise: float) -> list[Bound]:
-        return worst_case(with_noise(noise), queries, delta, **size)
-
     try:
-        value = calibrate.edge(lambda noise: costs(noise)[0].epsilon, epsilon, *_range(kind, solved))
+        value = calibrate.edge(
+            lambda noise: worst_case(with_noise(noise), queries, delta, **setting)[0].epsilon,
+            epsilon,
+            *_range(kind, solved),
+        )
     except PatebenchError as fault:
         raise PatebenchError(f"no {solved} of '{name}' can be found for {queries} queries: {fault}") from None
-    parameters = with_noise(value).parameters()
-    return Calibration(name, parameters, delta, epsilon, queries, solved, costs(value), **size)
-
-
-def _check_target(epsilon: float, delta: float) -> None:
-    if not 0 < epsilon < math.inf:
-        raise PatebenchError(f"a target of ε = {epsilon} can not be calibrated for; give a positive, finite ε")
-    check_delta(delta)
+    return _found(with_noise(value), name, epsilon, delta, queries, solved, setting)
 
 
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:

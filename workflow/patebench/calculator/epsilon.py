@@ -7,19 +7,27 @@ from typing import Any
 from patebench.accounting.accountant import check_queries
 from patebench.accounting.sanitised_accountant import fresh
 from patebench.accounting.votes import Votes
+from patebench.calculator.calibrate import released
 from patebench.core.bound import Bound
-from patebench.mechanisms.base import make_mechanism, plain
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms.base import check_releasable, make_mechanism, plain
 
 
 @dataclass(frozen=True)
 class Account:
-    """Every bound on the first `queries` queries to a mechanism, at one δ."""
+    """Every bound on the first `queries` queries to a mechanism, at one δ: those of discrete noise for a `release`.
+
+    `released` is the least bound that a release with discrete noise states, whatever the votes are, in any case; None
+    where the mechanism has no discrete form.
+    """
 
     mechanism: str
     parameters: Mapping[str, float]
     delta: float
     queries: int
     bounds: Sequence[Bound]
+    release: bool
+    released: Bound | None
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; infinities become the string "inf", which strict JSON can hold."""
@@ -29,6 +37,8 @@ class Account:
             "delta": self.delta,
             "queries": self.queries,
             "bounds": [bound.to_json() for bound in self.bounds],
+            "release": self.release,
+            "released": self.released.to_json() if self.released else None,
         }
 
 
@@ -39,14 +49,22 @@ def epsilon(
     delta: float,
     queries: int | None = None,
     sanitise: bool = False,
+    release: bool = False,
 ) -> Account:
     """Account for the first `queries` queries of these votes (all by default).
 
-    With `sanitise` the sanitised bounds are drawn too, with noise from the operating system's entropy.
+    With `sanitise` the sanitised bounds are drawn too, with noise from the operating system's entropy. With `release`
+    only those bounds are stated that hold for labels drawn with discrete noise; no sanitised one does.
 
-    Raises PatebenchError for a mechanism, parameter or number of queries that will not do.
+    Raises PatebenchError for a mechanism, parameter or number of queries that will not do, and for `release` of a
+    mechanism without a discrete form.
     """
     wanted = make_mechanism(mechanism, parameters)
+    if release:
+        check_releasable(mechanism, type(wanted))
+        if sanitise:
+            raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
     (count,) = check_queries([queries or votes.queries], votes.queries)
-    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, fresh if sanitise else None)
-    return Account(mechanism, wanted.parameters(), delta, count, bounds)
+    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, fresh if sanitise else None, discrete=release)
+    states = released(wanted, count, delta, votes.classes, votes.teachers)
+    return Account(mechanism, wanted.parameters(), delta, count, bounds, release, states)

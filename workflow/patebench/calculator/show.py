@@ -21,12 +21,12 @@ def as_json(result: Account | Calibration) -> str:
 
 
 def account(result: Account) -> "RenderableType":
-    """What may be published first, each part from the least ε; below it, which number to tell."""
+    """What does not depend on the votes first, each part from the least ε; below it, which number to tell."""
     from rich.console import Group
 
     bounds = sorted(result.bounds, key=lambda bound: (not bound.publishable, bound.epsilon))
     title = f"{_setting(result)}: {result.queries} queries at δ = {result.delta:g}"
-    return Group(_table(title, bounds), *_advice(bounds))
+    return Group(_table(title, bounds, result.release), _to_publish(result), *_advice(bounds))
 
 
 def calibration(result: Calibration) -> "RenderableType":
@@ -34,7 +34,7 @@ def calibration(result: Calibration) -> "RenderableType":
     from rich.console import Group
 
     title = f"What {result.queries} queries then cost at δ = {result.delta:g}, whatever the votes are"
-    return Group(_found(result), "", _table(title, result.bounds))
+    return Group(_found(result), "", _table(title, result.bounds, result.release), _to_publish(result))
 
 
 def _found(result: Calibration) -> str:
@@ -62,14 +62,16 @@ def _outward(result: Calibration, value: float) -> str:
         text = f"{rounded:.{_DIGITS}g}"
         mechanism = make_mechanism(result.mechanism, {**result.parameters, result.solved: float(text)})
         if (
-            worst_case(mechanism, result.queries, result.delta, result.classes, result.teachers)[0].epsilon
+            worst_case(
+                mechanism, result.queries, result.delta, result.classes, result.teachers, release=result.release
+            )[0].epsilon
             <= result.target
         ):
             return text
     return repr(value)
 
 
-def _table(title: str, bounds: Sequence[Bound]) -> "RenderableType":
+def _table(title: str, bounds: Sequence[Bound], release: bool) -> "RenderableType":
     from rich import box
     from rich.table import Table
 
@@ -81,18 +83,19 @@ def _table(title: str, bounds: Sequence[Bound]) -> "RenderableType":
     table.add_column("publish?", no_wrap=True)
     table.add_column("source", overflow="fold")
     for bound in bounds:
-        table.add_row(*_cells(bound), style=None if bound.publishable else "dim")
+        table.add_row(*_cells(bound, release), style=None if bound.publishable else "dim")
     return table
 
 
-def _cells(bound: Bound) -> list[Any]:
+def _cells(bound: Bound, release: bool) -> list[Any]:
+    published = "no" if not bound.publishable else "yes" if release else "no release"
     return [
         bound.accountant,
         bound.kind.replace("_", " "),
         "—" if bound.conversion is Conversion.NONE else str(bound.conversion),
-        "∞" if math.isinf(bound.epsilon) else upward(bound.epsilon),
+        _epsilon(bound),
         "—" if bound.order is None else f"{bound.order:.4g}",
-        "yes" if bound.publishable else "no",
+        published,
         bound.source,
     ]
 
@@ -104,20 +107,34 @@ def upward(epsilon: float) -> str:
     return f"{math.ceil(scaled - 1e-9 * scaled) / 10.0**digits:.{digits}f}"
 
 
+def _epsilon(bound: Bound) -> str:
+    return "∞" if math.isinf(bound.epsilon) else upward(bound.epsilon)
+
+
+def _to_publish(result: Account | Calibration) -> str:
+    """Which ε may be printed: that of labels released with discrete noise. Others are no release."""
+    states = result.released
+    if states is None:
+        return f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels are no release."
+    number = f"ε = {_epsilon(states)} ({states.accountant})"
+    if result.release:
+        return f"To publish, with labels drawn by --release: {number}, which holds whatever the votes are."
+    above = isinstance(result, Calibration) and states.epsilon > result.target
+    return (
+        "Nothing to publish with labels drawn from a seed or with continuous noise: these are no release. Labels drawn "
+        f"by --release would have {number}, whatever the votes are"
+        f"{', above the target: add --release to keep it then' if above else ''}."
+    )
+
+
 def _advice(bounds: Sequence[Bound]) -> list[str]:
-    """Which number to tell, and what of the others. A sanitised one is another draw each time it is computed."""
+    """What of the other numbers. A sanitised one is another draw each time it is computed."""
     sentences = []
-    for kind, words in (
-        (Kind.WORST_CASE, "To publish: ε = {} ({}), which holds whatever the votes are."),
-        (
-            Kind.SANITISED,
-            "Or ε = {} ({}), which was drawn with noise just now: publish one draw only, and not the best.",
-        ),
-    ):
-        sound = [bound for bound in bounds if bound.publishable and bound.kind is kind]
-        sentences += [words.format(_cells(sound[0])[3], sound[0].accountant)] if sound else []
-    if not sentences:
-        return ["None of these may be published."]
+    if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
+        sentences.append(
+            f"ε = {_epsilon(drawn[0])} ({drawn[0].accountant}) was drawn with noise just now: it tells nothing more of "
+            "the votes, if one draw only is told, and not the best. It holds for continuous noise."
+        )
     if not all(bound.publishable for bound in bounds):
         sentences.append(
             "What is not publishable depends on the votes, so that the number itself tells of them, or has no proof."

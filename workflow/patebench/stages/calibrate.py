@@ -20,15 +20,17 @@ def run(
     queries: int | None,
     classes: int | None,
     teachers: int | None,
+    release: bool,
     as_json: bool,
 ) -> None:
     """Find the least noise for a number of queries, or the most queries at a given noise, for a target (ε, δ).
 
-    With --queries, leave out the parameter to find; without, give them all.
+    With --queries, leave out the parameter to find; without, give them all. With --release the target is kept by what
+    is stated of labels that are handed out; without, by the bounds of continuous noise.
     """
     result = solve(
         mechanism=mechanism, parameters=parameters, epsilon=epsilon, delta=delta, queries=queries, classes=classes,
-        teachers=teachers,
+        teachers=teachers, release=release,
     )  # fmt: skip
     show_on_terminal(show.as_json(result) if as_json else show.calibration(result))
 

@@ -23,13 +23,16 @@ def run(
     votes: bool,
     classes: int | None,
     sanitise: bool,
+    release: bool,
     as_json: bool,
 ) -> None:
     """State every bound on ε of releasing labels for the votes in FILE (.npy, or votes.npz).
 
-    FILE holds counts (queries × classes) or, with --votes, votes (teachers × queries).
+    FILE holds counts (queries × classes) or, with --votes, votes (teachers × queries). With --release only what holds
+    for labels that are handed out is stated.
     """
-    result = epsilon(votes_file.read(file, votes, classes), mechanism, parameters, delta, queries, sanitise)
+    read = votes_file.read(file, votes, classes)
+    result = epsilon(read, mechanism, parameters, delta, queries, sanitise, release)
     show_on_terminal(show.as_json(result) if as_json else show.account(result))
 
 

@@ -65,4 +65,5 @@ answering = together(
     mechanism_name,
     click.option("--delta", type=float, required=True, help="δ of every ε."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    click.option("--release", is_flag=True, help="By what holds for labels released with discrete noise."),
 )
