@@ -33,6 +33,27 @@ HISTOGRAMS = [
 ]
 
 
+@pytest.mark.parametrize("scale", [0.3, 3.0, 40.0, 1000.0])
+@pytest.mark.parametrize("kind", ["tied", "tail", "sure", "spread"])
+def test_a_thousand_classes_with_gaussian_noise(kind, scale):
+    """Where many distribution functions multiply, integrands bend most. A fine lattice is exponentially accurate."""
+    counts = {
+        "tied": np.full(1000, 5),
+        "tail": np.r_[4500, 90, 60, 60, np.arange(50, 0, -1), np.zeros(946, int)],
+        "sure": np.r_[250, np.zeros(999, int)],
+        "spread": np.arange(1000)[::-1] // 3,
+    }[kind]
+    values = (counts - counts[0]) / scale
+    x = np.arange(-20 + values[-1], 20, 1 / 64)[:, None] if values[-1] > -2000 else np.arange(-20, 20, 1 / 64)[:, None]
+    below = log_ndtr(x - values)
+    terms = -((x - values) ** 2) / 2 + below.sum(axis=1, keepdims=True) - below
+    expected = np.logaddexp.reduce(terms, axis=0) - np.log(64 * np.sqrt(2 * np.pi))
+    found = log_argmax_probabilities(counts[None], Gaussian(scale))[0]
+    near = (expected > -300) & (expected < -1e-3)
+    assert np.any(near) or kind in ("tail", "sure")
+    np.testing.assert_allclose(found[near], expected[near], rtol=1e-13, atol=1e-13)
+
+
 def exact_laplace(counts, scale):
     """ln P(j) from antiderivatives: between two counts every integrand is a sum of exponentials in x."""
     values = [mp.mpf(c) / mp.mpf(scale) for c in sorted(set(counts), reverse=True)]

@@ -27,6 +27,9 @@ _CELLS = 1 << 21
 #: What lies this far below a peak of ln(integrand), e⁻⁴⁰, is left out.
 _DROP = 40.0
 
+#: Width of the cells for Gaussian noise, in noise scales.
+_CELL = 2.0
+
 #: A count further behind than this, in noise scales, counts as just as far: its chances are below exp(−10¹²) anyway.
 _FAR = 1e12
 
@@ -143,21 +146,37 @@ def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """A lattice of equal panels, those kept that are near the mode of some class.
+    """A lattice of equal cells, those kept that are near the mode of some class, cut into panels where integrands bend.
 
     ln(integrand) curves by at least 1 everywhere, so it has dropped by r²/2 at a distance r from its mode, and by at
-    most the number of classes, which sets the width. A neighbour's slope differs by at most the shift, and so does its
-    mode.
+    most 1 and what the distribution functions add, which falls with x and sets how finely a cell is cut. A neighbour's
+    slope differs by at most the shift, and so does its mode.
     """
-    classes = int(histograms.multiplicity[0].sum())
-    width, reach = 2 * min(1.0, np.sqrt(10 / classes)), np.sqrt(2 * _DROP) + shift
-    first = np.floor((_gaussian_modes(histograms) - reach) / width).astype(np.int64)
-    index = first[:, :, None] + np.arange(int(np.ceil(2 * reach / width)) + 1)
+    reach = np.sqrt(2 * _DROP) + shift
+    first = np.floor((_gaussian_modes(histograms) - reach) / _CELL).astype(np.int64)
+    index = first[:, :, None] + np.arange(int(np.ceil(2 * reach / _CELL)) + 1)
     lowest = index.min()
     span = int(index.max() - lowest) + 1
     row, cell = np.divmod(np.unique(np.arange(len(index))[:, None, None] * span + index - lowest), span)
-    low = (cell + lowest) * width
-    return Panels(row, low, low + width)
+    low = (cell + lowest) * _CELL
+    distance = (low - _CELL / 2 - shift)[:, None] - histograms.values[row]
+    curvature = 1 + np.sum(histograms.multiplicity[row] * _bend(distance, _hazard(distance)), axis=1)
+    parts = np.ceil(np.sqrt(curvature / 10)).astype(np.int64)
+    place = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    width = np.repeat(_CELL / parts, parts)
+    begin = np.repeat(low, parts) + place * width
+    return Panels(np.repeat(row, parts), begin, begin + width)
+
+
+def _hazard(distance: Array) -> Array:
+    """φ(x)/Φ(x), how fast ln Φ rises."""
+    result: Array = np.sqrt(2 / np.pi) / erfcx(-distance / np.sqrt(2))
+    return result
+
+
+def _bend(distance: Array, hazard: Array) -> Array:
+    """How fast that falls."""
+    return np.where(distance < -1e3, 1.0, hazard * (distance + hazard))  # its limit, before it cancels
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
@@ -167,9 +186,9 @@ def _gaussian_modes(histograms: Histograms) -> Array:
     x = values
     for _ in range(8):
         distance = x[:, :, None] - values[:, None, :]
-        hazard = np.sqrt(2 / np.pi) / erfcx(-distance / np.sqrt(2))
-        bend = np.where(distance < -1e3, 1.0, hazard * (distance + hazard))  # its limit, before it cancels
-        x = x + (values - x + np.sum(others * hazard, axis=2)) / (1 + np.sum(others * bend, axis=2))
+        hazard = _hazard(distance)
+        bends = others * _bend(distance, hazard)
+        x = x + (values - x + np.sum(others * hazard, axis=2)) / (1 + np.sum(bends, axis=2))
     return x
 
 
