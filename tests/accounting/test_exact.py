@@ -379,6 +379,18 @@ def test_accountants_find_the_best_order(mechanism):
             assert bound.conversion in (Conversion.CLASSIC, Conversion.TIGHT)
 
 
+@pytest.mark.parametrize("mechanism", [LNMax(0.1), GNMax(3.0), GNMax(10.0), GNMax(300.0)], ids=str)
+@pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-30])
+def test_orders_that_are_passed_over_are_never_the_best(mechanism, delta):
+    """As if every coarse order had been worked out for every number of queries."""
+    divergence, queries = ExactDivergence(random_votes(1), mechanism.neighbours), [1, 10, 60]
+    curves = [curve for form in divergence.directions(queries, exact.COARSE) for curve in form.max(axis=1)]
+    ways = product(curves, (Conversion.CLASSIC, Conversion.TIGHT))
+    best = {int(np.argmin(conversion.convert(how, exact.COARSE, curve, delta))) for curve, how in ways}
+    every = np.unique(np.concatenate([conversion.between(exact.COARSE, index, 33) for index in best]))
+    np.testing.assert_array_equal(divergence.orders(queries, delta), every)
+
+
 def test_probabilities_are_worked_out_only_when_asked_for():
     def never(histograms):
         raise AssertionError

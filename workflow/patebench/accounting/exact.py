@@ -52,6 +52,9 @@ _LARGE = 1e280  # stands for ∞ in sums with weight 0
 #: Orders tried first; those between the best and its neighbours follow.
 COARSE = ORDERS[::2]
 
+#: Where the orders tried first are divided: beyond about 100 and 10⁴ they matter for few queries only.
+_STAGES = (33, 49)
+
 _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
@@ -220,10 +223,28 @@ class ExactDivergence:
 
     def orders(self, queries: Sequence[int], delta: float) -> Array:
         """Orders close to those that give the least ε for any T, in either form and conversion."""
-        coarse = self.directions(queries, COARSE)
-        curves = np.vstack([form.max(axis=1) for form in coarse])
+        curves = self._coarse(queries, delta).reshape(-1, len(COARSE))
         best = {int(np.argmin(convert(how, COARSE, curve, delta))) for curve in curves for how in _CONVERSIONS}
         return np.unique(np.concatenate([between(COARSE, index, 33) for index in best]))
+
+    def _coarse(self, queries: Sequence[int], delta: float) -> Array:
+        """Divergences of both forms (2 × numbers of queries × orders) at coarse orders, ∞ where no ε can be least.
+
+        Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and no conversion gives less than
+        D + ln(1 − 1/α) − δ. So where that has passed the least ε so far, higher orders need no work.
+        """
+        found = np.full((2, len(queries), len(COARSE)), np.inf)
+        left, T = np.arange(len(queries)), np.array(queries)
+        for low, high in pairwise((0, *_STAGES, len(COARSE))):
+            forms = self.directions(T[left].tolist(), COARSE[low:high])
+            found[:, left, low:high] = [form.max(axis=1) for form in forms]
+            so_far, orders = found[:, left, :high], COARSE[:high]
+            least = np.max([convert(how, orders, so_far, delta).min(axis=2) for how in _CONVERSIONS], axis=0)
+            above = so_far[:, :, -1] + np.log1p(-1 / orders[-1]) - delta >= least
+            left = left[~np.all(above, axis=0)]
+            if not len(left):
+                break
+        return found
 
     def _solve(self, queries: Sequence[int], orders: Array) -> Directions:
         width, last = 2 * len(orders), max(queries)
