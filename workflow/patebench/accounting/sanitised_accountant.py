@@ -1,4 +1,7 @@
-"""Accountants that release a data-dependent bound privately, or say what that would give with hindsight."""
+"""Accountants that release a data-dependent bound privately, or say what that would give with hindsight.
+
+What they release bounds the divergence in both directions, though the theorem bounds one: see `sanitised.py`.
+"""
 
 import logging
 from abc import abstractmethod
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from patebench.accounting import sanitised, smooth
+from patebench.accounting import conversion, sanitised, smooth
 from patebench.accounting.accountant import Accountant, check_queries, summed
 from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised import ORDERS, Design
@@ -16,6 +19,8 @@ from patebench.accounting.smooth import PerQuery, Steps
 from patebench.accounting.votes import Counts, Votes
 from patebench.core import seeds
 from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.entropy import Entropy
+from patebench.core.seeds import Source
 
 log = logging.getLogger("patebench")
 
@@ -23,16 +28,23 @@ log = logging.getLogger("patebench")
 _CELLS_PER_HOUR = 2e10
 
 
+def unwritten(queries: int, divergences: Array) -> None:
+    """Tells nobody what a number costs."""
+
+
 @dataclass(frozen=True)
 class SanitisingNoise:
     """Where the noise in a sanitised bound comes from."""
 
-    generator: Callable[[int], np.random.Generator]  #: of the noise in the bound on the first T queries, for each T
+    source: Callable[[int], Source]  #: of the noise in the bound on the first T queries, for each T
     secret: bool  #: nobody can draw it again, so that the bound may be published
+    #: Told T and what the number on T queries costs by itself, before it is drawn; what it raises prevents the draw.
+    #: The cost is Rényi divergences at `conversion.ORDERS`, and the same whatever the votes are.
+    written_down: Callable[[int, Array], None] = unwritten
 
 
-#: Noise from the operating system's entropy: what a real release needs.
-fresh = SanitisingNoise(lambda queries: np.random.default_rng(), secret=True)
+#: Discrete noise from the operating system's entropy: what a real release needs.
+fresh = SanitisingNoise(lambda queries: Entropy(), secret=True)
 
 
 def seeded(seed: int, *names: str | int) -> SanitisingNoise:
@@ -51,7 +63,10 @@ def accountants(
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
         log.warning("left out bounds that may be published: their sensitivity would take about %.0f hours", hours)
         return []
-    source = f"{theorem}; Nissim, Raskhodnikova, Smith 2007 (smooth sensitivity); Scalable PATE, appendix B (release)"
+    source = (
+        f"{theorem}, and for the other direction what one teacher changes; Nissim, Raskhodnikova, Smith 2007 "
+        "(smooth sensitivity); Scalable PATE, appendix B (release)"
+    )
     return [
         SanitisedAccountant(
             name="rdp-sanitised",
@@ -106,8 +121,9 @@ class _Releasing(Accountant):
 
     def _terms(self, design: Design) -> str:
         return (
-            f"β = {design.beta:.3g}, σ = {design.noise:.3g}; {design.failure:.3g} of δ pays for noise that makes the "
-            f"bound too small; {design.cost:.3g} of the Rényi divergence pays for releasing this one number"
+            f"β = {design.beta:.3g}, σ = {design.noise:.3g}, on a grid of step {design.step:.3g}; {design.failure:.3g} "
+            f"of δ pays for noise that makes the bound too small; {design.cost:.3g} of the Rényi divergence pays for "
+            "releasing this one number"
         )
 
 
@@ -126,6 +142,8 @@ class SanitisedAccountant(_Releasing):
         local = smooth.local(Steps.of(self.per_query, *self.shape, ORDERS), typical) / len(typical)
         curve, worst = self.per_query(typical, ORDERS).mean(axis=0), self.worst(ORDERS)
         designs = [sanitised.design(T * curve, T * local, T * worst, ORDERS, delta) for T in queries]
+        for T, design in zip(queries, designs, strict=True):
+            self.noise.written_down(T, design.curve(conversion.ORDERS))
         return [(design, self._draw(T, design)) for T, design in zip(queries, designs, strict=True)]
 
     def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
@@ -141,7 +159,7 @@ class SanitisedAccountant(_Releasing):
         value = _totals(self.per_query, counts, [queries], order)[0, 0]
         sensitivity = float(smooth.smooth(local, design.beta)[0])
         return design.release(
-            float(value), sensitivity, queries * float(self.worst(order)[0]), self.noise.generator(queries)
+            float(value), sensitivity, queries * float(self.worst(order)[0]), self.noise.source(queries)
         )
 
 
