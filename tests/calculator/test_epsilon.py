@@ -11,8 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from patebench.accounting import independent
+from patebench.accounting.conversion import ORDERS
+from patebench.accounting.votes import counts as counts_of
 from patebench.cli import cli, main
+from patebench.core.files import write_arrays
+from patebench.core.formats import VOTES
 from patebench.mechanisms import MECHANISMS
+from patebench.stages.ledger_file import Ledger
 
 DELTA = 1e-5
 
@@ -121,6 +126,66 @@ def test_the_object_says_everything(file):
         assert {"accountant", "kind", "conversion", "epsilon", "order", "publishable", "source"} <= set(bound)
         assert (bound["queries"], bound["delta"]) == (50, DELTA)
         assert bound["publishable"] is (bound["kind"] in ("worst_case", "sanitised"))
+
+
+WITH = ("--mechanism", "lnmax", "--gamma", 0.05, "--delta", DELTA)
+
+
+def test_a_sanitised_bound_stands_in_the_ledger_by_its_own_cost(file, tmp_path):
+    found = answer(file, *WITH, "--queries", 50, "--sanitise", "--ledger", tmp_path)
+    drawn = find(found, "rdp-sanitised", "sanitised", "tight")
+    assert drawn["publishable"]
+    (path,) = tmp_path.glob("*.json")
+    (entry,) = Ledger.read(path).entries
+    assert (entry.mechanism, dict(entry.parameters), entry.queries) == ("lnmax", {"gamma": 0.05}, 50)
+    assert entry.what == f"a sanitised ε of {file}"
+    beta, noise, own = (
+        float(re.search(f"{words}", drawn["source"])[1])
+        for words in (r"β = ([^,]+),", r"σ = ([^,]+),", r"; ([^;]+) of the Rényi divergence")
+    )
+    divergences, at = entry.spent.divergences, np.argmin(np.abs(ORDERS - drawn["order"]))
+    assert divergences[at] == pytest.approx(own, rel=0.01)
+    assert np.isinf(divergences[ORDERS * -math.expm1(-2 * beta * 0.99) > 1]).all()
+    assert np.isfinite(divergences[ORDERS * -math.expm1(-2 * beta * 1.01) < 1]).all()
+    assert divergences[0] > ORDERS[0] / (2 * noise**2)  # for a value that changes by S and a scale that does not
+
+
+def test_a_second_draw_needs_a_limit_that_it_keeps(file, tmp_path):
+    assert run(file, *WITH, "--sanitise", "--ledger", tmp_path).exit_code == 0
+    assert "give a limit" in str(run(file, *WITH, "--sanitise", "--ledger", tmp_path).exception)
+    limit = ("--ledger-delta", DELTA, "--ledger-budget")
+    assert "would cost ε" in str(run(file, *WITH, "--sanitise", "--ledger", tmp_path, *limit, 0.1).exception)
+    (path,) = tmp_path.glob("*.json")
+    assert len(Ledger.read(path).entries) == 1
+    assert run(file, *WITH, "--sanitise", "--ledger", tmp_path, *limit, 50).exit_code == 0
+    assert len(Ledger.read(path).entries) == 2
+
+
+def test_a_draw_and_its_ledger_go_together(file, tmp_path):
+    assert "give the folder --ledger" in str(run(file, *WITH, "--sanitise").exception)
+    assert "goes with --sanitise" in str(run(file, *WITH, "--ledger", tmp_path).exception)
+    assert not list(tmp_path.iterdir())
+    other = ("--mechanism", "exponential", "--epsilon", 0.4, "--delta", DELTA)
+    assert run(file, *other, "--sanitise", "--ledger", tmp_path).exit_code == 0
+    assert not list(tmp_path.iterdir()), "a mechanism without such a bound draws none"
+
+
+def test_the_ledger_is_that_of_the_records_behind_the_votes(tmp_path):
+    matrix = np.random.default_rng(0).integers(0, 3, (30, 12))
+    np.save(tmp_path / "votes.npy", matrix)
+    np.save(tmp_path / "counts.npy", counts_of(matrix, 3))
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": 3, "chunks": []}
+    arrays = {"votes": matrix.astype(np.uint8), "test_votes": matrix[:, :1].astype(np.uint8)}
+    write_arrays(tmp_path / "votes.npz", VOTES, arrays, facts | {"records": "ab" * 32})
+    folder = tmp_path / "ledgers"
+    limit = ("--sanitise", "--ledger", folder, "--ledger-budget", 99, "--ledger-delta", DELTA)
+    assert run(tmp_path / "counts.npy", *WITH, *limit).exit_code == 0
+    assert run(tmp_path / "votes.npy", *WITH, *limit, "--votes", "--classes", 3).exit_code == 0
+    assert run(tmp_path / "votes.npz", *WITH, *limit).exit_code == 0
+    known = {path.stem: Ledger.read(path).entries for path in folder.glob("*.json")}
+    assert sorted(map(len, known.values())) == [1, 2]
+    (entry,) = known["ab" * 16]
+    assert entry.spent.partition == "p"
 
 
 def test_all_queries_by_default_and_the_first_when_asked(file, counts, tmp_path):

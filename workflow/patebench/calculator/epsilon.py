@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patebench.accounting.accountant import check_queries
-from patebench.accounting.sanitised_accountant import fresh
+from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.votes import Votes
 from patebench.calculator.calibrate import released
 from patebench.core.bound import Bound
@@ -48,13 +48,13 @@ def epsilon(
     parameters: Mapping[str, float],
     delta: float,
     queries: int | None = None,
-    sanitise: bool = False,
+    noise: SanitisingNoise | None = None,
     release: bool = False,
 ) -> Account:
     """Account for the first `queries` queries of these votes (all by default).
 
-    With `sanitise` the sanitised bounds are drawn too, with noise from the operating system's entropy. With `release`
-    only those bounds are stated that hold for labels drawn with discrete noise; no sanitised one does.
+    With `noise` the sanitised bounds are drawn too: each draw is a release of its own. With `release` only those bounds
+    are stated that hold for labels drawn with discrete noise; no sanitised one does.
 
     Raises PatebenchError for a mechanism, parameter or number of queries that will not do, and for `release` of a
     mechanism without a discrete form.
@@ -62,9 +62,9 @@ def epsilon(
     wanted = make_mechanism(mechanism, parameters)
     if release:
         check_releasable(mechanism, type(wanted))
-        if sanitise:
+        if noise is not None:
             raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
     (count,) = check_queries([queries or votes.queries], votes.queries)
-    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, fresh if sanitise else None, discrete=release)
+    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release)
     states = released(wanted, count, delta, votes.classes, votes.teachers)
     return Account(mechanism, wanted.parameters(), delta, count, bounds, release, states)

@@ -1,14 +1,22 @@
 """The command `epsilon`: every bound on ε that a release of the votes in a file has."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from patebench.accounting.logspace import Array
+from patebench.accounting.sanitised_accountant import SanitisingNoise, fresh
+from patebench.accounting.spending import Spending
+from patebench.accounting.votes import Votes
 from patebench.calculator import show
 from patebench.calculator.epsilon import epsilon
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import Mode
 from patebench.stages import votes_file
-from patebench.stages.command import FILE, stage_command
+from patebench.stages.command import FILE, ledgered, stage_command
+from patebench.stages.ledger_file import Entry, Place, enter
 from patebench.stages.mechanism_options import MechanismCommand, answering
 from patebench.stages.terminal import show_on_terminal
 
@@ -24,16 +32,49 @@ def run(
     classes: int | None,
     sanitise: bool,
     release: bool,
+    ledger: Path | None,
+    ledger_budget: float | None,
+    ledger_delta: float | None,
     as_json: bool,
 ) -> None:
     """State every bound on ε of releasing labels for the votes in FILE (.npy, or votes.npz).
 
     FILE holds counts (queries × classes) or, with --votes, votes (teachers × queries). With --release only what holds
     for labels that are handed out is stated.
+
+    A sanitised bound is a release of its own, beside the labels: with --sanitise it stands in the ledger of the private
+    data before it is drawn.
     """
-    read = votes_file.read(file, votes, classes)
-    result = epsilon(read, mechanism, parameters, delta, queries, sanitise, release)
+    if release and sanitise:
+        raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
+    place = _place(sanitise, ledger, ledger_budget, ledger_delta)
+    found = votes_file.read(file, votes, classes)
+    noise = None if place is None else _noise(place, file, found, mechanism, parameters)
+    result = epsilon(found, mechanism, parameters, delta, queries, noise, release)
     show_on_terminal(show.as_json(result) if as_json else show.account(result))
+
+
+def _place(sanitise: bool, ledger: Path | None, budget: float | None, delta: float | None) -> Place | None:
+    """Where sanitised bounds are written down; None where none are drawn."""
+    if sanitise:
+        return Place.of(Mode.RELEASE, ledger, budget, delta)
+    if (ledger, budget, delta) != (None, None, None):
+        raise PatebenchError("only a bound that is drawn is written down; a ledger goes with --sanitise")
+    return None
+
+
+def _noise(place: Place, file: Path, votes: Votes, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
+    """Noise of the operating system for bounds that are written down first: each by itself, without its labels."""
+    records, partition = votes_file.private_records(file, votes)
+
+    def write_down(queries: int, divergences: Array) -> None:
+        spent = Spending(partition=partition, divergences=divergences)
+        what = f"a sanitised ε of {file}"
+        entry = Entry(what=what, mechanism=mechanism, parameters=parameters, queries=queries, spent=spent)
+        assert place.folder is not None
+        enter(place.folder, records, entry, place.limit)
+
+    return replace(fresh, written_down=write_down)
 
 
 command = stage_command(
@@ -43,6 +84,7 @@ command = stage_command(
     click.option("--votes", is_flag=True, help="FILE holds votes (teachers × queries) and not counts."),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, with --votes."),
     click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds: each draw is a release of its own."),
+    ledgered,
     answering,
     cls=MechanismCommand,
 )

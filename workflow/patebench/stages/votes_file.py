@@ -3,6 +3,7 @@
 Nothing is unpickled, and what is not exactly a table of votes is refused in one line that names the file.
 """
 
+import hashlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
 from patebench.core.errors import PatebenchError
+from patebench.stages.ledger_file import records_of
 from patebench.stages.reading import read_votes
 
 #: Larger numbers are neither labels nor counts; below it no sum over the classes can overflow.
@@ -40,6 +42,19 @@ def read(path: Path, labels: bool = False, classes: int | None = None) -> Votes:
             return Votes.of(table, classes)
         _check_totals(table)
         return Votes.from_counts(table)
+
+
+def private_records(path: Path, votes: Votes) -> tuple[str, str]:
+    """Whose votes those of `path` are: a digest of the private records behind them, and the partition into shards.
+
+    An array does not say: it has a digest of its counts, so that votes and their counts are known as the same.
+    """
+    if _first_bytes(path).startswith(b"PK"):
+        source, _ = read_votes(path)
+        return records_of(source), str(source.meta["partition"])
+    content = hashlib.sha256(f"counts {votes.counts.shape}".encode())
+    content.update(np.ascontiguousarray(votes.counts, dtype="<i8").tobytes())
+    return content.hexdigest(), content.hexdigest()
 
 
 def _first_bytes(path: Path) -> bytes:
