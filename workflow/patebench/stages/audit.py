@@ -19,6 +19,9 @@ from patebench.plan.parameters import AuditParameters
 from patebench.stages.command import file_option, mechanism, parameter_options, stage_command
 from patebench.stages.terminal import show_on_terminal
 
+#: The option that makes it another command.
+ADJACENCY = "--adjacency"
+
 
 def run(
     *,
@@ -53,6 +56,19 @@ def run(
         write_json(out, "audit", {"dataset": str(facts["dataset"]), **audited.to_json()})
 
 
+class _Command(click.Command):
+    """With --adjacency it is another command, which audits a configuration and asks for no mechanism."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if any(word.partition("=")[0] == ADJACENCY for word in args):
+            from patebench.stages.adjacency import command as adjacency
+
+            return adjacency.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
 _MANY = click.IntRange(min=1)
 
 command = stage_command(
@@ -67,4 +83,9 @@ command = stage_command(
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),
     click.option("--stream", default="audit", show_default=True, help="Name of the random stream."),
     file_option("out", "Write the audit here [default: a table on the terminal].", needed=False),
-)
+    click.option(
+        ADJACENCY, metavar="CONFIG", expose_value=False,
+        help="Instead, rerun the stages of a configuration on changed private data; more by --adjacency CONFIG --help.",
+    ),
+    cls=_Command,
+)  # fmt: skip
