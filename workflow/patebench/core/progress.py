@@ -11,6 +11,9 @@ log = logging.getLogger("patebench")
 
 _SECONDS_BETWEEN_LINES = 30.0
 
+#: How many bars are drawn: work inside other work has none of its own.
+_bars = 0
+
 
 class Report(Protocol):
     """Takes the number of units done so far, and how many there are in all where that was not known before."""
@@ -20,7 +23,11 @@ class Report(Protocol):
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
-    """Yield a function to be called with the number of `unit`s done so far, 0 … `total`."""
+    """Yield a function to be called with the number of `unit`s done so far, 0 … `total`.
+
+    Within the progress of other work it draws no bar.
+    """
+    global _bars
     started = last = time.monotonic()
 
     def line(done: int, of: int | None = None) -> None:
@@ -31,7 +38,7 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
             last = now
             log.info("%s: %d of %d %s, %.0f s", what, done, total, unit, now - started)
 
-    if not sys.stderr.isatty():
+    if _bars or not sys.stderr.isatty():
         yield line
         return
 
@@ -47,4 +54,8 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Report]:
             bar.update(task, completed=done, total=of or total)
             line(done, of)
 
-        yield both
+        _bars += 1
+        try:
+            yield both
+        finally:
+            _bars -= 1

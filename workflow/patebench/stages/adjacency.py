@@ -1,21 +1,19 @@
-"""The command `audit --adjacency`: a configuration's own commands, rerun on changed private data.
+"""The command `audit --adjacency`: a configuration's own stages, rerun on changed private data.
 
 For the first seed of each experiment and each of its ensembles, in a temporary folder: `data`, `split`, `partition`,
 `train_teachers`, `join_votes` and the first round's `select_queries`, once on the data as they are and once on each
-changed copy. The commands are the plan's, called in this process. Nothing is released.
+changed copy. Nothing is released.
 
 Every copy goes through `data` again, as files of the user's own: so a loader or a stage that takes what is public from
 private records is found whatever the data set is. `data` numbers the rows anew; here the others keep theirs.
 """
 
-import hashlib
-import importlib
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -41,25 +39,15 @@ from patebench.audit.adjacency import (
     teachers,
 )
 from patebench.core.errors import PatebenchError
-from patebench.core.files import Artefact, Layout, read_arrays, read_facts, read_json, write_arrays
-from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, VOTES
+from patebench.core.files import Artefact, read_arrays
+from patebench.core.formats import PARTITION, POOL, SAMPLES
 from patebench.core.progress import progress
 from patebench.core.seeds import generator
-from patebench.data.content import records
 from patebench.data.partitions import NOBODY
-from patebench.plan.jobs import (
-    Data,
-    Ensemble,
-    ExtractFeatures,
-    File,
-    Job,
-    JoinVotes,
-    Partition,
-    SelectQueries,
-    TrainTeachers,
-)
+from patebench.plan.jobs import Data, Ensemble, Partition, SelectQueries
 from patebench.plan.plan import Plan
 from patebench.plan.words import words
+from patebench.stages.adjacency_way import OWNERS, Asked, Given, Way, call, data_traces, numbers_of
 from patebench.stages.command import FILE, stage_command
 from patebench.stages.terminal import show_on_terminal
 
@@ -68,15 +56,6 @@ if TYPE_CHECKING:
 
 #: So many neighbouring teachers are trained again together, unless all are: enough to see whether one tells of others.
 _TOGETHER = 3
-
-#: Facts that speak of the private data, or are measured with votes; all others are public.
-_PRIVATE = {
-    *("digest", "private", "records", "samples", "left_out", "partition", "chunks", "votes"),
-    *("teacher_accuracies", "plurality_accuracy_pool", "plurality_accuracy_test", "gap_histogram", "gap_mean"),
-}
-
-_NAMES = "the names of files"
-_OWNERS = "owners.npy"
 
 
 def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None:
@@ -99,14 +78,14 @@ def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None
 
 def audit(config: "Config", folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[Audited]:
     """Look at each data set and each ensemble of the first seeds; `changes` of each kind are made."""
-    sets: dict[Data, _Given] = {}
+    sets: dict[Data, Given] = {}
     for ensemble, queries in _ensembles(config):
         data = ensemble.split.data
         if data not in sets:
-            sets[data] = _Given.load(data, words(config.access_options()), folder / f"data-{len(sets)}")
+            sets[data] = Given.load(data, words(config.access_options()), folder / f"data-{len(sets)}")
             yield _audit_data(sets[data])
         runs = folder / "runs"
-        yield _audit_ensemble(_Ways.of(_Asked(sets[data], queries, thorough), ensemble, runs), changes)
+        yield _audit_ensemble(_Ways.of(Asked(sets[data], queries, thorough), ensemble, runs), changes)
         shutil.rmtree(runs)
 
 
@@ -122,44 +101,10 @@ def _ensembles(config: "Config") -> Iterator[tuple[Ensemble, list[SelectQueries]
     return ((ensemble, list(rounds.values())) for ensemble, rounds in found.values())
 
 
-@dataclass(frozen=True)
-class _Given:
-    """A data set as its own loader gives it, and the folder of all that is made from it here."""
-
-    data: Data
-    private: Artefact
-    public: Artefact
-    folder: Path
-
-    @classmethod
-    def load(cls, data: Data, access: Sequence[str], folder: Path) -> "_Given":
-        plan = Plan((), str(folder / "given"))
-        _call([*plan.command(data), *access])
-        private, public = (read_arrays(plan.path(File(data, role)), SAMPLES) for role in ("private", "public"))
-        return cls(data, private, public, folder)
-
-    def job(self, x: Any, y: Any, name: str) -> Data:
-        """The job that makes the same data set from files of the user's own, with these private records."""
-        files = {role: self.folder / f"{name}-{role}.npz" for role in ("private", "public")}
-        names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
-        # Named only where the labels do not show them, or counting the wrong ones could not be found.
-        more: dict[str, Any] = {} if names == list(map(str, shown)) else {"class_names": np.array(names)}
-        self.folder.mkdir(parents=True, exist_ok=True)
-        np.savez(files["private"], x=x, y=y)
-        np.savez(files["public"], x=self.public["x"], y=self.public["y"], **more)
-        return replace(self.data, loader="npz", sources=tuple((role, str(path)) for role, path in files.items()))
-
-
-def _call(command: Sequence[str]) -> None:
-    """Run a command of `patebench` here, by its words."""
-    found = importlib.import_module(f"patebench.stages.{command[0]}").command
-    found.main(list(command[1:]), standalone_mode=False)
-
-
 # A data set: what its loader says in public.
 
 
-def _audit_data(given: _Given) -> Audited:
+def _audit_data(given: Given) -> Audited:
     """Whether the public part of a data set stays where private records are such as no other is."""
     before = _loaded(given, given.data, "as-it-is")
     ours = _loaded(given, given.job(given.private["x"], given.private["y"], "own"), "own")
@@ -174,17 +119,17 @@ def _audit_data(given: _Given) -> Audited:
     return Audited(f"{given.data.dataset}: the data set", {"dataset": given.data.dataset}, [], findings)
 
 
-def _loaded(given: _Given, job: Data, name: str) -> Traces:
+def _loaded(given: Given, job: Data, name: str) -> Traces:
     """What `data` leaves in public."""
     plan = Plan((), str(given.folder / "loaded" / name))
     if job is given.data:
         plan = Plan((), str(given.folder / "given"))
     else:
-        _call(plan.command(job))
-    return Traces(_data_traces(plan, job))
+        call(plan.command(job))
+    return Traces(data_traces(plan, job))
 
 
-def _strange(given: _Given) -> Iterator[tuple[str, str, Data]]:
+def _strange(given: Given) -> Iterator[tuple[str, str, Data]]:
     """Data sets with one private record of a label, a colour or a folder that is not seen in public."""
     rng = generator(0, "adjacency", given.data.dataset)
     y = np.array(given.private["y"])
@@ -236,18 +181,18 @@ class _Ways:
     """The ways through the stages of one ensemble: on the data as they are, and on changed ones."""
 
     ensemble: Ensemble
-    base: "_Way"
+    base: "Way"
     dealt: Traces
     world: World
     protects: Sequence[str]
 
     @classmethod
-    def of(cls, asked: "_Asked", ensemble: Ensemble, folder: Path) -> "_Ways":
+    def of(cls, asked: "Asked", ensemble: Ensemble, folder: Path) -> "_Ways":
         """Make what all changes are compared with."""
         size = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
         chunk = {} if asked.thorough else {"chunk": size}
         ensemble = replace(ensemble, work=ensemble.work.model_copy(update={**chunk, "keep_weights": False}))
-        base, given = _Way(asked, ensemble, folder / "as-it-is"), asked.given
+        base, given = Way(asked, ensemble, folder / "as-it-is"), asked.given
         as_they_are = Records(given.private["x"], given.private["y"], given.private["row"])
         dealt = base.deal(as_they_are)
         if (owners := ensemble.partition.owners) is not None:
@@ -274,7 +219,7 @@ class _Ways:
 
     def _compared(self, change: Changed, folder: Path) -> tuple[Traces, Traces]:
         """What was left before the change and after it; teachers are trained where that can still tell anything."""
-        way = _Way(self.base.asked, self._of(change, folder), folder)
+        way = Way(self.base.asked, self._of(change, folder), folder)
         dealt = way.deal(change.records)
         shards = shards_moved(self.dealt, dealt)
         if public_moved(self.dealt, dealt) or len(shards) > 1:
@@ -286,7 +231,7 @@ class _Ways:
         """The ensemble, with the owners of the changed records."""
         if change.records.owners is None:
             return self.ensemble
-        path = folder / _OWNERS
+        path = folder / OWNERS
         folder.mkdir(parents=True)
         np.save(path, change.records.owners)
         partition = self.ensemble.partition.model_copy(update={"owners": str(path)})
@@ -302,106 +247,13 @@ class _Ways:
 
     def notes(self) -> list[str]:
         """How it was looked at."""
-        numbers = [i for place in sorted(self.base.trained) for i in _numbers(self.ensemble.chunks()[place])]
+        numbers = [i for place in sorted(self.base.trained) for i in numbers_of(self.ensemble.chunks()[place])]
         left = self.ensemble.teachers - len(numbers)
-        found = [
-            f"Trained again: {teachers(numbers)}"
-            + (f"; the other {left} are not, or with --thorough." if left else ".")
-        ]
-        if self.base.asked.waiting:
-            strategies = ", ".join(sorted({each.parameters.strategy for each in self.base.asked.waiting}))
-            found.append(f"Not selected again: {strategies}, which reads the pool alone, or with --thorough.")
+        found = [f"Trained again: {teachers(numbers)}{f'; --thorough trains the other {left} too' if left else ''}."]
+        if waiting := self.base.asked.waiting:
+            strategies = ", ".join(sorted({each.parameters.strategy for each in waiting}))
+            found.append(f"Not selected again: {strategies}, which reads the pool alone; --thorough does so.")
         return found
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What all ways of an ensemble have in common: its data, its first rounds of queries, and how much is rerun."""
-
-    given: _Given
-    queries: Sequence[SelectQueries]
-    thorough: bool
-
-    @property
-    def waiting(self) -> list[SelectQueries]:
-        """The rounds that need features of the pool, which take long to learn."""
-        return [each for each in self.queries if each.uses_features and not self.thorough]
-
-
-@dataclass(frozen=True)
-class _Way:
-    """One way through the stages of an ensemble, in a folder of its own; `trained` are the places of chunks."""
-
-    asked: _Asked
-    ensemble: Ensemble
-    folder: Path
-    trained: set[int] = field(default_factory=set)
-
-    def deal(self, ours: Records) -> Traces:
-        """Make the data, the split, the partition and the first queries."""
-        split, partition = self.ensemble.split, Partition(self.ensemble)
-        self._make(self.asked.given.job(ours.x, ours.y, "changed"))
-        self._keep_rows(ours)
-        queries = [each for each in self.asked.queries if each not in self.asked.waiting]
-        features = [ExtractFeatures(split)] if any(each.uses_features for each in queries) else []
-        public = _data_traces(self.plan, split.data)
-        for job in (split, *features, *queries):
-            self._make(job)
-            public |= {_name(path): _bytes(Path(path)) for paths in self.plan.made(job).values() for path in paths}
-        self._make(partition)
-        public |= self._facts(partition.file, PARTITION)
-        return Traces({**public, _NAMES: self._names()}, self._shards())
-
-    def vote(self, dealt: Traces, places: Sequence[int]) -> Traces:
-        """Train the chunks at `places`, and join them with blank ones for all that were never trained."""
-        chunks, joined = self.ensemble.chunks(), JoinVotes(self.ensemble)
-        for place in set(places) - self.trained:
-            self._make(chunks[place])
-        self.trained.update(places)
-        model = read_arrays(self.path(chunks[places[0]].file), CHUNK)
-        for place in set(range(len(chunks))) - self.trained:
-            _blank(model, chunks[place], Path(self.path(chunks[place].file)))
-        self._make(joined)
-        votes = read_arrays(self.path(joined.file), VOTES)
-        summary = read_json(self.path(File(joined, "summary")), "join_votes")
-        public = {**dealt.public, **self._facts(joined.file, VOTES), **_facts("ensemble.json", summary)}
-        for place in places:
-            public |= self._facts(chunks[place].file, CHUNK)
-        public["the size of votes.npz"] = str(votes.path.stat().st_size)
-        rows = votes["votes"], votes["test_votes"], summary["teacher_accuracies"]
-        said = {i: _digest(*(row[i] for row in rows)) for place in places for i in _numbers(chunks[place])}
-        return Traces({**public, _NAMES: self._names()}, dealt.shards, said)
-
-    @property
-    def plan(self) -> Plan:
-        return Plan((), str(self.folder))
-
-    def path(self, file: File) -> str:
-        return self.plan.path(file)
-
-    def _make(self, job: Job) -> None:
-        _call(self.plan.command(job))
-
-    def _keep_rows(self, ours: Records) -> None:
-        """Give the private records the rows that they have, where `data` numbered them anew."""
-        path = self.path(File(self.ensemble.split.data, "private"))
-        private = read_arrays(path, SAMPLES)
-        if not np.array_equal(private["row"], ours.rows):
-            write_arrays(path, SAMPLES, {**private.arrays, "row": ours.rows}, private.meta)
-
-    def _facts(self, file: File, layout: Layout) -> dict[str, str]:
-        return _facts(_name(self.path(file)), read_facts(self.path(file), layout))
-
-    def _names(self) -> str:
-        every = (path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file())
-        return "\n".join(sorted(str(path) for path in every if path.name != _OWNERS))
-
-    def _shards(self) -> list[str]:
-        """A digest of each shard's records, whatever their order."""
-        private = read_arrays(self.path(File(self.ensemble.split.data, "private")), SAMPLES)
-        partition = read_arrays(self.path(Partition(self.ensemble).file), PARTITION)
-        shards = np.split(partition["indices"], partition["offsets"][1:-1])
-        return [records(private["x"][held], private["y"][held]) for held in shards]
 
 
 def _audit_ensemble(ways: _Ways, changes: int) -> Audited:
@@ -423,49 +275,6 @@ def _holders(partition: Artefact) -> Any:
     holders = np.full(partition.meta["samples"], NOBODY)
     holders[partition["indices"]] = np.repeat(np.arange(partition.meta["teachers"]), np.diff(partition["offsets"]))
     return holders
-
-
-def _numbers(chunk: TrainTeachers) -> range:
-    """The teachers of a chunk."""
-    return range(chunk.first, chunk.last + 1)
-
-
-def _blank(model: Artefact, chunk: TrainTeachers, path: Path) -> None:
-    """A chunk of teachers that all vote for class 0, so that chunks can be joined where not all were trained."""
-    numbers = np.array(_numbers(chunk))
-    blank = {
-        name: np.zeros((len(numbers), *model[name].shape[1:]), model[name].dtype) for name in ("votes", "test_votes")
-    }
-    soft = {name: np.zeros_like(model[name]) for name in ("soft",) if name in model.arrays}
-    write_arrays(path, CHUNK, {"teachers": numbers, **blank, **soft}, model.meta)
-
-
-def _data_traces(plan: Plan, data: Data) -> dict[str, str]:
-    """What `data` says in public: the public file, and all facts of the private one but its records."""
-    private = read_arrays(plan.path(File(data, "private")), SAMPLES)
-    public = {"public.npz": _bytes(Path(plan.path(File(data, "public")))), **_facts("private.npz", private.meta)}
-    return {**public, "the shape of private samples": f"{private['x'].dtype} {private['x'].shape[1:]}"}
-
-
-def _facts(name: str, facts: Mapping[str, Any]) -> dict[str, str]:
-    """The public facts of a file."""
-    return {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in facts if fact not in _PRIVATE}
-
-
-def _name(path: str) -> str:
-    """What a file is called in a sentence: of queries, with their round."""
-    return "/".join(Path(path).parts[-2:]) if Path(path).parent.name.startswith("round-") else Path(path).name
-
-
-def _bytes(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _digest(*parts: Any) -> str:
-    state = hashlib.sha256()
-    for part in parts:
-        state.update(np.ascontiguousarray(part).tobytes())
-    return state.hexdigest()
 
 
 command = stage_command(

@@ -1,0 +1,246 @@
+"""`patebench audit --adjacency`: sound stages hold, and every planted fault is found by a change of its kind."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import patebench.teachers.training
+from patebench.audit.adjacency import KINDS, Finding, Verdict
+from patebench.cli import cli
+from patebench.config import validate
+from patebench.data import folder as folder_loader
+from patebench.data import npz
+from patebench.data.content import content
+from patebench.data.dataset import Dataset
+from patebench.data.partitions import PARTITIONS, Change
+from patebench.stages import adjacency, split
+from patebench.stages.reading import read_samples
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+#: Of digits, for labels of two classes can not be skewed as they come.
+SKEW = {"dataset": "digits", "teachers": 10, "partition": {"strategy": "skew", "share": 0.5}}
+
+
+def settings(dataset: str = "breast_cancer", **ensemble: Any) -> dict[str, Any]:
+    experiment = {
+        "dataset": dataset,
+        "pool": 60,
+        "ensembles": [{"teachers": 4, "model": "logistic", **ensemble}],
+        "mechanisms": {"gnmax": {"sigma": 2}},
+        "accounting": {"delta": 1e-5},
+    }
+    return {"seeds": [0], "experiments": {"small": experiment}}
+
+
+def audited(folder: Path, written: dict[str, Any], **asked: Any) -> dict[str, Finding]:
+    """What is found of the data set and its only ensemble, by the kind of change."""
+    return {each.kind: each for found in adjacency.audit(validate(written), folder, **asked) for each in found.findings}
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    monkeypatch.setattr(adjacency, "KINDS", [kind for kind in KINDS if kind.name in names])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ensemble", "not_claimed"),
+    [
+        ({"partition": "iid"}, {"remove", "add"}),
+        ({"partition": "hash"}, set()),
+        (SKEW, {"replace", "remove", "add"}),
+    ],
+)
+def test_sound_stages_hold(tmp_path: Path, ensemble: dict[str, Any], not_claimed: set[str]) -> None:
+    found = audited(tmp_path, settings(**ensemble))
+    assert found.pop("new label").verdict is Verdict.REFUSED
+    assert {name for name, each in found.items() if each.verdict is Verdict.NOT_CLAIMED} == not_claimed
+    assert {each.verdict for each in found.values()} <= {Verdict.HOLDS, Verdict.NOT_CLAIMED}
+    assert found["shard"].shards == found["shard"].votes != ()
+    assert len(found["shard"].retrained) in (4, 6)
+
+
+@pytest.mark.slow
+def test_owners_keep_their_records_together(tmp_path: Path) -> None:
+    np.save(tmp_path / "owners.npy", np.arange(369) % 5)
+    for strategy, teachers in (("owners", 5), ("hash-owners", 2)):
+        dealt = {"strategy": strategy, "owners": str(tmp_path / "owners.npy")}
+        found = audited(tmp_path / strategy, settings(partition=dealt, teachers=teachers))
+        del found["new label"]
+        assert set(found) == {kind.name for kind in KINDS}
+        assert {each.verdict for each in found.values()} == {Verdict.HOLDS}
+
+
+@pytest.mark.slow
+def test_of_many_teachers_those_near_and_some_afar_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "replace")
+    near = audited(tmp_path / "near", settings(teachers=20))["replace"]
+    assert len(near.retrained) == 6
+    assert set(near.shards) < set(near.retrained)
+    every = audited(tmp_path / "every", settings(teachers=20, chunk=10), thorough=True)["replace"]
+    assert every.retrained == tuple(range(20))
+    assert near.verdict is every.verdict is Verdict.HOLDS
+
+
+def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "replace")
+    written = settings()
+    written["experiments"]["small"]["rounds"] = [
+        {
+            "strategy": ["random", "prototypes"],
+            "mechanisms": {"gnmax": {"sigma": 2}},
+            "queries": [10],
+            "method": "supervised",
+            "model": "logistic",
+        }
+    ]
+    *_, found = adjacency.audit(validate(written), tmp_path)
+    assert [each.verdict for each in found.findings] == [Verdict.HOLDS]
+    assert "Not selected again: prototypes, which reads the pool alone; --thorough does so." in found.notes
+
+
+def pool_without_private_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The split reads the private data, to leave out of the pool what they hold."""
+
+    def read(path: Path, role: str) -> Any:
+        public = read_samples(path, role)
+        private = read_samples(path.with_name("private.npz"), "private")
+        kept = ~np.isin(content(public["x"]), content(private["x"]))
+        return replace(public, arrays={name: array[kept] for name, array in public.arrays.items()})
+
+    monkeypatch.setattr(split, "read_samples", read)
+
+
+def classes_of_private_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader counts the classes of all labels, private ones as well."""
+
+    def load(root: Path, download: bool, private: str, public: str) -> Dataset:
+        ours, others = np.load(private), np.load(public)
+        count = 1 + max(ours["y"].max(), others["y"].max())
+        names = ("malignant", "benign", *map(str, range(2, count)))
+        return Dataset(ours["x"], ours["y"], others["x"], others["y"], names)
+
+    monkeypatch.setattr(npz, "load", load)
+
+
+def skew_that_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition by labels says that it protects a record that is replaced."""
+    facts = {**PARTITIONS._facts["skew"], "protects": (Change.REPLACE,)}
+    monkeypatch.setitem(PARTITIONS._facts, "skew", facts)
+
+
+def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
+    """The labels that a teacher learns depend on a statistic of all shards that are trained together."""
+    train = patebench.teachers.training.train
+
+    def together(make: Any, shards: Any, seeds: Any, done: Any) -> Any:
+        odd = statistic([y for _, y in shards]) % 2
+        return train(make, [(x, (y + odd) % 2) for x, y in shards], seeds, done)
+
+    return lambda monkeypatch: monkeypatch.setattr(patebench.teachers.training, "train", together)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plant", "kind", "ensemble", "moved"),
+    [
+        (pool_without_private_samples, "twin in pool", {}, "pool.npz changed"),
+        (pool_without_private_samples, "twin in test", {}, "test.npz changed"),
+        (classes_of_private_labels, "new label", {}, "public.npz changed"),
+        (classes_of_private_labels, "new label", {}, "class_names in private.npz changed"),
+        (skew_that_claims, "replace", SKEW, "of 10 teachers' shards moved"),
+        (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "and not their shards"),
+        (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "and not their shards"),
+    ],
+)
+def test_planted_faults_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Plant, kind: str, ensemble: dict[str, Any], moved: str
+) -> None:
+    only(monkeypatch, kind)
+    written = settings(**ensemble)
+    sound = audited(tmp_path / "sound", written)[kind]
+    assert sound.verdict is not Verdict.VIOLATED
+    plant(monkeypatch)
+    found = audited(tmp_path / "faulty", written)[kind]
+    assert found.verdict is Verdict.VIOLATED
+    assert moved in "; ".join(found.moved)
+
+
+def images(folder: Path) -> dict[str, Any]:
+    """Grey images of two classes, and a configuration of them."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for part in ("private", "public"):
+        for name in ("cat", "dog"):
+            (folder / part / name).mkdir(parents=True)
+            for i in range(6):
+                Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8)).save(folder / part / name / f"{i}.png")
+    written = settings(teachers=2)
+    own = {"loader": "folder", "private": str(folder / "private"), "public": str(folder / "public")}
+    written["datasets"] = {"mine": own}
+    written["experiments"]["small"] |= {"dataset": "mine", "pool": 4}
+    return written
+
+
+def _is_coloured(path: Path) -> bool:
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return image.mode == "RGB"
+
+
+def test_an_image_in_colour_changes_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch)
+    written = images(tmp_path)
+    found = audited(tmp_path / "sound", written)
+    assert (found["new colour"].verdict, found["new folder"].verdict) == (Verdict.HOLDS, Verdict.REFUSED)
+    load = folder_loader.load
+
+    @wraps(load)  # the stage asks which options there are
+    def in_colour(private: str, **options: Any) -> Dataset:
+        data = load(private=private, **options)
+        if any(_is_coloured(path) for path in Path(private).rglob("*.png")):
+            x = {name: getattr(data, name).repeat(3, axis=1) for name in ("private_x", "public_x")}
+            return replace(data, **x)
+        return data
+
+    monkeypatch.setattr(folder_loader, "load", in_colour)
+    found = audited(tmp_path / "faulty", written)
+    assert found["new colour"].verdict is Verdict.VIOLATED
+    assert "public.npz changed" in found["new colour"].moved
+
+
+def said(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["audit", *arguments])
+    return done.exit_code, done.output
+
+
+@pytest.mark.slow
+def test_the_command_asks_for_no_mechanism(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "replace")
+    config = tmp_path / "mine.yaml"
+    config.write_text(yaml.safe_dump(settings()))
+    status, words = said("--adjacency", str(config))
+    assert (status, "None of 2 changes moved too much." in words) == (0, True), words
+    status, words = said(f"--adjacency={config}", "--json", "--changes", "2")
+    content = json.loads(words)
+    assert status == 0
+    assert [each["of"].split("/")[0] for each in content["audited"]] == ["breast_cancer: the data set", "breast_cancer"]
+    assert [each["verdict"] for each in content["audited"][1]["changes"]] == ["holds", "holds"]
+    skew_that_claims(monkeypatch)
+    config.write_text(yaml.safe_dump(settings(**SKEW)))
+    status, words = said("--adjacency", str(config))
+    assert (status, "1 of 2 changes moved more than they may." in words) == (1, True), words
+    assert "--thorough" in said("--adjacency", str(config), "--help")[1]
+    assert "--adjacency CONFIG" in said("--help")[1]
+    assert said()[0] == 2

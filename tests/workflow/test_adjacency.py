@@ -1,0 +1,51 @@
+"""The audit of whole configurations: the tiny one, and stand-ins of the papers' on digits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from patebench.cli import cli
+
+pytestmark = pytest.mark.workflow
+
+REPOSITORY = Path(__file__).parents[2]
+PAPERS = sorted((REPOSITORY / "config" / "papers").glob("*.yaml"))
+
+
+def verdicts(config: Path) -> dict[str, set[str]]:
+    """The verdicts by ensemble, of a configuration that must not be violated."""
+    done = CliRunner().invoke(cli, ["audit", "--adjacency", str(config), "--json"])
+    assert done.exit_code == 0, done.output or done.exception
+    audited = json.loads(done.output)["audited"]
+    return {each["of"]: {change["verdict"] for change in each["changes"]} for each in audited}
+
+
+def stand_in(written: dict[str, Any]) -> dict[str, Any]:
+    """The same ensembles of four teachers that learn digits in one pass, without all that comes after their votes."""
+    experiments = {}
+    for name, experiment in written["experiments"].items():
+        ensembles = [{**each, "teachers": 4, "epochs": 1, "chunk": 2, "soft": [1]} for each in experiment["ensembles"]]
+        different = list({json.dumps(each, sort_keys=True): each for each in ensembles}.values())
+        after = {"mechanisms": {"gnmax": {"sigma": 2}}, "accounting": {"delta": 1e-5}}
+        experiments[name] = {"dataset": "digits", "pool": 60, "test": 100, "ensembles": different, **after}
+    return {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": experiments}
+
+
+def test_the_tiny_run_holds() -> None:
+    found = verdicts(Path(__file__).with_name("tiny.yaml"))
+    assert found.pop("digits: the data set") == {"refused"}
+    assert list(found.values()) == [{"holds", "not claimed"}]
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.stem)
+def test_what_papers_ask_for_holds(paper: Path, tmp_path: Path) -> None:
+    config = tmp_path / "stand-in.yaml"
+    config.write_text(yaml.safe_dump(stand_in(yaml.safe_load(paper.read_text()))))
+    found = verdicts(config)
+    del found["digits: the data set"]
+    assert found
+    assert all(each <= {"holds", "not claimed"} for each in found.values())
