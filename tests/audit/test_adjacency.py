@@ -133,6 +133,12 @@ def test_more_than_one_shard_may_move_where_the_partition_says_so(
     assert found.moved == (f"2 of {max(3, len(shards))} teachers' shards moved",)
 
 
+def test_a_claimed_change_may_not_be_refused() -> None:
+    assert refused("remove", "", False, "no").verdict is Verdict.REFUSED
+    found = refused("remove", "", True, "no")
+    assert (found.verdict, found.moved) == (Verdict.VIOLATED, ("refused: no",))
+
+
 def test_teachers_are_listed_shortly() -> None:
     assert teachers([]) == "no teacher"
     assert teachers([4]) == "teacher 4"
@@ -147,7 +153,7 @@ def test_the_table_shows_verdicts() -> None:
     stray = compare("replace", "record 1", BEFORE, replace(BEFORE, votes={0: "x"}), True)
     console = Console(width=200, record=True)
     with console.capture() as captured:
-        console.print(render([Audited("mine", {}, ["A note."], [stray, refused("add", "more", True, "not so")])]))
+        console.print(render([Audited("mine", {}, ["A note."], [stray, refused("add", "more", False, "not so")])]))
     said = captured.get()
     assert all(words in said for words in ("mine", "A note.", "violated", "refused", "not so", "record 1"))
     assert "1 of 2 changes moved more than they may." in said

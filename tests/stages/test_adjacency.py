@@ -16,12 +16,13 @@ import patebench.teachers.training
 from patebench.audit.adjacency import KINDS, Finding, Verdict
 from patebench.cli import cli
 from patebench.config import validate
+from patebench.core.errors import PatebenchError
 from patebench.data import folder as folder_loader
 from patebench.data import npz
 from patebench.data.content import content
 from patebench.data.dataset import Dataset
 from patebench.data.partitions import PARTITIONS, Change
-from patebench.stages import adjacency, split
+from patebench.stages import adjacency, partition, split
 from patebench.stages.reading import read_samples
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -138,6 +139,16 @@ def skew_that_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PARTITIONS._facts, "skew", facts)
 
 
+def refusal_of_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Private data that hold a public sample are refused."""
+
+    def check(sizes: Any, left_out: int) -> None:
+        if left_out:
+            raise PatebenchError("a private sample is public")
+
+    monkeypatch.setattr(partition, "check_filled", check)
+
+
 def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
     """The labels that a teacher learns depend on a statistic of all shards that are trained together."""
     train = patebench.teachers.training.train
@@ -157,6 +168,7 @@ def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
         (pool_without_private_samples, "twin in test", {}, "test.npz changed"),
         (classes_of_private_labels, "new label", {}, "public.npz changed"),
         (classes_of_private_labels, "new label", {}, "class_names in private.npz changed"),
+        (refusal_of_twins, "twin in pool", {}, "refused: a private sample is public"),
         (skew_that_claims, "replace", SKEW, "of 10 teachers' shards moved"),
         (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "and not their shards"),
         (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "and not their shards"),

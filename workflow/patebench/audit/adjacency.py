@@ -212,7 +212,7 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"  # one shard and its teacher's votes at most
     NOT_CLAIMED = "not claimed"  # more shards, and the partition says so
-    REFUSED = "refused"  # the changed data were refused, so nothing was made
+    REFUSED = "refused"  # the changed data were refused, and nobody claims that they are not
     VIOLATED = "violated"  # anything else
 
 
@@ -287,8 +287,12 @@ def compare(kind: str, words: str, before: Traces, after: Traces, claimed: bool)
 
 
 def refused(kind: str, words: str, claimed: bool, why: str) -> Finding:
-    """The changed data were refused: nothing was made, so nothing can tell of them but the refusal."""
-    return Finding(kind, words, Verdict.REFUSED, claimed, (why,))
+    """The verdict where the changed data were refused, so that nothing was made.
+
+    A refusal tells of the data as well, whoever sees that there are labels or none: no claim covers it.
+    """
+    verdict = Verdict.VIOLATED if claimed else Verdict.REFUSED
+    return Finding(kind, words, verdict, claimed, (f"refused: {why}" if claimed else why,))
 
 
 def teachers(numbers: Sequence[int]) -> str:
@@ -351,7 +355,7 @@ def _table(audited: Audited) -> "RenderableType":
     table.add_column("what moved")
     for each in audited.findings:
         votes = f"{len(each.votes)} of {len(each.retrained)}" if each.retrained else "—"
-        shards = "—" if each.verdict is Verdict.REFUSED else str(len(each.shards))
+        shards = str(len(each.shards)) if each.shards or each.verdict is Verdict.HOLDS else "—"
         cells = (each.kind, each.words, shards, votes, each.verdict, "; ".join(each.moved))
         table.add_row(*cells, style=_STYLES.get(each.verdict))
     return table

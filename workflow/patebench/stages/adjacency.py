@@ -106,7 +106,7 @@ def _ensembles(config: "Config") -> Iterator[tuple[Ensemble, list[SelectQueries]
 
 def _audit_data(given: Given) -> Audited:
     """Whether the public part of a data set stays where private records are such as no other is."""
-    before = _loaded(given, given.data, "as-it-is")
+    before = Traces(data_traces(given.plan, given.data))
     ours = _loaded(given, given.job(given.private["x"], given.private["y"], "own"), "own")
     if moved := public_moved(before, ours):
         raise PatebenchError(f"{given.data.dataset}: read from files of its own it has another {', '.join(moved)}")
@@ -115,17 +115,14 @@ def _audit_data(given: Given) -> Audited:
         try:
             findings.append(compare(kind, what, before, _loaded(given, job, kind), claimed=True))
         except PatebenchError as fault:
-            findings.append(refused(kind, what, True, str(fault).replace(f"{given.folder}/", "")))
+            findings.append(refused(kind, what, False, str(fault).replace(f"{given.folder}/", "")))
     return Audited(f"{given.data.dataset}: the data set", {"dataset": given.data.dataset}, [], findings)
 
 
 def _loaded(given: Given, job: Data, name: str) -> Traces:
     """What `data` leaves in public."""
     plan = Plan((), str(given.folder / "loaded" / name))
-    if job is given.data:
-        plan = Plan((), str(given.folder / "given"))
-    else:
-        call(plan.command(job))
+    call(plan.command(job))
     return Traces(data_traces(plan, job))
 
 
@@ -138,7 +135,7 @@ def _strange(given: Given) -> Iterator[tuple[str, str, Data]]:
     what = f"record {at} has the label {y[at]}, which is no class"
     yield "new label", what, given.job(given.private["x"], y, "new-label")
     sources = dict(given.data.sources)
-    if not Path(sources.get("private", "")).is_dir() or not sources:
+    if "private" not in sources or not Path(sources["private"]).is_dir():
         return
     for kind, what, change in (
         ("new colour", "one image has colours", _paint),
@@ -181,13 +178,13 @@ class _Ways:
     """The ways through the stages of one ensemble: on the data as they are, and on changed ones."""
 
     ensemble: Ensemble
-    base: "Way"
+    base: Way
     dealt: Traces
     world: World
     protects: Sequence[str]
 
     @classmethod
-    def of(cls, asked: "Asked", ensemble: Ensemble, folder: Path) -> "_Ways":
+    def of(cls, asked: Asked, ensemble: Ensemble, folder: Path) -> "_Ways":
         """Make what all changes are compared with."""
         size = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
         chunk = {} if asked.thorough else {"chunk": size}
@@ -208,6 +205,7 @@ class _Ways:
         rng = generator(self.ensemble.split.seed, *stream, kind.name, repeat)
         # All kinds change the same record, so that the same teachers are trained on the data as they are.
         at = choose(self.world, repeat, generator(self.ensemble.split.seed, *stream, repeat))
+        self.base.train(self._places([int(self.world.holders[at])]))
         change, claimed = kind.change(self.world, at, rng), kind.claimed(self.protects)
         folder = self.base.folder.parent / "changed"
         try:

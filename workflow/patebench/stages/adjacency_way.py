@@ -54,10 +54,14 @@ class Given:
 
     @classmethod
     def load(cls, data: Data, access: Sequence[str], folder: Path) -> "Given":
-        plan = Plan((), str(folder / "given"))
+        plan = _given(folder)
         call([*plan.command(data), *access])
         private, public = (read_arrays(plan.path(File(data, role)), SAMPLES) for role in ("private", "public"))
         return cls(data, private, public, folder)
+
+    @property
+    def plan(self) -> Plan:
+        return _given(self.folder)
 
     def job(self, x: Any, y: Any, name: str) -> Data:
         """The job that makes the same data set from files of the user's own, with these private records."""
@@ -69,6 +73,10 @@ class Given:
         np.savez(files["private"], x=x, y=y)
         np.savez(files["public"], x=self.public["x"], y=self.public["y"], **more)
         return replace(self.data, loader="npz", sources=tuple((role, str(path)) for role, path in files.items()))
+
+
+def _given(folder: Path) -> Plan:
+    return Plan((), str(folder / "given"))
 
 
 def call(command: Sequence[str]) -> None:
@@ -115,12 +123,17 @@ class Way:
         public |= self._facts(partition.file, PARTITION)
         return Traces({**public, _NAMES: self._names()}, self._shards())
 
+    def train(self, places: Sequence[int]) -> None:
+        """Train the chunks at `places`, where that was not done yet."""
+        chunks = self.ensemble.chunks()
+        for place in sorted(set(places) - self.trained):
+            self._make(chunks[place])
+            self.trained.add(place)
+
     def vote(self, dealt: Traces, places: Sequence[int]) -> Traces:
         """Train the chunks at `places`, and join them with blank ones for all that were never trained."""
+        self.train(places)
         chunks, joined = self.ensemble.chunks(), JoinVotes(self.ensemble)
-        for place in set(places) - self.trained:
-            self._make(chunks[place])
-        self.trained.update(places)
         model = read_arrays(self.path(chunks[places[0]].file), CHUNK)
         for place in set(range(len(chunks))) - self.trained:
             _blank(model, chunks[place], Path(self.path(chunks[place].file)))
