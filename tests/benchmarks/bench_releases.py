@@ -1,0 +1,119 @@
+"""What the papers' releases for MNIST cost when they are handed out: worst cases before and after, exact, printed.
+
+    snakemake --cores all --configfile config/papers/handed-out.yaml
+    python tests/benchmarks/bench_releases.py
+
+Every ε but the exact one is read from the `bounds.json` of labels in hand, drawn in release mode with discrete noise.
+The counts are what a worst case was before labels had one of their own. The exact ε is of these votes and continuous
+noise: it says how much a worst case leaves, and may not be published.
+"""
+
+import argparse
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.files import read_arrays, read_json, write_text
+from patebench.core.formats import LABELS, TRUTH
+from patebench.mechanisms.base import make_mechanism
+from patebench.stages.reading import query_positions, read_votes
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "mnist"
+REFERENCE = ROOT / "results" / "reference" / "releases.md"
+_HEAD = (
+    *("release", "queries", "answered", "ε of the counts", "ε of the labels", "exact ε, private", "printed ε"),
+    *("right labels", "student"),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="The results of the data set.")
+    parser.add_argument("--out", type=Path, default=REFERENCE, help="The page to write.")
+    arguments = parser.parse_args()
+    rows = [row for path in sorted(arguments.results.rglob("bounds.json")) for row in _rows(path)]
+    text = _page(sorted(rows, key=lambda row: (row[0], int(row[1]))))
+    write_text(arguments.out, text)
+    print(text)
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    """The row of one label set that was released."""
+    content = read_json(path, "account")
+    if content["mode"] != "release":
+        return
+    labels = read_arrays(path.with_name("labels.npz"), LABELS)
+    source, votes = read_votes(next(each for up in path.parents if (each := up / "votes.npz").exists()))
+    truth = read_arrays(source.path.parents[1] / "truth.npz", TRUTH)["y"]
+    bounds = [Bound.from_json(bound) for bound in content["bounds"] if bound["accountant"] != "ledger"]
+    positions, given = query_positions(labels, votes.queries, source.path), labels["labels"]
+    asked, delta = votes.at(positions), content["delta"]
+    answered = given >= 0
+    yield [
+        _name(content),
+        str(len(given)),
+        str(int(answered.sum())),
+        _least(bounds, without="label"),
+        _least(bounds),
+        _exact(content, asked, delta),
+        _printed(content, len(given)),
+        f"{100 * float(np.mean(given[answered] == truth[positions[answered]])):.1f} %" if answered.any() else "—",
+        _student(path.parent),
+    ]
+
+
+def _name(content: Mapping[str, Any]) -> str:
+    parameters = ", ".join(f"{name} = {value:g}" for name, value in content["parameters"].items())
+    chosen = {each["strategy"] for each in content["rounds"]} - {"random"}
+    return f"{content['mechanism']} ({parameters})" + "".join(f", {each}" for each in sorted(chosen))
+
+
+def _least(bounds: Sequence[Bound], without: str = "") -> str:
+    return f"{min(bound.epsilon for bound in bounds if bound.publishable and bound.accountant != without):.3f}"
+
+
+def _exact(content: Mapping[str, Any], asked: Any, delta: float) -> str:
+    made = make_mechanism(content["mechanism"], content["parameters"])
+    found = [bound for bound in made.bounds(asked, [asked.queries], delta) if bound.kind is Kind.DATA_DEPENDENT]
+    exact = [bound.epsilon for bound in found if bound.exact and bound.conversion is Conversion.TIGHT]
+    return f"{min(exact):.3f}" if exact else "—"
+
+
+def _printed(content: Mapping[str, Any], queries: int) -> str:
+    """What the paper prints for this release."""
+    setting = "; ".join(f"{name}={value:g}" for name, value in content["parameters"].items())
+    with open(ROOT / "config" / "published.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            asked = (row["dataset"], row["mechanism"], row["parameters"], row["queries"], row["quantity"])
+            if asked == ("mnist", content["mechanism"], setting, str(queries), "epsilon"):
+                return f"{float(row['value']):g} ({row['paper']})"
+    return "—"
+
+
+def _student(folder: Path) -> str:
+    found = [read_json(path, "train_student")["accuracy"] for path in sorted(folder.glob("**/student.json"))]
+    return f"{100 * found[0]:.1f} %" if found else "—"
+
+
+def _page(rows: Sequence[Sequence[str]]) -> str:
+    lines = [_HEAD, ["---", *["---:"] * (len(_HEAD) - 1)], *rows]
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return f"# Releases of MNIST labels, 250 teachers, δ = 1e-5\n\n{_about()}\n\n{table}\n"
+
+
+def _about() -> str:
+    return (
+        "Labels drawn in release mode, with discrete noise, by `config/papers/handed-out.yaml`, seed 0; written by "
+        "`tests/benchmarks/bench_releases.py`. The ε of the labels may be published; that of the counts is what was "
+        "stated before, and the exact one is private and is that of continuous noise. Each ε is of its row alone: "
+        "all were drawn from the same private data, so together they cost what the ledger of the run says."
+    )
+
+
+if __name__ == "__main__":
+    main()
