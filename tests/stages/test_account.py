@@ -157,7 +157,7 @@ def test_all_releases_together_are_stated_beside_the_last(votes_path, tmp_path):
         found.append({bound["accountant"]: bound for bound in files.read_json(stated, "account")["bounds"]})
     alone, both = found
     assert "ledger" not in alone
-    assert both["ledger"]["epsilon"] > 1.3 * both["rdp"]["epsilon"]
+    assert both["ledger"]["epsilon"] > 1.3 * both["label"]["epsilon"]
     assert "all 2 draws" in both["ledger"]["source"]
     with pytest.raises(ArtefactError, match="is a release, and it does not stand there"):
         state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "elsewhere")
