@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from patebench.accounting import independent
 from patebench.accounting.conversion import ORDERS
 from patebench.accounting.votes import counts as counts_of
+from patebench.calculator.show import upward
 from patebench.cli import cli, main
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
@@ -225,11 +226,14 @@ def test_people_get_a_table_with_the_number_to_tell(file):
     said = run(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
     assert said.exit_code == 0
     assert "gnmax sigma = 40: 50 queries at δ = 1e-05" in said.output
-    (gdp,) = [line.split() for line in said.output.splitlines() if line.startswith(" gdp ")]
-    assert gdp[1:3] == ["worst", "case"]
+    released = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)["released"]
+    assert released["accountant"] == "label"
     words = " ".join(said.output.split())
     assert "Nothing to publish with labels drawn from a seed or with continuous noise: these are no release." in words
-    assert f"Labels drawn by --release would have ε = {gdp[4]} (pld), whatever the votes are." in words
+    assert (
+        f"Labels drawn by --release would have ε = {upward(released['epsilon'])} (label), whatever the votes are."
+        in words
+    )
     assert "What is not publishable depends on the votes" in words
     assert " yes " not in words
 

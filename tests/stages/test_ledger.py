@@ -63,12 +63,19 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
     while spending.keeps([entry().spent] * (drawn + 1), 1.0, 1e-5, order):
         enter(tmp_path, PRIVATE, entry(), LIMIT)
         drawn += 1
-    with pytest.raises(ArtefactError, match=r"would cost ε = 1\.\d+ .* keep ε = 1"):
+    with pytest.raises(ArtefactError, match=r"would cost ε = 1\.\d+ together at δ = 1e-05, .* keep ε = 1"):
         enter(tmp_path, PRIVATE, entry(), LIMIT)
     ledger = Ledger.of(tmp_path, PRIVATE)
     assert drawn == len(ledger.entries) > 20
     assert 0.9 < spending.epsilon(ledger.spent, 1e-5) <= 1
     enter(tmp_path, PRIVATE, entry(scale=1e4), LIMIT)  # a smaller one still fits
+
+
+def test_a_failure_that_uses_delta_up_is_named(tmp_path: Path) -> None:
+    spent = Spending(partition="p", divergences=conversion.ORDERS / 1e6, failure=1e-5)
+    draw = Entry(what="x", mechanism="ptr-gnmax", parameters={}, queries=1, spent=spent)
+    with pytest.raises(ArtefactError, match=r"may fail with a probability of 1e-05, which leaves no ε at δ = 1e-05"):
+        enter(tmp_path, PRIVATE, draw, LIMIT)
 
 
 def test_the_limit_does_not_change(tmp_path: Path) -> None:

@@ -186,13 +186,20 @@ def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None) -> None
                 "give a limit for all of them together: ledger: {budget: …, delta: …} in the configuration",
             )
     elif not spending.keeps(now, limit.epsilon, limit.delta, limit.order):
-        together = spending.epsilon(now, limit.delta)
         raise ArtefactError(
             before.path,
-            f"with {drawn} before it this draw would cost ε = {together:.4g} at δ = {limit.delta:g}, and all "
-            f"together are to keep ε = {limit.epsilon:g}",
+            f"{_together(now, limit.delta)} at δ = {limit.delta:g}, and all releases of this private data are to keep "
+            f"ε = {limit.epsilon:g}",
             "use more noise, fewer queries or a smaller budget for this one",
         )
+
+
+def _together(now: Sequence[Spending], delta: float) -> str:
+    """What this draw and those before it would cost, in words."""
+    failure = spending.together(now)[1]
+    if failure >= delta:
+        return f"this draw and {len(now) - 1} before it may fail with a probability of {failure:g}, which leaves no ε"
+    return f"this draw and {len(now) - 1} before it would cost ε = {spending.epsilon(now, delta):.4g} together"
 
 
 def _draws(number: int) -> str:
