@@ -194,7 +194,7 @@ def test_a_second_release_of_the_same_data_is_drawn_only_within_a_limit(even_vot
     for name in ("a2.npz", "b.npz"):
         with pytest.raises(ArtefactError, match="another one adds to what they cost"):
             draw(50.0, name)
-    with pytest.raises(ArtefactError, match="all together are to keep ε = 1"):
+    with pytest.raises(ArtefactError, match="all releases of this private data are to keep ε = 1"):
         draw(40.0, "b.npz", ledger_budget=1.0, ledger_delta=1e-5)
     draw(40.0, "b.npz", ledger_budget=4.0, ledger_delta=1e-5)
 
