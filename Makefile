@@ -73,7 +73,9 @@ pages: setup
 
 # Labels that were released are write-protected, for drawing them again would cost their privacy again.
 PROTECTED := -type f ! -perm -200 ! -perm -020 ! -perm -002
-RESULTS := find results -depth ! -path results ! -path results/reference ! -path 'results/reference/*'
+# The ledgers say what was released: without them nobody knows what another release would cost.
+LEDGERS := ! -path results/ledger ! -path 'results/ledger/*'
+RESULTS := find results -depth ! -path results ! -path results/reference ! -path 'results/reference/*' $(LEDGERS)
 
 clean:
 	rm -rf .snakemake

@@ -34,6 +34,7 @@ def test_clean_keeps_releases_and_says_which(tmp_path: Path) -> None:
 
 def test_clean_removes_all_else_and_no_reference(tmp_path: Path) -> None:
     kept = [write(tmp_path / f"results/reference/{name}") for name in ("README.md", "pate-2017/manifest.json")]
+    kept += [write(tmp_path / "results/ledger/ab.json")]  # what was released: nothing else knows it
     kept += [write(tmp_path / "config/config.yaml"), write(tmp_path / "data/mine.npz")]
     for name in ("report.html", "digits/seed-0/votes.npz", "a folder/with spaces.json", ".hidden"):
         write(tmp_path / "results" / name)
@@ -43,7 +44,7 @@ def test_clean_removes_all_else_and_no_reference(tmp_path: Path) -> None:
     (tmp_path / "results/link").symlink_to(kept[-1])
     assert clean(tmp_path) == ""
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
-    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["reference"]
+    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["ledger", "reference"]
 
 
 def test_clean_of_a_clean_folder_does_nothing(tmp_path: Path) -> None:

@@ -157,7 +157,15 @@ def test_all_releases_together_are_stated_beside_the_last(votes_path, tmp_path):
         found.append({bound["accountant"]: bound for bound in files.read_json(stated, "account")["bounds"]})
     alone, both = found
     assert "ledger" not in alone
-    assert both["ledger"]["epsilon"] > 1.3 * both["label"]["epsilon"]
-    assert "all 2 draws" in both["ledger"]["source"]
+    assert (both["ledger"]["epsilon"], both["ledger"]["publishable"]) == (50.0, True)
+    assert "the limit of all 2 draws" in both["ledger"]["source"]
+    smaller = state_bounds(votes_path, labels, [], tmp_path / "d.json", delta=1e-6, ledger=tmp_path / "ledger")
+    planned = {bound["accountant"]: bound for bound in files.read_json(smaller, "account")["bounds"]}
+    assert planned["ledger"]["epsilon"] > 1.3 * planned["label"]["epsilon"]
+    assert not planned["ledger"]["publishable"], "nobody can prove that all was planned beforehand"
     with pytest.raises(ArtefactError, match="is a release, and it does not stand there"):
         state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "elsewhere")
+    # A ledger with other releases of the same data is not its ledger either: its sum would be too small.
+    draw_release(votes_path, "gnmax", {"sigma": 200.0}, tmp_path / "e.npz", ledger=tmp_path / "other")
+    with pytest.raises(ArtefactError, match="is a release, and it does not stand there"):
+        state_bounds(votes_path, labels, [], tmp_path / "c.json", ledger=tmp_path / "other")

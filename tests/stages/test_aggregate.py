@@ -121,7 +121,7 @@ def test_a_release_is_made_once(even_votes, tmp_path):
     out = tmp_path / "labels.npz"
     draw_release(even_votes, *GNMAX, out)
     before = out.read_bytes()
-    with pytest.raises(ArtefactError, match="it is a release already"):
+    with pytest.raises(ArtefactError, match="it is there already"):
         draw_release(even_votes, *GNMAX, out)
     assert out.read_bytes() == before
 

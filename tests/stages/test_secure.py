@@ -147,7 +147,7 @@ def test_shares_of_two_cuts_are_not_mixed(votes, tmp_path):
         opened(tmp_path, [*sums[0][:2], sums[1][2]])
     _, counts = opened(tmp_path, sums[0])
     assert np.abs(counts["counts"]).max() < 200
-    with pytest.raises(ArtefactError, match="it is a release already"):
+    with pytest.raises(ArtefactError, match="it is there already"):
         opened(tmp_path, sums[0])
 
 
@@ -161,6 +161,21 @@ def test_every_cut_of_a_release_stands_in_the_ledger(votes, tmp_path):
     assert spending.epsilon(together, 1e-5) == spending.epsilon(together[:1], 1e-5)
     with pytest.raises(ArtefactError, match="another one adds to what they cost"):
         cut(tmp_path, votes, 0, 5, release=True)
+
+
+def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
+    """Two sums that differ in a chunk differ by its votes, with its own little noise."""
+    held = [cut(tmp_path, votes, first, last, release=True) for first, last in ((0, 9), (10, 11))]
+    first = tmp_path / "sum.npz"
+    secure_sum.run(shares=[held[0][0]], out=first)
+    for given in ([held[0][0], held[1][0]], [held[0][0]]):
+        with pytest.raises(ArtefactError, match="its cut went into a sum already"):
+            secure_sum.run(shares=given, out=tmp_path / "second.npz")
+    assert not (tmp_path / "second.npz").exists()
+    # A sum that could not be written was not published.
+    with pytest.raises((ArtefactError, OSError)):
+        secure_sum.run(shares=[held[0][1]], out=first / "nowhere.npz")
+    secure_sum.run(shares=[held[0][1]], out=tmp_path / "other.npz")
 
 
 def test_only_parties_that_make_sense(votes, tmp_path):

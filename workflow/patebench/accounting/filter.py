@@ -39,6 +39,9 @@ class PerQueryCost(NamedTuple):
         return self.threshold_test(orders) + self.answer(orders)
 
 
+#: What is left to a ledger that adds the whole release up with others, rounding up: relatively.
+_LEDGERS = 1e-11
+
 #: What rounding may add to the terms of the conversion, relative to their sizes.
 _SLACK = 16 * np.finfo(np.float64).eps
 
@@ -80,7 +83,7 @@ class RenyiFilter:
         if not 1 < order < math.inf:
             raise PatebenchError(f"a filter of order {order} is not defined; the order must be above 1 and finite")
         self.epsilon, self.delta, self.order = epsilon, delta, order
-        self.allowance = float(allowance(np.array([order]), epsilon, delta)[0])
+        self.allowance = float(allowance(np.array([order]), epsilon, delta)[0]) * (1 - _LEDGERS)
         self.spent = 0.0
 
     @classmethod

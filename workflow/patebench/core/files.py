@@ -104,6 +104,13 @@ def atomic(path: Path | str) -> Iterator[Path]:
         raise
 
 
+def check_writable(path: Path) -> None:
+    """Refuse, before anything costly is done, a path below which nothing can be written."""
+    with atomic(path.with_name(f".{path.name}.try")) as temporary:
+        temporary.touch()
+    path.with_name(f".{path.name}.try").unlink()
+
+
 def _sync(path: Path) -> None:
     """Wait until a file's content, or a folder's names, are on the disk."""
     number = os.open(path, os.O_RDONLY)

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from patebench.accounting import conversion
 from patebench.accounting.accountant import DirectAccountant
-from patebench.accounting.filter import PerQueryCost, RenyiFilter, queries_within
+from patebench.accounting.filter import PerQueryCost, RenyiFilter, best_order, queries_within
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import NO_ANSWER, Labels
@@ -14,7 +17,10 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
 
     PatebenchError if not even one fits.
     """
-    keeper = RenyiFilter.for_steps(cost.both, epsilon=epsilon, delta=delta)
+    # At the next of the orders at which a ledger counts, so that it finds a kept budget kept.
+    order = best_order(cost.both, epsilon, delta)
+    nearest = conversion.ORDERS[np.argmin(np.abs(np.log((conversion.ORDERS - 1) / (order - 1))))]
+    keeper = RenyiFilter(epsilon=epsilon, delta=delta, order=float(nearest))
     if not keeper.admits(cost.both):
         raise PatebenchError(
             f"a budget of ε = {epsilon:g} at δ = {delta:g} does not admit one query; "

@@ -1,6 +1,7 @@
 """The stage `account`: what a label set costs, by every theorem of its mechanism."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,22 +126,29 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
 
 
 def _together(labels: Artefact, votes: Artefact, folder: Path, queries: Sequence[int], delta: float) -> list[Bound]:
-    """What all draws from the same private data cost, where there are others beside these labels."""
+    """What all draws from the same private data cost, where there are others beside these labels.
+
+    With a limit they keep that, whatever was chosen on the way. Without one, or at a smaller δ, their sum holds only if
+    all was planned beforehand, which nobody can prove.
+    """
     if labels.meta["mode"] != Mode.RELEASE:
         raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
-    ledger = Ledger.of(folder, records_of(votes))
-    if not ledger.entries:
+    ledger, own = Ledger.of(folder, records_of(votes)), labels.meta.get("entries")
+    if not own or set(own) - {each.key for each in ledger.entries}:
         raise ArtefactError(ledger.path, f"{labels.path} is a release, and it does not stand there", "give its ledger")
-    if len(ledger.entries) == 1:
+    if len(ledger.entries) == len(own):
         return []
-    everything = DirectAccountant(
+    limit = ledger.limit if ledger.limit and delta >= ledger.limit.delta else None
+    planned = "Mironov 2017, Proposition 1: all {} draws in the ledger, as if planned beforehand"
+    kept = "Feldman & Zrnic 2021, section 3: the limit of all {} draws in the ledger"
+    together = DirectAccountant(
         name="ledger",
         label="all releases together",
         kind=Kind.WORST_CASE,
-        source=f"Mironov 2017, Proposition 1: all {len(ledger.entries)} draws in the ledger, as if planned beforehand",
-        epsilon=lambda T, delta: spending.epsilon(ledger.spent, delta),
+        source=(kept if limit else planned).format(len(ledger.entries)),
+        epsilon=lambda T, delta: limit.epsilon if limit else spending.epsilon(ledger.spent, delta),
     )
-    return everything.bounds(queries, delta)
+    return [replace(bound, publishable=limit is not None) for bound in together.bounds(queries, delta)]
 
 
 def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise | None:

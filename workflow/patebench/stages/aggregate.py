@@ -77,8 +77,8 @@ def run(
             raise PatebenchError("queries that a round selected have no budget of their own; leave out --budget")
         queries = Selected.read([selected], source)
         before = _before(earlier, queries.files[0], facts)
-        arrays = _selected(made, queries, everything, draws, write_down)
-        arrays, facts = _after(before, arrays, facts | queries.facts())
+        arrays, kept = _selected(made, queries, everything, draws, write_down)
+        arrays, facts = _after(before, arrays, facts | kept | queries.facts())
     write_arrays(out, LABELS, arrays, facts)
 
 
@@ -96,29 +96,30 @@ def _whole_pool(
     votes: Votes,
     draws: Draws,
     budget: tuple[float, float] | None,
-    write_down: Callable[..., None],
+    write_down: Callable[..., list[str]],
 ) -> tuple[Arrays, Facts]:
     """What is released for the whole pool, once it is written down, and the facts of its budget."""
     query = check_budget(name, made, votes.teachers, votes.classes) if budget else None
-    write_down(votes, budget=budget)
+    entries = write_down(votes, budget=budget)
     arrays = made.released(votes, draws.source())
     if budget is None or query is None:
-        return arrays, {}
+        return arrays, {"entries": entries}
     arrays["labels"], put = labels_within(query, arrays["labels"], *budget)
     if "reports" in arrays:
         arrays["reports"][:, put:] = NO_ANSWER
-    return arrays, {"budget": {"epsilon": budget[0], "delta": budget[1], "asked": put}}
+    return arrays, {"entries": entries, "budget": {"epsilon": budget[0], "delta": budget[1], "asked": put}}
 
 
 def _selected(
-    made: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., None]
-) -> Arrays:
+    made: Mechanism, selected: Selected, votes: Votes, draws: Draws, write_down: Callable[..., list[str]]
+) -> tuple[Arrays, Facts]:
     """Labels of selected queries, once they are written down; `kept` says which are the student's own."""
     chosen = selected.votes(votes)
-    write_down(chosen, adaptive=True)
+    entries = write_down(chosen, adaptive=True)
     answered = made.release(chosen, draws.source())
     own = np.where(answered == NO_ANSWER, made.student_labels(chosen), NO_ANSWER)
-    return {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
+    arrays = {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
+    return arrays, {"entries": entries}
 
 
 def _before(earlier: Path | None, selected: Artefact, facts: Facts) -> Artefact | None:
@@ -139,7 +140,7 @@ def _after(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Array
     if before is None:
         return arrays, facts
     joined = {name: np.concatenate([before[name], array]) for name, array in arrays.items()}
-    so_far = {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files")}
+    so_far = {name: before.meta[name] + facts[name] for name in ("rounds", "queries_files", "entries")}
     return joined, facts | so_far | {"earlier": before.digest}
 
 

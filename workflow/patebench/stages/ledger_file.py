@@ -5,8 +5,9 @@ is. It knows of no draw that was made elsewhere, and nothing of another ledger's
 """
 
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from patebench.accounting import conversion, spending
 from patebench.accounting.accountant import valid_for_adaptive_queries, valid_for_discrete_noise
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
+from patebench.calculator.show import upward
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, read_json, write_json
+from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, check_budget, plain
@@ -28,10 +30,16 @@ from patebench.plan.parameters import LedgerParameters
 log = logging.getLogger("patebench")
 _KIND = "ledger"
 
+#: The (ε, δ) that the order of a ledger suits best where no limit is given with the first draw.
+_NOMINAL = (4.0, 1e-5)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A draw: what it makes, by which mechanism, for how many queries, and what it costs."""
+    """A draw: what it makes, by which mechanism, for how many queries, and what it costs.
+
+    `key` is a random word, which what was drawn repeats: nothing else tells whether a release stands in a ledger.
+    """
 
     what: str
     mechanism: str
@@ -39,15 +47,15 @@ class Entry:
     queries: int
     spent: Spending
     when: str = ""
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """The (ε, δ) that all draws together keep, counted at an order that was fixed with the first of them."""
+    """The (ε, δ) that all draws together keep, counted at the ledger's order."""
 
     epsilon: float
     delta: float
-    order: float
 
 
 @dataclass(frozen=True)
@@ -70,21 +78,37 @@ class Place:
         given = {name: value for name, value in (("budget", budget), ("delta", delta)) if value is not None}
         return cls(folder, LedgerParameters.checked(given, "ledger") if given else None)
 
-    def write_down(self, source: Artefact, out: Path, name: str, made: Mechanism, votes: Votes, **more: Any) -> None:
-        """Enter a draw by a mechanism on these votes of VOTES or a CHUNK, which is to become `out`.
+    def write_down(
+        self,
+        source: Artefact,
+        out: Path,
+        name: str,
+        made: Mechanism,
+        votes: Votes,
+        key: str | None = None,
+        **more: Any,
+    ) -> list[str]:
+        """Enter a draw by a mechanism on these votes of VOTES or a CHUNK, which is to become `out`: the entry's key.
 
-        See `cost` for what else there is to say.
+        See `cost` for what else there is to say. Nothing is entered, and there is no key, of labels from a seed.
         """
-        if self.folder is not None:
-            spent = cost(name, made, votes, source.meta["partition"], **more)
-            parameters = made.parameters()
-            entry = Entry(what=str(out), mechanism=name, parameters=parameters, queries=votes.queries, spent=spent)
-            enter(self.folder, records_of(source), entry, self.limit)
+        if self.folder is None:
+            return []
+        check_writable(out)
+        spent = cost(name, made, votes, source.meta["partition"], **more)
+        parameters = made.parameters()
+        known = {"key": key} if key else {}
+        entry = Entry(what=str(out), mechanism=name, parameters=parameters, queries=votes.queries, spent=spent, **known)
+        enter(self.folder, records_of(source), entry, self.limit)
+        return [entry.key]
 
 
 def records_of(source: Artefact) -> str:
-    """A digest of the private records behind VOTES or a CHUNK, whatever their data set is called."""
-    return str(source.meta.get("records") or source.digest)
+    """A digest of the private records behind VOTES or a CHUNK, whatever their data set is called.
+
+    Of votes that do not say it, that of their partition: two ensembles on the same shards have one ledger.
+    """
+    return str(source.meta.get("records") or source.meta["partition"] or source.digest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +118,8 @@ class Ledger:
     path: Path
     entries: tuple[Entry, ...] = ()
     limit: Limit | None = None
+    #: The Rényi order at which the limit is kept. The first draw fixes it, before anything was seen.
+    order: float | None = None
 
     @property
     def spent(self) -> list[Spending]:
@@ -107,7 +133,11 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
-        content = read_json(path, _KIND)
+        mend = "restore it from a copy: without it nobody knows what was released from this data"
+        try:
+            content = read_json(path, _KIND)
+        except ArtefactError as fault:
+            raise ArtefactError(path, str(fault).removeprefix(f"{path}: ").partition("; ")[0], mend) from None
         try:
             if content["orders"] != conversion.ORDERS.tolist():
                 raise ArtefactError(
@@ -115,14 +145,16 @@ class Ledger:
                 )
             entries = tuple(_entry(each) for each in content["entries"])
             limit = Limit(**content["limit"]) if content["limit"] else None
+            order = float(content["order"])
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", "restore it") from None
-        return cls(path=path, entries=entries, limit=limit)
+            raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", mend) from None
+        return cls(path=path, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
         limit = vars(self.limit) if self.limit else None
         entries = [_written(each) for each in self.entries]
-        write_json(self.path, _KIND, {"orders": conversion.ORDERS.tolist(), "limit": limit, "entries": entries})
+        content = {"orders": conversion.ORDERS.tolist(), "order": self.order, "limit": limit, "entries": entries}
+        write_json(self.path, _KIND, content)
 
 
 def cost(
@@ -144,6 +176,8 @@ def cost(
     if found is None:
         raise PatebenchError(f"the mechanism '{name}' has no Rényi bound to write into a ledger; use another")
     divergences, failure = found
+    if np.isinf(divergences).all():
+        raise PatebenchError(f"'{name}' with these parameters hides nothing (ε = ∞), so there is no release; add noise")
     if budget is not None:
         keeper = keeper_of(check_budget(name, made, votes.teachers, votes.classes), *budget)
         kept = np.where(keeper.order >= conversion.ORDERS, keeper.allowance, np.inf)
@@ -159,7 +193,8 @@ def enter(folder: Path, private: str, entry: Entry, limit: LedgerParameters | No
     with alone(folder / f"{private[:32]}.json"):
         before = Ledger.of(folder, private)
         now = [*before.spent, entry.spent]
-        kept = before.limit or _limit(limit, now)
+        kept = before.limit or (Limit(epsilon=limit.budget, delta=limit.delta) if limit else None)
+        order = before.order or spending.best_order([entry.spent], *(_NOMINAL if kept is None else vars(kept).values()))
         if limit is not None and kept is not None and (limit.budget, limit.delta) != (kept.epsilon, kept.delta):
             raise ArtefactError(
                 before.path,
@@ -167,15 +202,15 @@ def enter(folder: Path, private: str, entry: Entry, limit: LedgerParameters | No
                 f"ε = {limit.budget:g} at δ = {limit.delta:g} is asked for now",
                 "keep the first limit: what was released under it was promised more",
             )
-        _check(before, now, kept)
+        _check(before, now, kept, order)
         stamped = Entry(**{**vars(entry), "when": datetime.now(UTC).isoformat(timespec="seconds")})
-        after = Ledger(path=before.path, entries=(*before.entries, stamped), limit=kept)
+        after = Ledger(path=before.path, entries=(*before.entries, stamped), limit=kept, order=order)
         after.write()
     log.info("%s: draw number %d of this private data", after.path, len(after.entries))
     return after
 
 
-def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None) -> None:
+def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None, order: float) -> None:
     drawn = len(before.entries)
     if limit is None:
         if drawn and _adds(before.spent, now[-1]):
@@ -183,9 +218,10 @@ def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None) -> None
                 before.path,
                 f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}), and another one "
                 "adds to what they cost",
-                "give a limit for all of them together: ledger: {budget: …, delta: …} in the configuration",
+                "give a limit for all of them together (ledger: {budget: …, delta: …} in a configuration, "
+                "--ledger-budget and --ledger-delta of a command)",
             )
-    elif not spending.keeps(now, limit.epsilon, limit.delta, limit.order):
+    elif not spending.keeps(now, limit.epsilon, limit.delta, order):
         raise ArtefactError(
             before.path,
             f"{_together(now, limit.delta)} at δ = {limit.delta:g}, and all releases of this private data are to keep "
@@ -199,7 +235,8 @@ def _together(now: Sequence[Spending], delta: float) -> str:
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it may fail with a probability of {failure:g}, which leaves no ε"
-    return f"this draw and {len(now) - 1} before it would cost ε = {spending.epsilon(now, delta):.4g} together"
+    epsilon = f"ε = {upward(spending.epsilon(now, delta))}"
+    return f"this draw and {len(now) - 1} before it would cost {epsilon} together" if now[1:] else f"it costs {epsilon}"
 
 
 def _draws(number: int) -> str:
@@ -212,13 +249,6 @@ def _adds(before: Sequence[Spending], last: Spending) -> bool:
     return not np.array_equal(spending.together([*before, last])[0], apart)
 
 
-def _limit(wanted: LedgerParameters | None, spent: Sequence[Spending]) -> Limit | None:
-    if wanted is None:
-        return None
-    order = spending.best_order(spent, wanted.budget, wanted.delta)
-    return Limit(epsilon=wanted.budget, delta=wanted.delta, order=order)
-
-
 def _entry(content: Mapping[str, Any]) -> Entry:
     divergences = np.array([float(value) for value in content["divergences"]])
     if divergences.shape != conversion.ORDERS.shape or not (divergences >= 0).all():
@@ -228,7 +258,7 @@ def _entry(content: Mapping[str, Any]) -> Entry:
     if not 0 <= failure <= 1:
         raise ValueError("a failure is no probability")
     spent = Spending(partition=str(content["partition"]), divergences=divergences, failure=failure, teachers=teachers)
-    facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when")}
+    facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when", "key")}
     return Entry(spent=spent, **facts)
 
 

@@ -36,10 +36,10 @@ def origin(votes: Artefact, mode: Mode) -> str | None:
 
 
 def refuse_second_release(out: Path | str, mode: Mode) -> None:
-    """Refuse a second release in the place of a first: it would cost as much again."""
+    """Refuse a release in the place of another file: a second one would cost as much again."""
     if mode is Mode.RELEASE and Path(out).exists():
         raise ArtefactError(
             out,
-            "it is a release already, and drawing another one spends as much privacy again",
-            "hand out this one, or remove it first, write-protected as it is, and count both",
+            "it is there already, and if it is a release, drawing another one spends as much privacy again",
+            "hand out that one; or give another place, and a limit for both in the ledger",
         )

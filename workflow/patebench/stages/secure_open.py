@@ -34,7 +34,9 @@ def run(*, sums: Sequence[Path], labels: Path, counts: Path) -> None:
     meta = {entry: first.meta[entry] for entry in SHARED}
     write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"]}, meta)
     # Nobody here has seen the votes, so nobody can say which they were.
-    write_arrays(labels, LABELS, {"labels": plurality(noisy)}, {**meta, "votes": None, "rounds": []})
+    entries = sorted(first.meta["sessions"].values()) if first.meta["mode"] == Mode.RELEASE else []
+    facts = {**meta, "votes": None, "rounds": [], "entries": entries}
+    write_arrays(labels, LABELS, {"labels": plurality(noisy)}, facts)
 
 
 def _check_aggregators(sums: Sequence[Artefact]) -> None:

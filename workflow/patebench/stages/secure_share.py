@@ -49,13 +49,13 @@ def run(
         raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
     # What it costs does not depend on the votes, which nobody here has seen all of.
     made_up = Votes.of(np.zeros((teachers, source["votes"].shape[1]), dtype=np.int64), classes)
-    who = int(numbers.min()), int(numbers.max())
-    place.write_down(source, out[0], mechanism, party.mechanism, made_up, teachers=who)
+    who, session = (int(numbers.min()), int(numbers.max())), party.session()
+    place.write_down(source, out[0], mechanism, party.mechanism, made_up, key=session, teachers=who)
     cut = [
         party.share(int(number), votes, classes, len(out))
         for number, votes in zip(numbers, source["votes"], strict=True)
     ]
-    meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": party.session()}
+    meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": session}
     for i, (path, held) in enumerate(zip(out, zip(*cut, strict=True), strict=True)):
         arrays = {"shares": np.stack(held), "teachers": np.asarray(numbers, dtype=np.int64)}
         write_arrays(path, SHARES, arrays, {**meta, "aggregator": i + 1})

@@ -1,10 +1,12 @@
 """The stage `secure_sum`: an aggregator sums the shares that it got. The sum may be published."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
+from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
@@ -33,7 +35,33 @@ def run(*, shares: Sequence[Path], out: Path) -> None:
     meta = {entry: first.meta[entry] for entry in (*SHARED, "aggregator")}
     sessions = {str(each["teachers"].min()): each.meta["session"] for each in held}
     arrays = {"sum": sums, "teachers": np.sort(teachers)}
-    write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
+    with _once(held):
+        write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
+
+
+@contextmanager
+def _once(shares: Sequence[Artefact]) -> Iterator[None]:
+    """Let the shares of a cut go into one published sum only: two with other teachers differ by votes with less noise.
+
+    A cut that was summed is marked beside its shares before the sum is written. Shares from a seed hide nothing.
+    """
+    released = [each for each in shares if each.meta["mode"] == Mode.RELEASE]
+    marks = [each.path.with_name(f".{each.meta['session']}-{each.meta['aggregator']}.summed") for each in released]
+    for share, mark in zip(released, marks, strict=True):
+        if mark.exists():
+            raise ArtefactError(
+                share.path,
+                "its cut went into a sum already, and a second one of other teachers would take noise off their votes",
+                "publish the first sum, or let all teachers cut their shares anew and pay again",
+            )
+    for mark in marks:
+        mark.touch()
+    try:
+        yield
+    except BaseException:
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+        raise
 
 
 def check_agreement(found: Sequence[Artefact], entries: Sequence[str]) -> None:
