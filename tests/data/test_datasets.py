@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.data import DATASETS, reads_own_files
+from patebench.data import DATASETS, folder, reads_own_files
 from patebench.data.dataset import Dataset
 
 NOWHERE = Path("no-such-root")
@@ -134,6 +134,17 @@ NAMES = np.array(["cat", "dog", "eel", "fox"])
 ARRAYS = {"x": images(6, 9, 9), "y": Y}
 
 
+def test_npz_files_may_say_the_rows(save: Saver) -> None:
+    data = load(
+        "npz", **save(ARRAYS | {"row": np.array([7, 0, 2**63 - 1, 3, 4, 5], np.uint64)}, row=np.arange(6)[::-1])
+    )
+    assert data.private_rows is not None
+    assert data.public_rows is not None
+    assert data.private_rows.tolist() == [7, 0, 2**63 - 1, 3, 4, 5]
+    assert data.public_rows.tolist() == [5, 4, 3, 2, 1, 0]
+    assert load("npz", **save(ARRAYS)).private_rows is None
+
+
 def test_npz_class_names_of_the_public_file_count_absent_classes(save: Saver) -> None:
     assert load("npz", **save(ARRAYS, class_names=NAMES)).class_names == tuple(NAMES)
     assert load("npz", **save(ARRAYS | {"class_names": NAMES})).class_names == tuple(NAMES)
@@ -182,6 +193,15 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "negative labels": ({"x": images(6, 9, 9), "y": Y - 1}, "labels run from -1 to 1"),
     "label above the names": (
         {"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b"])}, "labels run from 0 to 2"
+    ),
+    "fractions for rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) / 2}, "its array 'row' is float64"),
+    "fewer rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(5)}, "6 samples and rows that are int64 of shape"),
+    "negative rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) - 1}, "private rows hold numbers below 0"),
+    "rows above 63 bits": (
+        {"x": images(6, 9, 9), "y": Y, "row": np.arange(6).astype(np.uint64) + np.uint64(2**63)}, "or above"
+    ),
+    "equal rows": (
+        {"x": images(6, 9, 9), "y": Y, "row": np.array([5, 0, 1, 2, 3, 0])}, "samples 1 and 5 have the same row 0"
     ),
     "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, "hold NaN or infinite values"),
     "too large for float32": ({"x": np.full((6, 2), 1e300), "y": Y}, "hold NaN or infinite values"),
@@ -239,19 +259,53 @@ def folders(tmp_path: Path) -> dict[str, str]:
     for role, count in (("private", 3), ("public", 2)):
         for label, name in enumerate(("ant", "bee")):
             for number in range(count):
-                paint(tmp_path / role / name, f"{number}.png", level=100 * label + number)
+                paint(tmp_path / role / name, f"{2 * number + label}.png", level=100 * label + number)
     return {role: str(tmp_path / role) for role in ("private", "public")}
 
 
-def test_folder_images_come_by_class_and_name(folders: dict[str, str]) -> None:
+def test_folder_images_come_by_name_whatever_their_class(folders: dict[str, str]) -> None:
     (Path(folders["private"]) / "ant" / "notes.txt").write_text("not an image")
     (Path(folders["private"]) / ".hidden").mkdir()
     data = load("folder", **folders)
     assert data.class_names == ("ant", "bee")
     assert data.private_x.shape == (6, 1, 9, 7)
-    assert data.private_x[:, 0, 0, 0].tolist() == [0, 1, 2, 100, 101, 102]
-    assert data.private_y.tolist() == [0, 0, 0, 1, 1, 1]
-    assert data.public_y.tolist() == [0, 0, 1, 1]
+    assert data.private_x[:, 0, 0, 0].tolist() == [0, 100, 1, 101, 2, 102]
+    assert data.private_y.tolist() == [0, 1, 0, 1, 0, 1]
+    assert data.public_y.tolist() == [0, 1, 0, 1]
+
+
+def test_folder_a_record_keeps_its_row_when_others_come_go_or_get_another_label(folders: dict[str, str]) -> None:
+    """Records are told apart by what was painted."""
+
+    def rows(role: str) -> dict[int, int]:
+        data = load("folder", **folders)
+        x, rows = getattr(data, f"{role}_x"), getattr(data, f"{role}_rows")
+        return dict(zip(x[:, 0, 0, 0].tolist(), rows.tolist(), strict=True))
+
+    for role in ("private", "public"):
+        before, ant = rows(role), Path(folders[role]) / "ant"
+        assert all(0 <= row < 2**63 for row in before.values())
+        (ant / "0.png").rename(ant.with_name("bee") / "0.png")
+        assert rows(role) == before
+        paint(ant, "00.png", level=200)
+        more = rows(role)
+        assert more == before | {200: more[200]}
+        (ant / "2.png").unlink()
+        assert rows(role) == {name: row for name, row in more.items() if name != 1}
+
+
+@pytest.mark.parametrize("role", ["private", "public"])
+def test_folder_two_images_of_one_name_are_refused(folders: dict[str, str], role: str) -> None:
+    paint(Path(folders[role]) / "bee", "0.png")
+    with pytest.raises(ArtefactError, match=rf"{role}/bee/0\.png: its name is that of .*{role}/ant/0\.png") as caught:
+        load("folder", **folders)
+    assert "\n" not in str(caught.value)
+
+
+def test_folder_names_of_one_hash_are_refused(folders: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder, "_row", lambda name: int(name[0]) % 5)
+    with pytest.raises(ArtefactError, match=r"bee/5\.png: its name has the same hash as that of .*ant/0\.png"):
+        load("folder", **folders)
 
 
 def test_folder_one_public_colour_image_makes_all_colour(folders: dict[str, str]) -> None:
@@ -259,7 +313,7 @@ def test_folder_one_public_colour_image_makes_all_colour(folders: dict[str, str]
     data = load("folder", **folders)
     assert data.private_x.shape == (6, 3, 9, 7)
     assert data.public_x[-1, :, 0, 0].tolist() == [200, 201, 202]
-    assert data.private_x[1, :, 0, 0].tolist() == [1, 1, 1]
+    assert data.private_x[2, :, 0, 0].tolist() == [1, 1, 1]
 
 
 def test_folder_private_colour_images_become_grey_where_the_public_ones_are(folders: dict[str, str]) -> None:
@@ -268,11 +322,11 @@ def test_folder_private_colour_images_become_grey_where_the_public_ones_are(fold
     data = load("folder", **folders)
     np.testing.assert_array_equal(data.public_x, before.public_x)
     assert data.private_x.shape == (6, 1, 9, 7)
-    assert data.private_x[4, 0, 0, 0] in (200, 201, 202)
+    assert data.private_x[1, 0, 0, 0] in (200, 201, 202)
 
 
 @pytest.mark.parametrize(
-    ("role", "name"), [("public", "ant/9.png"), ("private", "ant/0.png"), ("private", "bee/9.png")]
+    ("role", "name"), [("public", "ant/9.png"), ("private", "ant/0.png"), ("private", "bee/1.png")]
 )
 def test_folder_sizes_are_that_of_the_first_public_image(folders: dict[str, str], role: str, name: str) -> None:
     paint((Path(folders[role]) / name).parent, name[4:], size=(8, 9))
@@ -282,7 +336,7 @@ def test_folder_sizes_are_that_of_the_first_public_image(folders: dict[str, str]
 
 def test_folder_classes_are_the_public_ones(folders: dict[str, str]) -> None:
     """Without any private image of a class, or a private folder for it, the public part is the same."""
-    paint(Path(folders["public"]) / "cat", "0.png")
+    paint(Path(folders["public"]) / "cat", "8.png")
     data = load("folder", **folders)
     assert data.class_names == ("ant", "bee", "cat")
     (Path(folders["private"]) / "cat").mkdir()
@@ -290,20 +344,20 @@ def test_folder_classes_are_the_public_ones(folders: dict[str, str]) -> None:
 
 
 def test_folder_a_private_class_beyond_the_public_ones_is_refused(folders: dict[str, str]) -> None:
-    paint(Path(folders["private"]) / "cat", "0.png")
+    paint(Path(folders["private"]) / "cat", "8.png")
     with pytest.raises(
         ArtefactError, match=r"private/cat: it is none of the 2 classes, .*private data never do; .*class_n"
     ):
         load("folder", **folders)
     data = load("folder", **folders, class_names=("cat", "bee", "ant"))
-    assert data.private_y.tolist() == [0, 1, 1, 1, 2, 2, 2]
-    assert data.public_y.tolist() == [1, 1, 2, 2]
+    assert data.private_y.tolist() == [2, 1, 2, 1, 2, 1, 0]
+    assert data.public_y.tolist() == [2, 1, 2, 1]
     with pytest.raises(ArtefactError, match="bee: it is none of the 2 classes"):
         load("folder", **folders, class_names=("cat", "ant"))
 
 
 def test_folder_broken_images_are_named(folders: dict[str, str]) -> None:
-    broken = Path(folders["private"]) / "ant" / "1.png"
+    broken = Path(folders["private"]) / "bee" / "1.png"
     broken.write_bytes(broken.read_bytes()[:40])
     with pytest.raises(ArtefactError, match=r"1\.png: it can not be read as an image"):
         load("folder", **folders)

@@ -196,7 +196,9 @@ def images(folder: Path) -> dict[str, Any]:
         for name in ("cat", "dog"):
             (folder / part / name).mkdir(parents=True)
             for i in range(6):
-                Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8)).save(folder / part / name / f"{i}.png")
+                Image.fromarray(rng.integers(0, 256, (8, 8)).astype(np.uint8)).save(
+                    folder / part / name / f"{name}-{i}.png"
+                )
     written = settings(teachers=2)
     own = {"loader": "folder", "private": str(folder / "private"), "public": str(folder / "public")}
     written["datasets"] = {"mine": own}

@@ -43,6 +43,16 @@ def test_own_data_keep_their_own_name(tmp_path: Path) -> None:
     assert read_samples(private, "private").meta["dataset"] == "my-data"
 
 
+def test_rows_are_those_of_the_files(tmp_path: Path) -> None:
+    samples = {"x": np.zeros((4, 8, 8), np.uint8), "y": np.arange(4) % 2}
+    np.savez(tmp_path / "a.npz", **samples, row=[9, 2, 7, 4])
+    np.savez(tmp_path / "b.npz", **samples)
+    options = {"loader": "npz", "private": str(tmp_path / "a.npz"), "public": str(tmp_path / "b.npz")}
+    private, public = make(tmp_path, "mine", **options)
+    assert read_samples(private, "private")["row"].tolist() == [9, 2, 7, 4]
+    assert read_samples(public, "public")["row"].tolist() == [0, 1, 2, 3]
+
+
 def test_classes_may_be_told(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.zeros((4, 8, 8), np.uint8), y=np.arange(4) % 2)
     files = {role: tmp_path / "out" / f"{role}.npz" for role in ("private", "public")}

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import PARTITION, POOL, SAMPLES
 from patebench.data.partitions import PARTITIONS
 from patebench.plan.parameters import PartitionParameters, SplitParameters
-from patebench.stages import partition, split
+from patebench.stages import data, partition, split
 from patebench.stages.reading import read_partition, read_samples
 
 Writer = Callable[..., Path]
@@ -58,6 +59,49 @@ def test_a_record_that_is_gone_moves_no_other(tiny: Path) -> None:
     every = dealt(np.arange(60))
     for gone in (0, 31, 59):
         assert dealt(np.delete(np.arange(60), gone)) == [shard - {gone} for shard in every]
+
+
+def _dealt(folder: Path, strategy: str) -> list[frozenset[tuple[bytes, int]]]:
+    """The records of each teacher, of images in folders."""
+    files = {role: folder / f"{role}.npz" for role in ("private", "public")}
+    option = {"loader": "folder", **{role: str(folder / role) for role in files}}
+    data.run(name="mine", root=folder, download=False, option=option, **files)
+    private = read_samples(files["private"], "private")
+    return [
+        frozenset((private["x"][place].tobytes(), int(private["y"][place])) for place in shard)
+        for shard in rows(read_arrays(make(folder, strategy, 3), PARTITION))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "changes"), [("iid", {"replace", "label"}), ("hash", {"replace", "label", "remove", "add"})]
+)
+def test_a_changed_file_moves_one_shard(tmp_path: Path, strategy: str, changes: set[str]) -> None:
+    """A label is the folder of a file, so that another label moves the file past all others of its class."""
+    rng, private = np.random.default_rng(0), tmp_path / "private"
+
+    def paint(path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (4, 4)).astype(np.uint8)).save(path)
+
+    for i in range(24):
+        paint(private / ("cat", "dog")[i % 2] / f"{i:02}.png")
+    for name in ("cat", "dog"):
+        paint(tmp_path / "public" / name / f"{name}.png")
+    alone = _dealt(tmp_path, strategy)
+    first = private / "cat" / "00.png"
+    moved: dict[str, Callable[[], object]] = {
+        "replace": lambda: paint(first),
+        "label": lambda: first.rename(private / "dog" / "00.png"),
+        "add": lambda: paint(private / "cat" / "000.png"),
+        "remove": lambda: (private / "dog" / "01.png").unlink(),
+    }
+    for name, change in moved.items():
+        if name in changes:
+            change()
+            after = _dealt(tmp_path, strategy)
+            assert sum(shard != other for shard, other in zip(alone, after, strict=True)) == 1, name
+            alone = after
 
 
 def test_the_artefact_says_what_it_protects(tiny: Path) -> None:

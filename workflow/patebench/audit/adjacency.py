@@ -69,7 +69,9 @@ def removed(world: World, at: int, rng: np.random.Generator) -> Changed:
 def added(world: World, at: int, rng: np.random.Generator) -> Changed:
     """One record more, of a new row: a copy with noise, of the same owner."""
     ours = world.records
-    columns = [ours.y[at : at + 1], np.array([ours.rows.max() + 1], ours.rows.dtype)]
+    # Not one more than the largest, which may be the largest there is.
+    free = np.setdiff1d(np.arange(len(ours.rows) + 1), ours.rows)[:1].astype(ours.rows.dtype)
+    columns = [ours.y[at : at + 1], free]
     owners = None if ours.owners is None else np.concatenate([ours.owners, ours.owners[at : at + 1]])
     x, y = np.concatenate([ours.x, _noisy(ours.x[at], rng)[None]]), np.concatenate([ours.y, columns[0]])
     more = Records(x, y, np.concatenate([ours.rows, columns[1]]), owners)

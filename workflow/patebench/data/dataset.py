@@ -19,9 +19,11 @@ class Dataset:
 
     `private_x`, `public_x`: images (samples, channels, height, width) uint8, or tables (samples, features) float32.
     `private_y`, `public_y`: labels (samples,) int64 in 0 … len(class_names) − 1.
+    `private_rows`, `public_rows`: what a record keeps when others come and go (samples,), distinct and not negative;
+    None where a part has nothing of the kind, and position has to do.
 
     Classes, shape and type are public, so a loader takes them from the public samples or from what it is told, never
-    from private ones. Raises PatebenchError when shapes, types or labels are otherwise.
+    from private ones. Raises PatebenchError when shapes, types, labels or rows are otherwise.
     """
 
     private_x: NDArray[Any]
@@ -29,10 +31,14 @@ class Dataset:
     public_x: NDArray[Any]
     public_y: NDArray[np.int64]
     class_names: tuple[str, ...]
+    private_rows: NDArray[np.int64] | None = None
+    public_rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         _check_samples("private", self.private_x, self.private_y, len(self.class_names))
         _check_samples("public", self.public_x, self.public_y, len(self.class_names))
+        _check_rows("private", self.private_rows, len(self.private_x))
+        _check_rows("public", self.public_rows, len(self.public_x))
         if self.private_x.shape[1:] != self.public_x.shape[1:]:
             raise PatebenchError(
                 f"a private sample has shape {self.private_x.shape[1:]} and a public one {self.public_x.shape[1:]};"
@@ -60,4 +66,22 @@ def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: in
         raise PatebenchError(
             f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}; the public data"
             " or the configuration say so, and private data never do: mend the labels, or give classes or class_names"
+        )
+
+
+def _check_rows(role: str, rows: NDArray[np.int64] | None, samples: int) -> None:
+    if rows is None:
+        return
+    if rows.dtype != np.int64 or rows.shape != (samples,):
+        raise PatebenchError(
+            f"the {role} part has {samples} samples and rows that are {rows.dtype} of shape {rows.shape}; give one"
+            " integer for each"
+        )
+    if rows.min() < 0:
+        raise PatebenchError(f"the {role} rows hold numbers below 0 or above 2^63 - 1; give others")
+    numbers, counts = np.unique(rows, return_counts=True)
+    if (counts > 1).any():
+        first, second = np.flatnonzero(rows == numbers[counts > 1][0])[:2]
+        raise PatebenchError(
+            f"the {role} samples {first} and {second} have the same row {rows[first]}; give each a row of its own"
         )

@@ -2,11 +2,16 @@
 
     private/cat/*.png  private/dog/*.png  public/cat/*.png  public/dog/*.png
 
+A file's name, without its folder, says which record it is: within a part no two images may share one. Order and rows
+follow from names alone, so a record that gets another label, comes or goes moves no other.
+
 All images must have one size. They become grey images if all public files are grey, and colour images otherwise. Which
 classes there are, the size and the mode are public, so private images tell none of them.
 """
 
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +28,8 @@ _GREY = frozenset(("1", "L"))
 def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
     """Read the folders `private` and `public`; relative paths start from the working directory.
 
-    Classes are `class_names`, or else the public sub-folders in alphabetical order; samples come by class, then by file
-    name. A class may be without private images, and one of `class_names` without any.
+    Classes are `class_names`, or else the public sub-folders in alphabetical order; samples come by file
+    name, whatever the class. A class may be without private images, and one of `class_names` without any.
     Raises ArtefactError naming the folder or file and the fault.
     """
     names = tuple(class_names or _shown(Path(public)))
@@ -36,7 +41,8 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
     private_x, public_x = (
         np.stack([_pixels(image, mode) for image in images.values()]) for images in (private_images, public_images)
     )
-    return Dataset(private_x, private_y, public_x, public_y, names)
+    rows = (_rows(images) for images in (private_images, public_images))
+    return Dataset(private_x, private_y, public_x, public_y, names, *rows)
 
 
 def _shown(public: Path) -> tuple[str, ...]:
@@ -59,7 +65,7 @@ def _folders(folder: Path) -> tuple[str, ...]:
 
 
 def _read(folder: Path, names: tuple[str, ...]) -> tuple[dict[Path, Any], NDArray[np.int64]]:
-    """The images below `folder` by path, and their labels."""
+    """The images below `folder` by path, in the order of their names, and their labels."""
     if extra := [name for name in _folders(folder) if name not in names]:
         raise ArtefactError(
             folder / extra[0],
@@ -67,11 +73,30 @@ def _read(folder: Path, names: tuple[str, ...]) -> tuple[dict[Path, Any], NDArra
             " never do",
             "move it away, or name all classes in the configuration: class_names",
         )
-    paths = [_image_paths(folder / name) for name in names]
-    if not any(paths):
+    labels = {path: label for label, name in enumerate(names) for path in _image_paths(folder / name)}
+    if not labels:
         raise _lacks_images(folder)
-    labels = np.repeat(np.arange(len(names)), [len(files) for files in paths])
-    return {path: _open(path) for files in paths for path in files}, labels.astype(np.int64)
+    paths = sorted(labels, key=lambda path: path.name)
+    return {path: _open(path) for path in paths}, np.array([labels[path] for path in paths], np.int64)
+
+
+def _rows(paths: Iterable[Path]) -> NDArray[np.int64]:
+    """A row for each image, from its name alone; raises ArtefactError where two have one."""
+    seen: dict[int, Path] = {}
+    for path in paths:
+        if (other := seen.setdefault(_row(path.name), path)) is not path:
+            raise ArtefactError(
+                path,
+                f"its name {'is' if path.name == other.name else 'has the same hash as'} that of {other}, and by names"
+                " records are told apart",
+                "rename one of them",
+            )
+    return np.array(list(seen), np.int64)
+
+
+def _row(name: str) -> int:
+    """63 bits of a hash of a file's name."""
+    return int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "little") >> 1
 
 
 def _lacks_images(folder: Path) -> ArtefactError:
@@ -79,12 +104,10 @@ def _lacks_images(folder: Path) -> ArtefactError:
 
 
 def _image_paths(folder: Path) -> list[Path]:
-    """The images of a class, none where it has no folder."""
+    """The images of a class in any order, none where it has no folder."""
     if not folder.is_dir():
         return []
-    return sorted(
-        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
-    )
+    return [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")]
 
 
 def _open(path: Path) -> Any:

@@ -1,6 +1,7 @@
 """A user's own arrays: one `.npz` with the private samples and one with the public ones.
 
-Each holds `x` and `y`; the public one may hold `class_names`, and the private one no others. Images are uint8
+Each holds `x` and `y`; the public one may hold `class_names`, and the private one no others. Each may hold `row`, an
+integer of its own for each record, which it keeps when others come and go. Images are uint8
 (samples, height, width), (samples, height, width, channels) or (samples, channels, height, width); tables are numbers
 (samples, features).
 """
@@ -38,7 +39,8 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
             f"its class names are not those of the data set, which come from {public} or the configuration",
             "leave them out here, or give the same ones as class_names there",
         )
-    return Dataset(private_x, private_y, public_x, public_y, names)
+    rows = _rows(Path(private), ours), _rows(Path(public), others)
+    return Dataset(private_x, private_y, public_x, public_y, names, *rows)
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
@@ -49,7 +51,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
             archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ArtefactError(path, "it holds one array and not several by name", _MEND)
-            arrays = {name: archive[name] for name in ("x", "y", "class_names") if name in archive}
+            arrays = {name: archive[name] for name in ("x", "y", "row", "class_names") if name in archive}
     except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as fault:
         if "allow_pickle" in str(fault):
             raise ArtefactError(path, "it holds pickled objects, which are never loaded", _MEND) from None
@@ -87,3 +89,14 @@ def _labels(path: Path, y: NDArray[Any]) -> NDArray[np.int64]:
             path, f"its array 'y' is {y.dtype} of shape {y.shape}", "give one integer label for each sample"
         )
     return y.astype(np.int64)
+
+
+def _rows(path: Path, arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64] | None:
+    """The array `row`, if there is one; what is too large becomes negative, and is refused as that."""
+    if (rows := arrays.get("row")) is None:
+        return None
+    if rows.dtype.kind not in "iu":
+        raise ArtefactError(
+            path, f"its array 'row' is {rows.dtype}", "give one integer for each sample, or none at all"
+        )
+    return rows.astype(np.int64)

@@ -5,7 +5,7 @@ For the first seed of each experiment and each of its ensembles, in a temporary 
 changed copy. Nothing is released.
 
 Every copy goes through `data` again, as files of the user's own: so a loader or a stage that takes what is public from
-private records is found whatever the data set is. `data` numbers the rows anew; here the others keep theirs.
+private records is found whatever the data set is. The files say the rows, so the others keep theirs.
 """
 
 import json
@@ -27,7 +27,6 @@ from patebench.audit.adjacency import (
     Changed,
     Finding,
     Kind,
-    Records,
     Traces,
     World,
     choose,
@@ -107,7 +106,7 @@ def _ensembles(config: "Config") -> Iterator[tuple[Ensemble, list[SelectQueries]
 def _audit_data(given: Given) -> Audited:
     """Whether the public part of a data set stays where private records are such as no other is."""
     before = Traces(data_traces(given.plan, given.data))
-    ours = _loaded(given, given.job(given.private["x"], given.private["y"], "own"), "own")
+    ours = _loaded(given, given.job(given.records, "own"), "own")
     if moved := public_moved(before, ours):
         raise PatebenchError(f"{given.data.dataset}: read from files of its own it has another {', '.join(moved)}")
     findings = []
@@ -129,11 +128,12 @@ def _loaded(given: Given, job: Data, name: str) -> Traces:
 def _strange(given: Given) -> Iterator[tuple[str, str, Data]]:
     """Data sets with one private record of a label, a colour or a folder that is not seen in public."""
     rng = generator(0, "adjacency", given.data.dataset)
-    y = np.array(given.private["y"])
+    ours = given.records
+    y = np.array(ours.y)
     at = int(rng.integers(len(y)))
     y[at] = given.public.meta["classes"]
     what = f"record {at} has the label {y[at]}, which is no class"
-    yield "new label", what, given.job(given.private["x"], y, "new-label")
+    yield "new label", what, given.job(replace(ours, y=y), "new-label")
     sources = dict(given.data.sources)
     if "private" not in sources or not Path(sources["private"]).is_dir():
         return
@@ -190,7 +190,7 @@ class _Ways:
         chunk = {} if asked.thorough else {"chunk": size}
         ensemble = replace(ensemble, work=ensemble.work.model_copy(update={**chunk, "keep_weights": False}))
         base, given = Way(asked, ensemble, folder / "as-it-is"), asked.given
-        as_they_are = Records(given.private["x"], given.private["y"], given.private["row"])
+        as_they_are = given.records
         dealt = base.deal(as_they_are)
         if (owners := ensemble.partition.owners) is not None:
             as_they_are = replace(as_they_are, owners=np.load(owners, allow_pickle=False))

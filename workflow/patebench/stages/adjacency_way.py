@@ -63,15 +63,19 @@ class Given:
     def plan(self) -> Plan:
         return _given(self.folder)
 
-    def job(self, x: Any, y: Any, name: str) -> Data:
-        """The job that makes the same data set from files of the user's own, with these private records."""
+    @property
+    def records(self) -> Records:
+        return Records(self.private["x"], self.private["y"], self.private["row"])
+
+    def job(self, ours: Records, name: str) -> Data:
+        """The job that makes the same data set from files of the user's own, with these private records and rows."""
         files = {role: self.folder / f"{name}-{role}.npz" for role in ("private", "public")}
         names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
         # Named only where the labels do not show them, or counting the wrong ones could not be found.
         more: dict[str, Any] = {} if names == list(map(str, shown)) else {"class_names": np.array(names)}
         self.folder.mkdir(parents=True, exist_ok=True)
-        np.savez(files["private"], x=x, y=y)
-        np.savez(files["public"], x=self.public["x"], y=self.public["y"], **more)
+        np.savez(files["private"], x=ours.x, y=ours.y, row=ours.rows)
+        np.savez(files["public"], x=self.public["x"], y=self.public["y"], row=self.public["row"], **more)
         return replace(self.data, loader="npz", sources=tuple((role, str(path)) for role, path in files.items()))
 
 
@@ -111,8 +115,7 @@ class Way:
     def deal(self, ours: Records) -> Traces:
         """Make the data, the split, the partition and the first queries."""
         split, partition = self.ensemble.split, Partition(self.ensemble)
-        self._make(self.asked.given.job(ours.x, ours.y, "changed"))
-        self._keep_rows(ours)
+        self._make(self.asked.given.job(ours, "changed"))
         queries = [each for each in self.asked.queries if each not in self.asked.waiting]
         features = [ExtractFeatures(split)] if any(each.uses_features for each in queries) else []
         public = data_traces(self.plan, split.data)
@@ -157,13 +160,6 @@ class Way:
 
     def _make(self, job: Job) -> None:
         call(self.plan.command(job))
-
-    def _keep_rows(self, ours: Records) -> None:
-        """Give the private records the rows that they have, where `data` numbered them anew."""
-        path = self.path(File(self.ensemble.split.data, "private"))
-        private = read_arrays(path, SAMPLES)
-        if not np.array_equal(private["row"], ours.rows):
-            write_arrays(path, SAMPLES, {**private.arrays, "row": ours.rows}, private.meta)
 
     def _facts(self, file: File, layout: Layout) -> dict[str, str]:
         return _facts(_name(self.path(file)), read_facts(self.path(file), layout))

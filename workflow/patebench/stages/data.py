@@ -38,7 +38,8 @@ def run(
 
     Options are the loader's own (`private` and `public` for your own files); the option `loader` names the registry's
     entry where that is not NAME itself. Classes come from the public samples or from --classes or --class-names, never
-    from private ones. `row` is the sample's position in its part of the data set.
+    from private ones. `row` says which record a sample is: by the name of its file or the user's own array, and else by
+    its position in its part of the data set.
     """
     options = dict(option)
     loader = str(options.pop("loader", name))
@@ -46,12 +47,12 @@ def run(
     _check_options(loader, load, options)
     named = _named(loader, load, parameters)
     data = load(root=Path(root), download=download, **options, **named)
-    for role, x, y, out in (
-        ("private", data.private_x, data.private_y, private),
-        ("public", data.public_x, data.public_y, public),
+    for role, x, y, rows, out in (
+        ("private", data.private_x, data.private_y, data.private_rows, private),
+        ("public", data.public_x, data.public_y, data.public_rows, public),
     ):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
-        write_arrays(out, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, facts)
+        write_arrays(out, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}, facts)
         log.info("%s: %d %s samples of shape %s in %d classes", name, len(x), role, x.shape[1:], data.classes)
 
 
