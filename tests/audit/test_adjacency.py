@@ -12,6 +12,7 @@ from patebench.audit.adjacency import (
     Verdict,
     World,
     choose,
+    choose_of_smallest,
     compare,
     refused,
     render,
@@ -55,6 +56,23 @@ def test_changes_change_what_they_say() -> None:
         assert after.y[4] == RECORDS.y[4]
 
 
+def test_an_outlier_is_beyond_all_others() -> None:
+    after = changed("outlier")
+    assert differing(after) == {4}
+    assert after.y[4] == RECORDS.y[4]
+    assert after.x[4].tolist() == [47000, -47000, 47000, -47000]
+    bare = replace(WORLD, records=replace(RECORDS, x=np.zeros((12, 1), np.float32)))
+    assert changed("outlier", world=bare).x[4] == 1000
+    huge = replace(WORLD, records=replace(RECORDS, x=np.full((12, 2), 1e17, np.float32)))
+    assert np.isfinite(np.square(changed("outlier", world=huge).x[4])).all()
+    most = replace(WORLD, records=replace(RECORDS, x=np.full((12, 2), np.finfo(np.float32).max)))
+    assert np.isfinite(changed("outlier", world=most).x[4]).all()
+    for level, value in ((100, 255), (200, 0)):
+        images = replace(WORLD, records=replace(RECORDS, x=np.full((12, 1, 5, 5), level, np.uint8)))
+        after = changed("outlier", world=images)
+        assert (after.x.dtype, np.unique(after.x[4]).tolist()) == (np.uint8, [value])
+
+
 def test_others_keep_their_rows() -> None:
     assert changed("remove").rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
     assert changed("owner leaves").rows.tolist() == [0, 1, 2, 4, 6, 7, 8, 9, 10, 11]
@@ -84,12 +102,19 @@ def test_the_first_record_that_is_changed_has_the_rarest_label_that_a_shard_hold
     assert {choose(WORLD, 1, np.random.default_rng(i)) for i in range(200)} == set(range(11))
 
 
+def test_a_record_of_the_smallest_shard_is_any_of_it_or_the_one_that_was_chosen() -> None:
+    uneven = replace(WORLD, holders=np.array([-1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, -1]))  # 5, 3 and 2 records
+    assert {choose_of_smallest(uneven, 4, np.random.default_rng(i)) for i in range(50)} == {9, 10}
+    for at in (7, 10):
+        assert choose_of_smallest(uneven, at, np.random.default_rng(0)) == at
+
+
 @pytest.mark.parametrize(
     ("strategy", "claimed"),
     [
         ("skew", {"shard"}),
-        ("iid", {"shard", "replace", "twin in pool", "twin in test"}),
-        ("hash", {"shard", "replace", "twin in pool", "twin in test", "remove", "add"}),
+        ("iid", {"shard", "replace", "outlier", "twin in pool", "twin in test"}),
+        ("hash", {"shard", "replace", "outlier", "twin in pool", "twin in test", "remove", "add"}),
         ("owners", set(BY_NAME)),
         ("hash-owners", set(BY_NAME)),
     ],

@@ -17,12 +17,13 @@ from patebench.audit.adjacency import KINDS, Finding, Verdict
 from patebench.cli import cli
 from patebench.config import validate
 from patebench.core.errors import PatebenchError
+from patebench.core.files import Artefact, read_arrays
 from patebench.data import folder as folder_loader
 from patebench.data import npz
 from patebench.data.content import content
 from patebench.data.dataset import Dataset
 from patebench.data.partitions import PARTITIONS, Change
-from patebench.stages import adjacency, partition, split
+from patebench.stages import adjacency, partition, split, train_teachers
 from patebench.stages.reading import read_samples
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -160,6 +161,24 @@ def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
     return lambda monkeypatch: monkeypatch.setattr(patebench.teachers.training, "train", together)
 
 
+def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a teacher reads comes in 256 steps, up to the maximum of each feature over all private records."""
+    tops: list[np.ndarray] = []
+
+    def coarse(artefact: Artefact) -> Artefact:
+        x = np.round(255 * artefact["x"] / tops[-1])
+        return replace(artefact, arrays={**artefact.arrays, "x": x.astype(np.float32)})
+
+    def samples(path: Path, role: str) -> Artefact:
+        artefact = read_samples(path, role)
+        if role == "private":
+            tops.append(artefact["x"].max(0))
+        return coarse(artefact)
+
+    monkeypatch.setattr(train_teachers, "read_samples", samples)
+    monkeypatch.setattr(train_teachers, "read_arrays", lambda path, layout: coarse(read_arrays(path, layout)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "kind", "ensemble", "moved"),
@@ -171,6 +190,8 @@ def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
         (refusal_of_twins, "twin in pool", {}, "refused: a private sample is public"),
         (skew_that_claims, "replace", SKEW, "of 10 teachers' shards moved"),
         (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "and not their shards"),
+        (scales_of_all_records, "outlier", {}, "and not their shards"),
+        (scales_of_all_records, "outlier", {"partition": "hash"}, "and not their shards"),
         (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "and not their shards"),
     ],
 )

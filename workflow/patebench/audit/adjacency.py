@@ -61,6 +61,24 @@ def replaced(world: World, at: int, rng: np.random.Generator) -> Changed:
     return Changed(words, _with(ours, np.array([at]), np.array([other])))
 
 
+def outlier(world: World, at: int, rng: np.random.Generator) -> Changed:
+    """One record gets values far from all others', so that what is taken from all records together must move.
+
+    A table's are ±1000 times the largest absolute value, in turns, beyond any maximum and any minimum; an image is all
+    black or all white, whichever is farther from the mean.
+    """
+    ours = world.records
+    x = np.array(ours.x)
+    if x.dtype.kind != "f":
+        x[at] = 255 if ours.x.mean() < 127.5 else 0
+        return Changed(f"all values of record {at} become {x[at].flat[0]}", replace(ours, x=x))
+    largest = float(np.abs(ours.x).max()) or 1.0
+    # Single precision still holds its square, where it holds those of the data.
+    far = min(1000 * largest, max(largest, 1e18))
+    x[at] = np.where(np.arange(x[at].size) % 2, -far, far).reshape(x[at].shape)
+    return Changed(f"the values of record {at} become ±{far:.3g}", replace(ours, x=x))
+
+
 def removed(world: World, at: int, rng: np.random.Generator) -> Changed:
     """One record less; the others keep their rows."""
     return Changed(f"record {at} is gone", _without(world.records, np.array([at])))
@@ -123,6 +141,7 @@ class Kind:
     protected_by: frozenset[Change] = frozenset()
     always: bool = False
     needs_owners: bool = False
+    of_smallest: bool = False  # the record is one of the smallest shard
 
     def claimed(self, protects: Iterable[str]) -> bool:
         """Whether a partition that protects these changes says that this one alters one shard at most."""
@@ -136,6 +155,7 @@ def _single(change: Change) -> frozenset[Change]:
 
 KINDS = (
     Kind("replace", replaced, _single(Change.REPLACE)),
+    Kind("outlier", outlier, _single(Change.REPLACE), of_smallest=True),
     Kind("remove", removed, _single(Change.REMOVE)),
     Kind("add", added, _single(Change.ADD)),
     Kind("shard", shard, always=True),
@@ -159,6 +179,18 @@ def choose(world: World, repeat: int, rng: np.random.Generator) -> int:
         labels, counts = np.unique(world.records.y[able], return_counts=True)
         able = able[world.records.y[able] == labels[counts == counts.min()][-1]]
     return int(rng.choice(able))
+
+
+def choose_of_smallest(world: World, at: int, rng: np.random.Generator) -> int:
+    """A record of the smallest shard; `at` where its own has one record more at most, as all have that `iid` deals.
+
+    Then no other teachers need be trained.
+    """
+    sizes = np.bincount(world.holders[world.holders >= 0])
+    least = sizes[sizes > 0].min()
+    if sizes[world.holders[at]] <= least + 1:
+        return at
+    return int(rng.choice(np.flatnonzero(world.holders == np.flatnonzero(sizes == least)[0])))
 
 
 def _with(ours: Records, at: NDArray[Any], copies: NDArray[Any]) -> Records:

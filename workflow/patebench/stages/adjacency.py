@@ -30,6 +30,7 @@ from patebench.audit.adjacency import (
     Traces,
     World,
     choose,
+    choose_of_smallest,
     compare,
     public_moved,
     refused,
@@ -203,8 +204,9 @@ class _Ways:
         """What one change moves."""
         stream = "adjacency", self.ensemble.folder
         rng = generator(self.ensemble.split.seed, *stream, kind.name, repeat)
-        # All kinds change the same record, so that the same teachers are trained on the data as they are.
+        # Most kinds change the same record, so that the same teachers are trained on the data as they are.
         at = choose(self.world, repeat, generator(self.ensemble.split.seed, *stream, repeat))
+        at = choose_of_smallest(self.world, at, rng) if kind.of_smallest else at
         self.base.train(self._places([int(self.world.holders[at])]))
         change, claimed = kind.change(self.world, at, rng), kind.claimed(self.protects)
         folder = self.base.folder.parent / "changed"
