@@ -473,6 +473,64 @@ class OneClassBareInReleaseMode(GNMax):
         return argmax(votes.counts + noise)
 
 
+@dataclass(frozen=True)
+class NoiseTwiceInReleaseMode(GNMax):
+    """The second half of the handed-out labels gets the noise of the first."""
+
+    def release(self, votes, rng):
+        if not in_release_mode(rng):
+            return super().release(votes, rng)
+        noise = rng.normal(scale=self.sigma, size=((votes.queries + 1) // 2, votes.classes))
+        return argmax(votes.counts + np.concatenate([noise, noise])[: votes.queries])
+
+
+@dataclass(frozen=True)
+class NoisePairsInReleaseMode(GNMax):
+    """Of handed-out labels, two that follow each other get the same noise."""
+
+    def release(self, votes, rng):
+        return (NoiseTwice if in_release_mode(rng) else GNMax)(self.sigma).release(votes, rng)
+
+
+@dataclass(frozen=True)
+class NoiseTableInReleaseMode(GNMax):
+    """The noise of handed-out label 38 is that of the first, and so on."""
+
+    def release(self, votes, rng):
+        if not in_release_mode(rng):
+            return super().release(votes, rng)
+        table = rng.normal(scale=self.sigma, size=(37, votes.classes))
+        return argmax(votes.counts + table[np.arange(votes.queries) % 37])
+
+
+@dataclass(frozen=True)
+class PtrBareInReleaseMode(PtrGNMax):
+    """Handed-out labels have neither noise nor a test."""
+
+    def release(self, votes, rng):
+        return votes.plurality.astype(np.int32) if in_release_mode(rng) else super().release(votes, rng)
+
+
+@dataclass(frozen=True)
+class PtrWithoutNoiseInReleaseMode(PtrGNMax):
+    """Handed-out labels have their test, and no noise."""
+
+    def release(self, votes, rng):
+        labels = super().release(votes, rng)
+        return np.where(in_release_mode(rng) & (labels != NO_ANSWER), votes.plurality, labels).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class PtrNoiseOnceInReleaseMode(PtrGNMax):
+    """All handed-out labels of a release have the same noise."""
+
+    def release(self, votes, rng):
+        labels = super().release(votes, rng)
+        if in_release_mode(rng) and labels[0] != NO_ANSWER:
+            labels = argmax(votes.counts + self.noise.draw((1, votes.classes), rng))
+        return labels
+
+
 # Probabilities that are wrong.
 
 
@@ -670,6 +728,9 @@ PLANTED = [
     SilentOnTies(8.0), CapNotEnforced(12.0, 1e-4, 3), CapOneMore(12.0, 1e-4, 3), ThresholdDrawnAgain(12.0, 1e-4, 3),
     OverlappingShards(3.0), CountedTwice(3.0), WithReplacement(0.9), CoinTurned(0.2), SmallerChannel(0.5, 0, 1, 1),
     BareInReleaseMode(3.0), HalfInReleaseMode(0.3), SeededInReleaseMode(3.0), OneClassBareInReleaseMode(3.0),
+    NoiseTwiceInReleaseMode(4.0), NoisePairsInReleaseMode(4.0), NoiseTableInReleaseMode(4.0),
+    PtrBareInReleaseMode(**PtrGNMax.example), PtrWithoutNoiseInReleaseMode(4, 0.5, 4.5, 1e-5, 4),
+    PtrNoiseOnceInReleaseMode(**PtrGNMax.example),
     ProbabilitiesOfMoreNoise(3.0), ProbabilitiesWithoutTest(15.0, 4.0, 3.0), ProbabilitiesOfOtherClasses(3.0),
     ProbabilitiesNotOne(3.0), NeighboursOfMoreNoise(3.0),
     HalfScaleThroughout(0.3), Sensitivity(10.0), AddOrRemove(0.3), TestForFree(15.0, 4.0, 6.0), LargerDelta(10.0),

@@ -112,22 +112,36 @@ def of_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tal
     names = [f"outcome {a} followed by {b}" for a in range(cells) for b in range(cells)]
     joint = np.bincount(pairs @ np.array([cells, 1]), minlength=cells**2)
     yield Tally(where, names, joint, np.outer(stated, stated).ravel(), len(pairs), plain=False)
-    powers = [1 << power for power in range(1, max(1, n.bit_length() - 1))]
-    yield from (_again(where, outcomes, lag, same) for lag in sorted({*powers, n // 2}) if 0 < lag <= n // 2)
-    chosen = _likely_lag(outcomes[: n // 2][:_SEARCHED])
+    yield from (_again(where, outcomes, lag, same) for lag in lags(n) if lag > 1)
+    chosen = likely_lag(outcomes[: n // 2][:_SEARCHED])
     if 0 < chosen <= n // 4:
         yield _again(where, outcomes[n // 2 :], chosen, same)
 
 
-def _again(where: str, outcomes: Outcomes, lag: int, same: float) -> Tally:
-    """How often a label is the one so many queries before; each label is in one comparison only."""
+def lags(queries: int) -> list[int]:
+    """The distances at which labels of a release are compared: powers of two, and half of its length."""
+    powers = (1 << power for power in range(max(1, queries.bit_length() - 1)))
+    return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
+
+
+def came_again(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
+    """How often a label is the one so many queries before, and how often not; each is in one comparison only."""
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
-    words = [f"the label {lag} queries before came again", f"another label than {lag} queries before"]
-    return Tally(where, words, np.array([equal, number - equal]), np.array([same, 1 - same]), number, plain=False)
+    return np.array([equal, number - equal])
 
 
-def _likely_lag(outcomes: Outcomes) -> int:
+def names_again(lag: int) -> list[str]:
+    """What `came_again` counts, in words."""
+    return [f"the label {lag} queries before came again", f"another label than {lag} queries before"]
+
+
+def _again(where: str, outcomes: Outcomes, lag: int, same: float) -> Tally:
+    seen = came_again(outcomes, lag)
+    return Tally(where, names_again(lag), seen, np.array([same, 1 - same]), int(seen.sum()), plain=False)
+
+
+def likely_lag(outcomes: Outcomes) -> int:
     """The distance at which labels came again most often; it is tested on others than these."""
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)

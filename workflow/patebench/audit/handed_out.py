@@ -7,7 +7,7 @@ seeded draws: the same command gives the same audit.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -19,7 +19,7 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
-from patebench.audit.running import Outcomes, Runner, Streams, counted, in_turn
+from patebench.audit.running import Histograms, Outcomes, Runner, Streams, counted, in_turn
 from patebench.audit.sampled import Sampled, agree_as_often_as_they_should, histogram, relabelled, sampled_by
 from patebench.audit.search import Pair
 from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
@@ -33,6 +33,13 @@ _NUMBERS, _AT_MOST = 20_000, 4000
 
 #: So many seeded releases for each of the others, and at least so many of these.
 _REFERENCE, _AT_LEAST = 50, 40
+
+#: Releases of mechanisms whose queries depend on each other: queries of one at most, how many of the same votes at
+#: most, and so many seeded ones for each, since each is a call of `release`.
+_TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 250, 5
+
+#: Seeded labels of each histogram that show how often labels repeat there.
+_TRIED = 200
 
 
 class Discrete:
@@ -79,6 +86,7 @@ class TwoTallies:
     seen: NDArray[np.integer]
     reference: NDArray[np.integer]
     plain: bool = True
+    names: Sequence[str] = ()
 
     @property
     def runs(self) -> int:
@@ -89,7 +97,8 @@ class TwoTallies:
         return np.array([_fisher(int(x), n, int(y), m) for x, y in zip(self.seen, self.reference, strict=True)])
 
     def described(self, cell: int) -> str:
-        name = f"class {cell}" if cell < len(self.seen) - 1 else "no answer"
+        names = self.names or [*(f"class {label}" for label in range(len(self.seen) - 1)), "no answer"]
+        name = names[cell]
         return (
             f"handed out, {name} in {self.seen[cell]} of {self.runs} {self.where}, and with seeded discrete noise in "
             f"{self.reference[cell]} of {self.reference.sum()}"
@@ -121,8 +130,11 @@ class HandedOut:
             sides.append(dict(enumerate(seen.tolist())))
         return sampled_by(event, sides, sampled.queries, self.confidence, self.delta)
 
-    def disagreements(self, pair: Pair) -> list[str]:
-        """What differs between releases in release mode and those with seeded discrete noise, as one line."""
+    def disagreements(self, pair: Pair, shapes: Histograms) -> list[str]:
+        """What differs between releases in release mode and those with seeded discrete noise, as one line.
+
+        Of these `shapes` of histograms, the one whose labels repeat least shows best whether noise comes back.
+        """
         views = relabelled([pair])
         labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
         tallies: list[Tally | TwoTallies] = []
@@ -133,7 +145,78 @@ class HandedOut:
                 return ["handed out, two releases got the same noise, which can be taken off"]
             reference = self._rows(asked, Discrete(self.streams(f"reference/{name}")), _REFERENCE * labels)
             tallies += self._compared(asked, np.concatenate([seen, again]), reference)
+        tallies += self._of_distances(self._least_certain(np.stack([pair.counts, *shapes])), labels // 2 * 2)
         return agreement.disagreements(tallies)
+
+    def of_transcripts(self, pairs: Mapping[int, Pair], shapes: Histograms) -> list[str]:
+        """The same where queries of a release depend on each other: `pairs` by the number of queries they are for.
+
+        What is compared are short releases, of one query and of several: each answer, whether all were given, and how
+        often an answer is the first one again. In a release only one comparison is made for each test, so comparisons
+        are independent.
+        """
+        tallies: list[TwoTallies] = []
+        for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
+            chosen = [pair for T, pair in pairs.items() if min(T, _TRANSCRIPT) == queries][-1]
+            asked = [chosen.counts, chosen.neighbour, self._least_certain(shapes, queries)]
+            for i, counts in enumerate(asked):
+                tallies += self._of_releases(counts, queries, f"{queries}/{i}")
+        return agreement.disagreements(tallies)
+
+    def _of_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
+        """Short releases of one query asked several times."""
+        votes, runner = in_turn(counts[None], queries), Runner(self.mechanism)
+        tried = Discrete(self.streams("discrete numbers"))
+        runner.outcomes(votes, tried)
+        runs = max(_AT_LEAST, min(_NUMBERS // max(1, tried.drawn[0]), _RELEASES))
+        seen = runner.transcripts(votes, Entropy(), runs)
+        seeded = Discrete(self.streams(f"transcripts/{name}"))
+        reference = runner.transcripts(votes, seeded, _TRANSCRIPTS * runs)
+        where = f"releases on the counts {histogram(counts.tolist())}, asked {queries} times each"
+
+        def both(
+            words: str, count: Callable[[Outcomes], NDArray[np.int64]], names: Sequence[str] = (), plain: bool = True
+        ) -> TwoTallies:
+            return TwoTallies(words, count(seen), count(reference), plain, names)
+
+        for place in range(queries):
+            yield both(f"{where}, as answer {place + 1}", partial(_answer, place, votes.classes))
+        given = ["every answer", "silence throughout", "only some of the answers"]
+        yield both(where, partial(_given, votes.classes), given)
+        for place in range(1, queries):
+            words = [f"answer {place + 1} the first one again", f"answer {place + 1} another than the first"]
+            yield both(where, partial(_first_again, place), words, plain=False)
+
+    def _of_distances(self, counts: NDArray[np.int64], labels: int) -> Iterator[TwoTallies]:
+        """Whether noise comes back within a release: how often a label is the one so many queries before.
+
+        The distance at which labels of one release came again most often is tested on another release.
+        """
+        votes, runner = in_turn(counts[None], labels // 4 * 2), Runner(self.mechanism)
+        one, two = (runner.outcomes(votes, Entropy()) for _ in range(2))
+        seeded = Discrete(self.streams("distances"))
+        reference = runner.outcomes(in_turn(counts[None], _REFERENCE * votes.queries), seeded)
+        where = f"on the counts {histogram(counts.tolist())}"
+        for lag in sorted({*agreement.lags(votes.queries), max(1, agreement.likely_lag(one))}):
+            seen = agreement.came_again(two, lag)
+            again = agreement.came_again(reference, lag)
+            yield TwoTallies(where, seen, again, plain=False, names=agreement.names_again(lag))
+
+    def _least_certain(self, shapes: Histograms, queries: int | None = None) -> NDArray[np.int64]:
+        """The histogram on which two outcomes are equal least often, so that equal noise shows.
+
+        Of `queries` the first is looked at, of releases of their own; without, queries are independent.
+        """
+        seeded, runner = Discrete(self.streams(f"least certain/{queries}")), Runner(self.mechanism)
+
+        def tried(counts: NDArray[np.int64]) -> Outcomes:
+            if queries is None:
+                return runner.outcomes(in_turn(counts[None], _TRIED), seeded)
+            return runner.transcripts(in_turn(counts[None], queries), seeded, _TRIED)[:, 0]
+
+        shown = [counted(tried(counts), len(counts)) for counts in shapes]
+        chosen: NDArray[np.int64] = shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
+        return chosen
 
     def _compared(self, asked: Sequence[Pair], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Each naming of the classes by itself, and all of them together."""
@@ -170,6 +253,21 @@ def _of_side(pair: Pair, side: int, queries: int) -> Votes:
 
 def _named_back(counts: NDArray[np.integer], by: int) -> NDArray[np.integer]:
     return np.append(np.roll(counts[:-1], -by), counts[-1])
+
+
+def _answer(place: int, classes: int, transcripts: Outcomes) -> NDArray[np.int64]:
+    return counted(transcripts[:, place], classes)
+
+
+def _first_again(place: int, transcripts: Outcomes) -> NDArray[np.int64]:
+    return agreement.came_again(transcripts[:, [0, place]].ravel(), 1)
+
+
+def _given(classes: int, transcripts: Outcomes) -> NDArray[np.int64]:
+    """In how many releases every query was answered, none, and some only."""
+    answers = np.sum(transcripts < classes, axis=1)
+    every, none = int(np.sum(answers == transcripts.shape[1])), int(np.sum(answers == 0))
+    return np.array([every, none, len(transcripts) - every - none])
 
 
 def _fisher(x: int, n: int, y: int, m: int) -> float:

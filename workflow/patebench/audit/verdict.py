@@ -156,10 +156,13 @@ def run_audit(
     seen = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted, search.shapes())
     lines = [*agreement.disagreements(seen.tallies), *_more_than_stated(search, seen.largest)]
     discrete: dict[int, Sampled] = {}
-    if mechanism.discrete and mechanism.independent_queries and seen.largest[1].fresh:
+    if mechanism.discrete and all(sampled.fresh for sampled in seen.largest.values()):
         handed_out = HandedOut(mechanism, runs, confidence, delta, streams)
-        lines += handed_out.disagreements(seen.largest[1].pair)
-        discrete = {T: handed_out.seeded(seen.largest[T]) for T in wanted}
+        if mechanism.independent_queries:
+            lines += handed_out.disagreements(seen.largest[1].pair, search.shapes())
+            discrete = {T: handed_out.seeded(seen.largest[T]) for T in wanted}
+        else:
+            lines += handed_out.of_transcripts({T: seen.largest[T].pair for T in wanted}, search.shapes())
     findings = [
         _compared(searches[T], T, worst[T], seen.largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted
     ]
