@@ -36,10 +36,10 @@ _REFERENCE, _AT_LEAST = 50, 40
 
 #: Releases of mechanisms whose queries depend on each other: queries of one at most, how many of the same votes at
 #: most, and so many seeded ones for each, since each is a call of `release`.
-_TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 250, 5
+_TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 150, 5
 
 #: Seeded labels of each histogram that show how often labels repeat there.
-_TRIED = 200
+_TRIED = 100
 
 
 class Discrete:
@@ -145,7 +145,7 @@ class HandedOut:
                 return ["handed out, two releases got the same noise, which can be taken off"]
             reference = self._rows(asked, Discrete(self.streams(f"reference/{name}")), _REFERENCE * labels)
             tallies += self._compared(asked, np.concatenate([seen, again]), reference)
-        tallies += self._of_distances(self._least_certain(np.stack([pair.counts, *shapes])), labels // 2 * 2)
+        tallies += self._of_uncertain(self._least_certain(np.stack([pair.counts, *shapes])), labels // 2 * 2)
         return agreement.disagreements(tallies)
 
     def of_transcripts(self, pairs: Mapping[int, Pair], shapes: Histograms) -> list[str]:
@@ -187,9 +187,10 @@ class HandedOut:
             words = [f"answer {place + 1} the first one again", f"answer {place + 1} another than the first"]
             yield both(where, partial(_first_again, place), words, plain=False)
 
-    def _of_distances(self, counts: NDArray[np.int64], labels: int) -> Iterator[TwoTallies]:
+    def _of_uncertain(self, counts: NDArray[np.int64], labels: int) -> Iterator[TwoTallies]:
         """Whether noise comes back within a release: how often a label is the one so many queries before.
 
+        Labels themselves are compared too: where no class is sure to win, one that lacks noise shows.
         The distance at which labels of one release came again most often is tested on another release.
         """
         votes, runner = in_turn(counts[None], labels // 4 * 2), Runner(self.mechanism)
@@ -197,6 +198,8 @@ class HandedOut:
         seeded = Discrete(self.streams("distances"))
         reference = runner.outcomes(in_turn(counts[None], _REFERENCE * votes.queries), seeded)
         where = f"on the counts {histogram(counts.tolist())}"
+        labels_seen = counted(np.concatenate([one, two]), votes.classes)
+        yield TwoTallies(where, labels_seen, counted(reference, votes.classes))
         for lag in sorted({*agreement.lags(votes.queries), max(1, agreement.likely_lag(one))}):
             seen = agreement.came_again(two, lag)
             again = agreement.came_again(reference, lag)
