@@ -338,3 +338,9 @@ def test_numbers_that_json_lacks_are_not_written(tmp_path: Path, number: float) 
 def test_text_is_written_into_new_folders(tmp_path: Path) -> None:
     write_text(tmp_path / "a" / "b" / "table.md", "γ\n")
     assert (tmp_path / "a" / "b" / "table.md").read_bytes() == "γ\n".encode()
+
+
+def test_a_sound_file_of_another_kind_is_not_to_be_deleted(tmp_path: Path) -> None:
+    files.write_json(tmp_path / "mine.json", "account", {})
+    with pytest.raises(ArtefactError, match=r"it is of kind 'account', and 'audit' is needed; give the right file\.$"):
+        files.read_json(tmp_path / "mine.json", "audit")

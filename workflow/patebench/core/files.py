@@ -38,6 +38,10 @@ _REFUSALS = {
 }
 
 
+#: The mend of a sound file of another kind, which nobody should delete.
+_RIGHT = "give the right file"
+
+
 @dataclass(frozen=True)
 class Field:
     """What one array of an artefact must look like.
@@ -213,7 +217,7 @@ def read_json(path: Path | str, kind: str) -> dict[str, Any]:
     path = Path(path)
     content = _read_object(path)
     if content.get("kind") != kind:
-        raise ArtefactError(path, f"it is of kind '{content.get('kind')}', and '{kind}' is needed")
+        raise ArtefactError(path, f"it is of kind '{content.get('kind')}', and '{kind}' is needed", _RIGHT)
     _take_digest(path, content)
     return content
 
@@ -234,7 +238,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     except (ValueError, UnicodeDecodeError) as fault:
         raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})") from None
     if not isinstance(content, dict):
-        raise ArtefactError(path, f"it is of kind '{type(content).__name__}', and an object is needed")
+        raise ArtefactError(path, f"it is of kind '{type(content).__name__}', and an object is needed", _RIGHT)
     return content
 
 
@@ -298,7 +302,7 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
 
 def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
     if meta.get("kind") != layout.kind:
-        raise ArtefactError(path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed")
+        raise ArtefactError(path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed", _RIGHT)
     for entry in layout.meta:
         if entry not in meta:
             raise ArtefactError(path, f"its {META} lacks '{entry}'")
