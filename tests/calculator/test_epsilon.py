@@ -126,7 +126,9 @@ def test_the_object_says_everything(file):
     for bound in found["bounds"]:
         assert {"accountant", "kind", "conversion", "epsilon", "order", "publishable", "source"} <= set(bound)
         assert (bound["queries"], bound["delta"]) == (50, DELTA)
-        assert bound["publishable"] is (bound["kind"] in ("worst_case", "sanitised"))
+        assert bound["publishable"] is False, "with continuous noise there is no release"
+    released = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50, "--release")
+    assert all(bound["publishable"] for bound in released["bounds"])
 
 
 WITH = ("--mechanism", "lnmax", "--gamma", 0.05, "--delta", DELTA)

@@ -53,7 +53,7 @@ def bounds(
     release: bool = False,
     **parameters: float,
 ) -> list[Bound]:
-    """Every bound on ε of labelling these votes: the least publishable one first, then those not to be published.
+    """Every bound on ε of labelling these votes: the least that depends on no votes first, then those that do.
 
     `queries` states the cost of the first so many; by default of all. With `release` only those bounds are stated that
     hold for the discrete noise of `label(…, release=True)`; without, those for continuous noise. A `data_dependent`
@@ -67,7 +67,8 @@ def bounds(
     every = _votes(votes, classes)
     (count,) = check_queries([every.queries if queries is None else _whole("queries", queries)], every.queries)
     found = made.bounds(every.at(slice(count)), [count], delta, discrete=release)
-    return sorted(found, key=lambda bound: (not bound.publishable, bound.epsilon))
+    ordered = sorted(found, key=lambda bound: (not bound.publishable, bound.epsilon))
+    return [bound.said_of(release) for bound in ordered]
 
 
 def label(

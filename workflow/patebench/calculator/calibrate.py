@@ -59,7 +59,7 @@ class Calibration:
             "solved": self.solved,
             "epsilon": self.bounds[0].epsilon,
             "accountant": self.bounds[0].accountant,
-            "bounds": [bound.to_json() for bound in self.bounds],
+            "bounds": [bound.said_of(self.release).to_json() for bound in self.bounds],
             "release": self.release,
             "released": self.released.to_json() if self.released else None,
         }

@@ -36,7 +36,7 @@ class Account:
             "parameters": plain(self.parameters),
             "delta": self.delta,
             "queries": self.queries,
-            "bounds": [bound.to_json() for bound in self.bounds],
+            "bounds": [bound.said_of(self.release).to_json() for bound in self.bounds],
             "release": self.release,
             "released": self.released.to_json() if self.released else None,
         }

@@ -4,7 +4,7 @@ Adjacency is always "one teacher's shard differs", hence one row of votes differ
 """
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -75,6 +75,10 @@ class Bound:
         check_delta(self.delta)
         if self.publishable and self.kind in (Kind.DATA_DEPENDENT, Kind.CLAIMED):
             raise PatebenchError(f"a bound of kind '{self.kind}' can not be publishable ({self.accountant})")
+
+    def said_of(self, release: bool) -> "Bound":
+        """The same, told of labels that are a release or are none: then no worst case may be published as theirs."""
+        return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ε = ∞ becomes the string "inf", which strict JSON can hold."""
