@@ -414,7 +414,8 @@ def test_several_releases_need_a_limit_for_all() -> None:
     with pytest.raises(PatebenchError, match=r"^mode: .* makes 12 label sets of digits.*ledger: {budget: …"):
         validate(settings)
     config = validate(settings | {"ledger": {"budget": 4, "delta": 1e-5}})
-    assert config.ledger_options() == {"ledger-budget": 4, "ledger-delta": 1e-5}
+    assert config.ledger_environment() == {"PATEBENCH_LEDGER_BUDGET": "4.0", "PATEBENCH_LEDGER_DELTA": "1e-05"}
+    assert set(validate(GOOD).ledger_environment().values()) == {""}, "a limit of another run is not inherited"
 
 
 def test_rounds_can_be_released_alone() -> None:

@@ -113,7 +113,9 @@ def test_chunks_and_the_place_of_the_data_change_no_table(
 def test_a_release_is_made_once(copy: Workflow) -> None:
     """Drawn from the operating system, and protected from being drawn again."""
     copy.settings["experiments"]["tiny"] |= {"mechanisms": {"gnmax": {"sigma": 2}}}
-    copy.settings["experiments"]["tiny"]["students"][0]["mechanisms"] = {"gnmax": {"sigma": 2}}
+    tiny = copy.settings["experiments"]["tiny"]
+    student = tiny["students"][0] | {"mechanisms": {"gnmax": {"sigma": 2}}, "queries": tiny["pool"]}
+    tiny |= {"students": [student], "accounting": {"delta": 1e-5}}
     copy.settings["mode"] = "release"
     copy.run("--until", "collect")
     labels = copy.find("**/gnmax/sigma-2_release/labels.npz")

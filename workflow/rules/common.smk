@@ -41,6 +41,10 @@ except PatebenchError as fault:
     raise WorkflowError(str(fault)) from None
 
 
+# What all releases may cost together. Not a parameter of a rule, as labels are the same whatever others may cost.
+os.environ.update(CONFIG.ledger_environment())
+
+
 def inputs(stage):
     """All that a job reads or waits for."""
     return lambda wildcards: PLAN.inputs(PLAN.find(stage, wildcards))

@@ -67,12 +67,10 @@ rule aggregate:
     resources:
         mem_mb=memory(2000),
         runtime=10,
-        # Not a parameter, as the labels are the same whatever others may cost.
-        limit=quoted(words(CONFIG.ledger_options()), Path()),
     params:
         command=command("aggregate"),
     shell:
-        "patebench {params.command} {resources.limit} --log {log:q}"
+        "patebench {params.command} --log {log:q}"
 
 
 rule account:

@@ -21,12 +21,10 @@ if PLAN.aggregators:
         resources:
             mem_mb=memory(2000),
             runtime=30,
-            # Not a parameter, as the labels are the same whatever others may cost.
-            limit=quoted(words(CONFIG.ledger_options()), Path()),
         params:
             command=command("secure_share"),
         shell:
-            "patebench {params.command} {resources.limit} --log {log:q}"
+            "patebench {params.command} --log {log:q}"
 
     # An aggregator sums what it got. The sum may be published, so in a release it is made once.
     rule secure_sum:

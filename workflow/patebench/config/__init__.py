@@ -33,7 +33,7 @@ from patebench.plan.jobs import (
     Table,
     TrainBaseline,
 )
-from patebench.plan.parameters import LedgerParameters
+from patebench.plan.parameters import LEDGER_VARIABLES, LedgerParameters
 from patebench.plan.plan import Experiment, Plan
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
@@ -93,9 +93,10 @@ class Config:
         """How `patebench data` reaches data sets; no part of what they are, so no reason to make them anew."""
         return {"root": self.data_root, "download": self.download}
 
-    def ledger_options(self) -> Options:
-        """What all releases may cost together; no part of what one is, so no reason to make it anew."""
-        return {f"ledger-{name}": value for name, value in self.ledger.options().items()} if self.ledger else {}
+    def ledger_environment(self) -> dict[str, str]:
+        """What all releases may cost together, for the commands that make one: empty where there is no limit."""
+        given = self.ledger.model_dump() if self.ledger else {}
+        return {variable: str(given.get(name, "")) for name, variable in LEDGER_VARIABLES.items()}
 
 
 def validate(written: Mapping[str, Any]) -> Config:

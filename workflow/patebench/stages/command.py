@@ -18,6 +18,7 @@ from patebench import __version__
 from patebench.core.errors import PatebenchError
 from patebench.core.logfile import LogFile
 from patebench.core.parameters import Parameters, option_name
+from patebench.plan.parameters import LEDGER_VARIABLES
 
 FILE = click.Path(path_type=Path)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -193,6 +194,12 @@ mechanism = together(
 #: Where a release is written down before it is drawn, and what all of one private data set may cost together.
 ledgered = together(
     file_option("ledger", "The folder of the ledgers, where a release is written down first.", needed=False),
-    click.option("--ledger-budget", type=float, default=None, help="The ε that all releases together keep."),
-    click.option("--ledger-delta", type=float, default=None, help="The δ of that ε."),
+    click.option(
+        "--ledger-budget",
+        type=float,
+        default=None,
+        envvar=LEDGER_VARIABLES["budget"],
+        help="The ε that all releases together keep.",
+    ),
+    click.option("--ledger-delta", type=float, default=None, envvar=LEDGER_VARIABLES["delta"], help="The δ of that ε."),
 )
