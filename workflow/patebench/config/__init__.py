@@ -14,6 +14,7 @@ from patebench.config.checks import check_among
 from patebench.config.experiments import Expansion, check_single, own_data
 from patebench.config.loading import load
 from patebench.config.settings import ConfigSettings
+from patebench.core import variables
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
@@ -33,7 +34,7 @@ from patebench.plan.jobs import (
     Table,
     TrainBaseline,
 )
-from patebench.plan.parameters import LEDGER_VARIABLES, LedgerParameters
+from patebench.plan.parameters import LedgerParameters
 from patebench.plan.plan import Experiment, Plan
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
@@ -96,7 +97,7 @@ class Config:
     def ledger_environment(self) -> dict[str, str]:
         """What all releases may cost together, for the commands that make one: empty where there is no limit."""
         given = self.ledger.model_dump() if self.ledger else {}
-        return {variable: str(given.get(name, "")) for name, variable in LEDGER_VARIABLES.items()}
+        return {variable: str(given.get(name, "")) for name, variable in variables.LEDGER.items()}
 
 
 def validate(written: Mapping[str, Any]) -> Config:

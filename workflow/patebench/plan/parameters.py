@@ -161,10 +161,6 @@ class LedgerParameters(Parameters):
     delta: Number = Field(gt=0, lt=1, description="The δ of that budget.")
 
 
-#: The environment variables by which a workflow tells its jobs of that.
-LEDGER_VARIABLES = {"budget": "PATEBENCH_LEDGER_BUDGET", "delta": "PATEBENCH_LEDGER_DELTA"}
-
-
 class AccountParameters(Parameters):
     """What ε is reported for."""
 

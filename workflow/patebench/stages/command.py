@@ -15,10 +15,10 @@ import click
 from pydantic.fields import FieldInfo
 
 from patebench import __version__
+from patebench.core import variables
 from patebench.core.errors import PatebenchError
 from patebench.core.logfile import LogFile
 from patebench.core.parameters import Parameters, option_name
-from patebench.plan.parameters import LEDGER_VARIABLES
 
 FILE = click.Path(path_type=Path)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -198,8 +198,8 @@ ledgered = together(
         "--ledger-budget",
         type=float,
         default=None,
-        envvar=LEDGER_VARIABLES["budget"],
+        envvar=variables.LEDGER["budget"],
         help="The ε that all releases together keep.",
     ),
-    click.option("--ledger-delta", type=float, default=None, envvar=LEDGER_VARIABLES["delta"], help="The δ of that ε."),
+    click.option("--ledger-delta", type=float, default=None, envvar=variables.LEDGER["delta"], help="The δ of that ε."),
 )
