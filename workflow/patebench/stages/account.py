@@ -63,21 +63,21 @@ def run(
     source, everything = read_votes(votes)
     given = _read_labels(labels, source)
     mode, made = Mode(given.meta["mode"]), mechanism_of(given.meta)
-    if mode is Mode.RELEASE:
+    release = mode is Mode.RELEASE
+    if release:
         check_releasable(given.meta["mechanism"], type(made))
     wanted = _queries(given, accounting.queries, mode)
     if given.meta["rounds"]:
         rounds = _read_rounds(given, selected, source)
-        discrete = mode is Mode.RELEASE
-        bounds = made.bounds(rounds.votes(everything), wanted, accounting.delta, discrete=discrete, adaptive=True)
-        stated: dict[str, Any] = {"bounds": [bound.to_json() for bound in bounds], "curves": [], "teacher_costs": []}
+        bounds = made.bounds(rounds.votes(everything), wanted, accounting.delta, discrete=release, adaptive=True)
+        said = [bound.said_of(release).to_json() for bound in bounds]
+        stated: dict[str, Any] = {"bounds": said, "curves": [], "teacher_costs": []}
     else:
         noise = _noise(mode, seed, stream)
         stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
     if ledger is not None:
         stated["bounds"] += [bound.to_json() for bound in _together(given, source, ledger, wanted, accounting.delta)]
-    if mode is Mode.SEEDED:
-        stated |= {name: [each | {"publishable": False} for each in stated[name]] for name in ("bounds", "curves")}
+    if not release:
         stated["statement"] = _SEEDED
     payload: dict[str, Any] = {name: given.meta[name] for name in _FACTS}
     payload |= {name: source.meta.get(name) for name in ("protects", "protection")}
@@ -176,6 +176,7 @@ def _whole_pool(
     bounds: list[Bound] = made.bounds(votes, wanted, delta, noise, along, discrete=release)
     if "budget" in labels.meta:
         bounds += _kept_budget(labels, made, votes, check_queries([*wanted, *along], votes.queries), delta)
+    bounds = [bound.said_of(release) for bound in bounds]
     return {
         "bounds": [bound.to_json() for bound in bounds if bound.queries in wanted],
         "curves": [curve for curve in curves(bounds) if along and set(along) <= set(curve["queries"])],
