@@ -146,7 +146,7 @@ def _together(labels: Artefact, votes: Artefact, folder: Path, queries: Sequence
         label="all releases together",
         kind=Kind.WORST_CASE,
         source=(kept if limit else planned).format(len(ledger.entries)),
-        epsilon=lambda T, delta: limit.epsilon if limit else spending.epsilon(ledger.spent, delta),
+        epsilon=lambda T, delta: limit.budget if limit else spending.epsilon(ledger.spent, delta),
     )
     return [replace(bound, publishable=limit is not None) for bound in together.bounds(queries, delta)]
 

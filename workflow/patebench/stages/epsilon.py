@@ -16,7 +16,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 from patebench.stages import votes_file
 from patebench.stages.command import FILE, ledgered, stage_command
-from patebench.stages.ledger_file import Entry, Place, enter
+from patebench.stages.ledger_file import Entry, Place
 from patebench.stages.mechanism_options import MechanismCommand, answering
 from patebench.stages.terminal import show_on_terminal
 
@@ -71,8 +71,7 @@ def _noise(place: Place, file: Path, votes: Votes, mechanism: str, parameters: M
         spent = Spending(partition=partition, divergences=divergences)
         what = f"a sanitised ε of {file}"
         entry = Entry(what=what, mechanism=mechanism, parameters=parameters, queries=queries, spent=spent)
-        assert place.folder is not None
-        enter(place.folder, records, entry, place.limit)
+        place.enter(records, entry)
 
     return replace(fresh, written_down=write_down)
 

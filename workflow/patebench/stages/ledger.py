@@ -48,8 +48,7 @@ def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
         | {"queries": each.queries, "epsilon": _plain(spending.epsilon([each.spent], at))}
         for each in ledger.entries
     ]
-    limit = vars(ledger.limit) if ledger.limit else None
-    return {"ledger": str(ledger.path), "delta": at, "epsilon": _plain(together), "limit": limit, "draws": draws}
+    return {"ledger": str(ledger.path), "delta": at, "epsilon": _plain(together), "limit": ledger.kept, "draws": draws}
 
 
 def _plain(epsilon: float) -> float | str:
@@ -77,7 +76,7 @@ def _sentences(ledger: Ledger, summary: dict[str, Any]) -> Sequence[str]:
     found = [f"Together: ε = {_epsilon(summary['epsilon'])} at δ = {summary['delta']:g}, as if planned beforehand."]
     if ledger.limit:
         limit = ledger.limit
-        found.append(f"Their limit: ε = {limit.epsilon:g} at δ = {limit.delta:g}, whatever was chosen on the way.")
+        found.append(f"Their limit: ε = {limit.budget:g} at δ = {limit.delta:g}, whatever was chosen on the way.")
     return found
 
 

@@ -31,7 +31,7 @@ log = logging.getLogger("patebench")
 _KIND = "ledger"
 
 #: The (ε, δ) that the order of a ledger suits best where no limit is given with the first draw.
-_NOMINAL = (4.0, 1e-5)
+_NOMINAL = LedgerParameters(budget=4.0, delta=1e-5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +48,6 @@ class Entry:
     spent: Spending
     when: str = ""
     key: str = field(default_factory=lambda: secrets.token_hex(16))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The (ε, δ) that all draws together keep, counted at the ledger's order."""
-
-    epsilon: float
-    delta: float
 
 
 @dataclass(frozen=True)
@@ -99,8 +91,13 @@ class Place:
         parameters = made.parameters()
         known = {"key": key} if key else {}
         entry = Entry(what=str(out), mechanism=name, parameters=parameters, queries=votes.queries, spent=spent, **known)
-        enter(self.folder, records_of(source), entry, self.limit)
+        self.enter(records_of(source), entry)
         return [entry.key]
+
+    def enter(self, private: str, entry: Entry) -> None:
+        """Enter a draw from these private records; nothing where there is no folder."""
+        if self.folder is not None:
+            enter(self.folder, private, entry, self.limit)
 
 
 def records_of(source: Artefact) -> str:
@@ -117,7 +114,8 @@ class Ledger:
 
     path: Path
     entries: tuple[Entry, ...] = ()
-    limit: Limit | None = None
+    #: The (ε, δ) that all draws together keep.
+    limit: LedgerParameters | None = None
     #: The Rényi order at which the limit is kept. The first draw fixes it, before anything was seen.
     order: float | None = None
 
@@ -144,17 +142,22 @@ class Ledger:
                     path, "it counts at other orders than this version", "use the version that wrote it"
                 )
             entries = tuple(_entry(each) for each in content["entries"])
-            limit = Limit(**content["limit"]) if content["limit"] else None
+            kept = content["limit"]
+            limit = LedgerParameters(budget=kept["epsilon"], delta=kept["delta"]) if kept else None
             order = float(content["order"])
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", mend) from None
         return cls(path=path, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
-        limit = vars(self.limit) if self.limit else None
         entries = [_written(each) for each in self.entries]
-        content = {"orders": conversion.ORDERS.tolist(), "order": self.order, "limit": limit, "entries": entries}
+        content = {"orders": conversion.ORDERS.tolist(), "order": self.order, "limit": self.kept, "entries": entries}
         write_json(self.path, _KIND, content)
+
+    @property
+    def kept(self) -> dict[str, float] | None:
+        """The limit, as JSON says it."""
+        return {"epsilon": self.limit.budget, "delta": self.limit.delta} if self.limit else None
 
 
 def cost(
@@ -193,12 +196,13 @@ def enter(folder: Path, private: str, entry: Entry, limit: LedgerParameters | No
     with alone(folder / f"{private[:32]}.json"):
         before = Ledger.of(folder, private)
         now = [*before.spent, entry.spent]
-        kept = before.limit or (Limit(epsilon=limit.budget, delta=limit.delta) if limit else None)
-        order = before.order or spending.best_order([entry.spent], *(_NOMINAL if kept is None else vars(kept).values()))
-        if limit is not None and kept is not None and (limit.budget, limit.delta) != (kept.epsilon, kept.delta):
+        kept = before.limit or limit
+        aim = kept or _NOMINAL
+        order = before.order or spending.best_order([entry.spent], aim.budget, aim.delta)
+        if limit is not None and kept is not None and limit != kept:
             raise ArtefactError(
                 before.path,
-                f"all releases of this private data are to keep ε = {kept.epsilon:g} at δ = {kept.delta:g}, and "
+                f"all releases of this private data are to keep ε = {kept.budget:g} at δ = {kept.delta:g}, and "
                 f"ε = {limit.budget:g} at δ = {limit.delta:g} is asked for now",
                 "keep the first limit: what was released under it was promised more",
             )
@@ -210,7 +214,7 @@ def enter(folder: Path, private: str, entry: Entry, limit: LedgerParameters | No
     return after
 
 
-def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None, order: float) -> None:
+def _check(before: Ledger, now: Sequence[Spending], limit: LedgerParameters | None, order: float) -> None:
     drawn = len(before.entries)
     if limit is None:
         if drawn and _adds(before.spent, now[-1]):
@@ -221,11 +225,11 @@ def _check(before: Ledger, now: Sequence[Spending], limit: Limit | None, order: 
                 "give a limit for all of them together (ledger: {budget: …, delta: …} in a configuration, "
                 "--ledger-budget and --ledger-delta of a command)",
             )
-    elif not spending.keeps(now, limit.epsilon, limit.delta, order):
+    elif not spending.keeps(now, limit.budget, limit.delta, order):
         raise ArtefactError(
             before.path,
             f"{_together(now, limit.delta)} at δ = {limit.delta:g}, and all releases of this private data are to keep "
-            f"ε = {limit.epsilon:g}",
+            f"ε = {limit.budget:g}",
             "use more noise, fewer queries or a smaller budget for this one",
         )
 
