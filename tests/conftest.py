@@ -15,8 +15,9 @@ from patebench.stages import partition, split
 
 CLASSES = 3
 
-settings.register_profile("unhurried", deadline=None)  # a busy machine is no fault
-settings.load_profile("unhurried")
+# A busy machine is no fault. Continuous integration tries the same cases each time: what fails there fails here.
+settings.register_profile("patebench", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("patebench")
 
 
 @pytest.fixture(scope="session")
