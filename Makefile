@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := run
-.PHONY: run setup test quick quick-numbers quick-others lint unit bench format pages clean clean-venv
+.PHONY: run setup test quick lint unit bench format pages clean clean-venv
 
 run: setup
 	$(RUN) snakemake --cores $(CORES) --rerun-incomplete
@@ -26,20 +26,15 @@ $(READY): envs/requirements.txt envs/requirements-dev.txt pyproject.toml
 
 test: lint unit
 
+# As many at a time as there are cores. The tests of one file stay together, as do those that run the workflow, which
+# take longest and so begin first.
+PYTEST := OMP_NUM_THREADS=1 pytest -n auto --dist loadgroup --no-loadscope-reorder
+
 # Without types, the workflow run for real, and tests that are marked as slow: a minute or so of two cores.
 quick: setup
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	@$(MAKE) --no-print-directory -j 2 quick-numbers quick-others
-
-NUMBERS := tests/accounting tests/mechanisms tests/audit
-FAST := OMP_NUM_THREADS=1 pytest -m "not workflow and not slow"
-
-quick-numbers: setup
-	$(RUN) $(FAST) $(NUMBERS)
-
-quick-others: setup
-	$(RUN) $(FAST) $(addprefix --ignore=,$(NUMBERS)) tests
+	$(RUN) $(PYTEST) -m "not workflow and not slow"
 
 lint: setup
 	$(RUN) ruff check .
@@ -49,7 +44,7 @@ lint: setup
 	$(RUN) mypy
 
 unit: setup
-	$(RUN) pytest
+	$(RUN) $(PYTEST)
 
 # Measures the accounting, the teachers, the students, the workflow, how soon commands start and what large ensembles
 # need, and writes results/reference/benchmarks-*.md.

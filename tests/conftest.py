@@ -20,6 +20,14 @@ settings.register_profile("patebench", deadline=None, derandomize="CI" in os.env
 settings.load_profile("patebench")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run side by side, those that share what is costly stay together, and the longest come first."""
+    for item in items:
+        together = "workflow" if item.get_closest_marker("workflow") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(together))
+    items.sort(key=lambda item: item.get_closest_marker("workflow") is None)
+
+
 @pytest.fixture(scope="session")
 def data_root() -> Path:
     """The folder that holds MNIST/, from the environment variable PATEBENCH_DATA; skips where there is none."""
