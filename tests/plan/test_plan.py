@@ -246,10 +246,11 @@ def test_rounds_begin_with_their_own_strategy_where_it_needs_no_student() -> Non
 def test_features_of_a_pool_are_extracted_once_for_all_that_select_by_them() -> None:
     made = plan(demo(rounds=[DEMO["rounds"][0] | {"strategy": ["random", "prototypes"]}]))
     splits = [f"results/digits/seed-{seed}_pool-400_test-200" for seed in (0, 7)]
-    assert made.artefacts()["extract_features"] == [f"{split}/features.npz" for split in splits]
+    made_of_each = [f"{split}/{name}.npz" for split in splits for name in ("features", "encoder")]
+    assert made.artefacts()["extract_features"] == made_of_each
     read = [made.inputs(each).get("features", [None])[0] for each in made.of(SelectQueries)]
     rounds_of_three_ensembles = 2 * 3
-    files = made.artefacts()["extract_features"]
+    files = made_of_each[::2]
     assert Counter(read) == {None: 12, **dict.fromkeys(files, rounds_of_three_ensembles)}
     assert plan(demo()).artefacts()["extract_features"] == []
 

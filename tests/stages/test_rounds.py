@@ -100,13 +100,14 @@ def test_prototypes_are_selected_by_features_of_the_same_pool(rounds, monkeypatc
     monkeypatch.setattr(contrast, "STEPS", 5)
     files = [rounds.folder / f"{name}.npz" for name in ("features", "same", "other")]
     for file, seed in zip(files, (0, 0, 1), strict=True):
-        extract_features.run(pool=rounds.pool, seed=seed, stream="features", out=file)
+        encoder = file.with_suffix(".encoder")
+        extract_features.run(pool=rounds.pool, seed=seed, stream="features", out=file, encoder=encoder)
     found, same, other = (read_arrays(file, FEATURES)["vectors"] for file in files)
     np.testing.assert_array_equal(found, same)
     assert not np.array_equal(found, other)
     asked = rounds.select(0, strategy="prototypes", features=files[0])
     assert len(set(asked["queries"])) == 5
-    write_arrays(files[1], FEATURES, {"vectors": found}, {"pool": "another"})
+    write_arrays(files[1], FEATURES, {"vectors": found}, {"pool": "another", "encoder": "another"})
     with pytest.raises(ArtefactError, match="made with another pool than"):
         rounds.select(0, strategy="prototypes", features=files[1])
 

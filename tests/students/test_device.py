@@ -94,7 +94,8 @@ def test_every_student_is_trained_on_the_device(method: str, moves: Moves) -> No
 def test_features_are_learnt_on_the_device(moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contrast, "STEPS", 2)
     monkeypatch.setattr(contrast, "PASSES", 0)
-    assert contrast.features(images(20, seed=0)[0]).shape == (20, contrast.WIDTH)
+    x, _ = images(20, seed=0)
+    assert contrast.Encoder.learn(x).features(x).shape == (20, contrast.WIDTH)
     only(moves)
 
 

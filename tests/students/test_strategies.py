@@ -75,7 +75,8 @@ def test_features_tell_classes_apart_though_no_label_was_seen(monkeypatch):
         monkeypatch.setattr(contrast, "STEPS", steps)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            vectors = contrast.features(drawings(labels, 1))
+            x = drawings(labels, 1)
+            vectors = contrast.Encoder.learn(x).features(x)
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
         found.append(alike(vectors, labels))
     untrained, trained = found
@@ -88,9 +89,27 @@ def test_prototypes_of_tables(kind, monkeypatch):
     cluster = np.arange(60) % 3
     pool = (100 * np.eye(3)[cluster] + np.random.default_rng(2).normal(50, 5, (60, 3))).astype(kind)
     torch.manual_seed(0)
-    known = acquisition_state(pool, cluster, [], features=contrast.features(pool))
+    encoder = contrast.Encoder.learn(pool)
+    known = acquisition_state(pool, cluster, [], features=encoder.features(pool))
     chosen = STRATEGIES.load("prototypes")(known, 3, 0)
     assert set(cluster[chosen]) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("shape", [(40, 1, 8, 8), (40, 3, 32, 32), (40, 5)])
+def test_an_encoder_is_the_same_after_it_was_kept(shape, monkeypatch):
+    monkeypatch.setattr(contrast, "STEPS", 3)
+    monkeypatch.setattr(contrast, "PASSES", 0)
+    rng = np.random.default_rng(0)
+    draw = (lambda: rng.integers(0, 256, shape, np.uint8)) if len(shape) > 2 else (lambda: rng.normal(2, 3, shape))
+    pool, others = (draw().astype(np.uint8 if len(shape) > 2 else np.float32) for _ in range(2))
+    torch.manual_seed(0)
+    encoder = contrast.Encoder.learn(pool)
+    kept = encoder.arrays()
+    np.testing.assert_array_equal(contrast.Encoder.of(kept).features(others), encoder.features(others))
+    with pytest.raises(PatebenchError, match=r"has [0-9]+ weights, not [0-9]+"):
+        contrast.Encoder.of(kept | {"weights": kept["weights"][1:]})
+    with pytest.raises(PatebenchError, match="are given to an encoder of"):
+        encoder.features(others[..., 1:])
 
 
 def test_prototypes_stand_for_what_was_not_asked_about():

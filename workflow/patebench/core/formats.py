@@ -17,7 +17,19 @@ SAMPLES = Layout("samples", {"x": _X, "y": _Y, "row": _ROW}, ("dataset", "role",
 POOL = Layout("pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names", "seed", "split"))
 
 #: A vector for each sample of the pool, near those of samples like it; learnt without a label.
-FEATURES = Layout("features", {"vectors": Field("f", ("samples", "features"))}, ("pool",))
+FEATURES = Layout("features", {"vectors": Field("f", ("samples", "features"))}, ("pool", "encoder"))
+
+#: The network that makes such vectors of samples of a shape: its weights in order, and what standardises a sample.
+ENCODER = Layout(
+    "encoder",
+    {
+        "weights": Field("f", ("weights",)),
+        "mean": Field("f", ("inputs",)),
+        "spread": Field("f", ("inputs",), low=0),
+        "shape": Field("i", ("axes",), low=1),
+    },
+    ("pool",),
+)
 
 #: The true labels of the pool: only evaluation reads them, no student does.
 TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"))
@@ -106,7 +118,7 @@ PREDICTIONS = Layout(
 LAYOUTS = {
     layout.kind: layout
     for layout in (
-        *(SAMPLES, POOL, FEATURES, TRUTH, PARTITION, CHUNK, VOTES, LABELS),
+        *(SAMPLES, POOL, FEATURES, ENCODER, TRUTH, PARTITION, CHUNK, VOTES, LABELS),
         *(SHARES, SHARE_SUM, NOISY_COUNTS, QUERIES, PREDICTIONS),
     )
 }

@@ -320,9 +320,9 @@ class JoinVotes(_OfEnsemble):
 
 @dataclass(frozen=True)
 class ExtractFeatures(Job):
-    """Features of a pool, learnt without a label."""
+    """Features of a pool, learnt without a label, and the encoder that learnt them."""
 
-    files = {"out": "{split}/features.npz"}
+    files = {"out": "{split}/features.npz", "encoder": "{split}/encoder.npz"}
     trains = True
 
     of: Split

@@ -1,16 +1,19 @@
-"""The stage `extract_features`: features of a pool, by which queries can be selected."""
+"""The stage `extract_features`: features of a pool, and the encoder that makes them of any sample like those."""
 
 from pathlib import Path
 
 from patebench.core.files import read_arrays, write_arrays
-from patebench.core.formats import FEATURES, POOL
+from patebench.core.formats import ENCODER, FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.stages.command import file_option, seeded, stage_command, threads
 
 
-def run(*, pool: Path, seed: int, stream: str, out: Path) -> None:
-    """Learn features of the pool without a label, by which queries can be selected."""
+def run(*, pool: Path, seed: int, stream: str, out: Path, encoder: Path) -> None:
+    """Learn features of the pool without a label, by which queries can be selected.
+
+    What learnt them from public samples alone, the encoder, is public as they are, and is kept.
+    """
     import torch
 
     from patebench.students import contrast
@@ -18,10 +21,17 @@ def run(*, pool: Path, seed: int, stream: str, out: Path) -> None:
     samples = read_arrays(pool, POOL)
     with torch.random.fork_rng(devices=[]), progress(f"features of {len(samples['x'])} samples", None, "steps") as done:
         torch.manual_seed(derive(seed, stream))
-        vectors = contrast.features(samples["x"], done)
-    write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest})
+        learnt = contrast.Encoder.learn(samples["x"], done)
+    digest = write_arrays(encoder, ENCODER, learnt.arrays(), {"pool": samples.digest})
+    vectors = learnt.features(samples["x"])
+    write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest, "encoder": digest})
 
 
 command = stage_command(
-    run, file_option("pool", "The public pool."), threads, seeded, file_option("out", "Where the features go.")
+    run,
+    file_option("pool", "The public pool."),
+    threads,
+    seeded,
+    file_option("out", "Where the features go."),
+    file_option("encoder", "Where the encoder goes, which makes features of any sample."),
 )

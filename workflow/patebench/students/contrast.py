@@ -6,7 +6,8 @@ clusters of such features, 97 % of a pool of MNIST are in a cluster whose centra
 of pixels, 87 %.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,7 +15,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
+from patebench.models.network import Standardise
 from patebench.models.precision import autocast
 from patebench.students.supervised import untrained_network
 from patebench.students.views import Views
@@ -24,18 +27,67 @@ WIDTH, BATCH, LEARNING_RATE, TEMPERATURE = 32, 128, 3e-3, 0.3
 PASSES, STEPS = 25, 600
 
 
-def features(pool: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-    """A unit vector for each sample of `pool` (samples, …): (samples, WIDTH).
+class Encoder:
+    """A network that maps samples like those of a pool to features, learnt from that pool alone: so it is public."""
 
-    Draws from torch's global generator. `report` is called with (steps done, steps in all).
-    """
-    net, standardise = untrained_network("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
-    x = standardise(torch.from_numpy(pool).to(standardise.mean.device))
-    _train(net, x, Views(fill=standardise.background), report)
-    net.eval()
-    with torch.inference_mode(), autocast(x.device):
-        found = torch.cat([F.normalize(net(batch).float(), dim=1) for batch in x.split(100)])
-    return found.cpu().double().numpy()
+    def __init__(self, net: nn.Module, standardise: Standardise, shape: tuple[int, ...]) -> None:
+        self.net, self.standardise, self.shape = net, standardise, shape
+
+    @classmethod
+    def untrained(cls, pool: NDArray[Any]) -> Self:
+        """One that nobody trained, for samples like those of `pool`. Draws from torch's global generator."""
+        net, standardise = untrained_network("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
+        return cls(net, standardise, tuple(pool.shape[1:]))
+
+    @classmethod
+    def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
+        """Learn from `pool` (samples, …) without a label. Draws from torch's global generator.
+
+        `report` is called with (steps done, steps in all).
+        """
+        encoder = cls.untrained(pool)
+        x = encoder.standardise(torch.from_numpy(pool).to(encoder.standardise.mean.device))
+        _train(encoder.net, x, Views(fill=encoder.standardise.background), report)
+        return encoder
+
+    def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        """A unit vector for each sample: (samples, WIDTH). PatebenchError for samples of another shape."""
+        if x.shape[1:] != self.shape:
+            raise PatebenchError(f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}")
+        self.net.eval()
+        device = self.standardise.mean.device
+        with torch.inference_mode(), autocast(device):
+            batches = torch.split(torch.from_numpy(x), 100)
+            found = [F.normalize(self.net(self.standardise(each.to(device))).float(), dim=1).cpu() for each in batches]
+        return torch.cat(found).double().numpy()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that it knows, as arrays that a file can hold."""
+        known = {name: torch.cat([each.detach().reshape(-1) for each in places]) for name, places in self._places()}
+        shape = np.array(self.shape, dtype=np.int64)
+        return {name: values.cpu().numpy() for name, values in known.items()} | {"shape": shape}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The inverse of `arrays`; PatebenchError where they are not those of such a network."""
+        shape = tuple(int(size) for size in arrays["shape"])
+        kind = np.uint8 if len(shape) == 3 else np.float32
+        with torch.random.fork_rng(devices=[]):
+            encoder = cls.untrained(np.zeros((1, *shape), kind))
+        for name, places in encoder._places():
+            sizes, found = [each.numel() for each in places], torch.from_numpy(arrays[name])
+            if len(found) != sum(sizes):
+                raise PatebenchError(f"an encoder of samples of {shape} has {sum(sizes)} {name}, not {len(found)}")
+            for place, values in zip(places, torch.split(found, sizes), strict=True):
+                place.data.copy_(values.reshape(place.shape))
+        return encoder
+
+    def _places(self) -> list[tuple[str, list[Tensor]]]:
+        """Where each of its arrays belongs."""
+        standardise = self.standardise
+        return [
+            ("weights", list(self.net.parameters())), ("mean", [standardise.mean]), ("spread", [standardise.spread]),
+        ]  # fmt: skip
 
 
 def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> None:
