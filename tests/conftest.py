@@ -20,6 +20,7 @@ settings.register_profile("patebench", deadline=None, derandomize="CI" in os.env
 settings.load_profile("patebench")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side, those that share what is costly stay together, and the longest come first."""
     for item in items:
