@@ -416,6 +416,8 @@ def test_several_releases_need_a_limit_for_all() -> None:
     config = validate(settings | {"ledger": {"budget": 4, "delta": 1e-5}})
     assert config.ledger_environment() == {"PATEBENCH_LEDGER_BUDGET": "4.0", "PATEBENCH_LEDGER_DELTA": "1e-05"}
     assert set(validate(GOOD).ledger_environment().values()) == {""}, "a limit of another run is not inherited"
+    seeded = validate(GOOD | {"ledger": {"budget": 4, "delta": 1e-5}})
+    assert set(seeded.ledger_environment().values()) == {""}, "without a release nothing is counted"
 
 
 def test_rounds_can_be_released_alone() -> None:

@@ -45,6 +45,12 @@ def test_it_writes_the_bounds_of_the_mechanism(votes_path, tmp_path):
     assert not any(curve["publishable"] for curve in written["curves"])
 
 
+def test_labels_of_the_whole_pool_have_no_rounds(votes_path, tmp_path):
+    labels = release_labels(votes_path, "lnmax", {"gamma": 0.1}, tmp_path / "labels.npz", **SEEDED)
+    with pytest.raises(ArtefactError, match="no round selected that; leave --selected out"):
+        state_bounds(votes_path, labels, [60], tmp_path / "bounds.json", selected=[tmp_path / "queries.npz"])
+
+
 def _epsilons(bounds):
     return {(bound.accountant, bound.kind, bound.conversion, bound.queries): bound.epsilon for bound in bounds}
 

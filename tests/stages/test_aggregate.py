@@ -162,7 +162,11 @@ def test_a_budget_ends_the_answers(even_votes, tmp_path, name, parameters, relea
 
 
 def test_budgets_that_can_not_be_kept(even_votes, tmp_path):
-    for budget, delta, fault in ((0.01, 1e-5, "does not admit one query"), (1.0, None, "give --delta with --budget")):
+    for budget, delta, fault in (
+        (0.01, 1e-5, "does not admit one query"),
+        (1.0, None, "give --delta with --budget"),
+        (None, 1e-5, "give --budget with --delta"),
+    ):
         with pytest.raises(PatebenchError, match=fault):
             draw_release(even_votes, *GNMAX, tmp_path / "out", budget=budget, delta=delta)
     assert not list(tmp_path.glob("out*")), "nothing may be written down that is not drawn"
@@ -173,6 +177,10 @@ def test_a_release_stands_in_the_ledger_before_it_is_drawn(even_votes, tmp_path,
         release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True)
     with pytest.raises(PatebenchError, match="no ledger knows them; leave out --ledger"):
         release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", seed=0, stream="s", ledger=tmp_path / "ledger")
+    with pytest.raises(PatebenchError, match="no limit counts them; leave out --ledger-budget"):
+        release_labels(
+            even_votes, *GNMAX, tmp_path / "labels.npz", seed=0, stream="s", ledger_budget=1, ledger_delta=1e-5
+        )
     monkeypatch.setattr(GNMax, "release", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True, ledger=tmp_path / "ledger")

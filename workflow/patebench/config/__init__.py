@@ -96,7 +96,7 @@ class Config:
 
     def ledger_environment(self) -> dict[str, str]:
         """What all releases may cost together, for the commands that make one: empty where there is no limit."""
-        given = self.ledger.model_dump() if self.ledger else {}
+        given = self.ledger.model_dump() if self.ledger and self.mode is Mode.RELEASE else {}
         return {variable: str(given.get(name, "")) for name, variable in variables.LEDGER.items()}
 
 

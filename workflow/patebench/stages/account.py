@@ -73,6 +73,8 @@ def run(
         said = [bound.said_of(release).to_json() for bound in bounds]
         stated: dict[str, Any] = {"bounds": said, "curves": [], "teacher_costs": []}
     else:
+        if selected:
+            raise ArtefactError(labels, "it answers the whole pool, and no round selected that", "leave --selected out")
         noise = _noise(mode, seed, stream)
         stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
     if ledger is not None:

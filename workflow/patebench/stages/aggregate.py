@@ -84,6 +84,8 @@ def run(
 
 def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float] | None:
     if epsilon is None:
+        if delta is not None:
+            raise PatebenchError("a δ alone limits nothing; give --budget with --delta")
         return None
     if delta is None:
         raise PatebenchError("a budget is an ε at a δ; give --delta with --budget")

@@ -68,6 +68,9 @@ class Place:
         if mode is Mode.RELEASE and folder is None:
             raise PatebenchError("a release is written down before it is drawn; give the folder --ledger")
         given = {name: value for name, value in (("budget", budget), ("delta", delta)) if value is not None}
+        if mode is Mode.SEEDED and given:
+            option = f"--ledger-{next(iter(given))}"
+            raise PatebenchError(f"labels from a seed are no release, and no limit counts them; leave out {option}")
         return cls(folder, LedgerParameters.checked(given, "ledger") if given else None)
 
     def write_down(
