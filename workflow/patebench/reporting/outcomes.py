@@ -23,8 +23,8 @@ def outcomes(records: Records) -> "pd.DataFrame":
     """One row per student setting and δ, in natural order.
 
     Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
-    `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`. What was not
-    measured is NaN.
+    `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`; `may_publish`
+    says "yes" where that worst case is the ε of the labels in hand, a release. What was not measured is NaN.
     """
     students = over_seeds(records.students, STUDENT, ["answered", "label_accuracy", "accuracy"])
     key = [*LABEL_SET, "rounds", "queries"]
@@ -34,6 +34,7 @@ def outcomes(records: Records) -> "pd.DataFrame":
     frame = students.merge(deltas, on=key, how="left")
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
+    frame = frame.assign(may_publish=frame.pop("worst_case_publishable").map({True: "yes", False: "no"}))
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     frame = frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
@@ -89,5 +90,5 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
     key = [*LABEL_SET, "rounds", "queries", "delta"]
     named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
-    named["accountant"] = f"{kind}_accountant"
+    named |= {what: f"{kind}_{what}" for what in ("accountant", "publishable")}
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)

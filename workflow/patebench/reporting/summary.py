@@ -58,7 +58,8 @@ def _best_students(students: "pd.DataFrame | None") -> str:
 def _reached(row: Mapping[Any, Any]) -> str:
     """How accurate a student is, and at what worst-case ε."""
     delta = f"{row['delta']:g}".replace("e-0", "e-")
-    epsilon = f"worst-case ε {_short(row['worst_case_epsilon_mean'])} with fresh noise at δ = {delta}"
+    noise = "" if row["may_publish"] == "yes" else " with fresh noise"
+    epsilon = f"worst-case ε {_short(row['worst_case_epsilon_mean'])}{noise} at δ = {delta}"
     return f"{_rounded(row['accuracy_mean'])} ({epsilon})"
 
 
@@ -109,7 +110,11 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     epsilon, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
     if epsilon == epsilon:
         beside = f"; data-dependent {leaky:.2f}, not publishable" if leaky == leaky else ""
-        found.append(Card("Its ε, worst case", f"{epsilon:.2f}", f"of fresh noise, at δ = {best['delta']:g}{beside}"))
+        at = f"at δ = {best['delta']:g}"
+        if best["may_publish"] == "yes":
+            found.append(Card("Its ε, to publish", f"{epsilon:.2f}", at + beside))
+        else:
+            found.append(Card("Its ε, worst case", f"{epsilon:.2f}", f"of fresh noise, {at}{beside}"))
     return found
 
 

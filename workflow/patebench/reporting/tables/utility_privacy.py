@@ -20,7 +20,7 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per student setting and δ; the tightest worst-case ε, and the paper's own data-dependent one."""
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
-    frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, *_MEASURED]]
+    frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED]]
     papers = published.of(PATE_2017, SCALABLE_2018)
     printed = {f"published_{quantity}": papers.beside(frame, quantity, _KEYS) for quantity in _PUBLISHED}
     return frame.assign(**printed)
@@ -37,6 +37,7 @@ TABLE = Table(
         Column("answered_mean", "Answered", "count"),
         Column("delta", "δ", "number"),
         *EPSILON_COLUMNS,
+        Column("may_publish", "publishable", group="ε"),
         Column("published_epsilon", "published", "epsilon", group="ε", optional=True),
         *ACCURACY_COLUMNS,
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
