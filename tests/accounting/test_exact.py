@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.accounting import exact_reference
 
-from patebench.accounting import conversion, exact, plurality, rdp
+from patebench.accounting import conversion, exact, exact_accountant, plurality, rdp
 from patebench.accounting.exact import ExactDivergence, divergence
+from patebench.accounting.exact_accountant import OrderSearch
 from patebench.accounting.votes import Votes
+from patebench.core import workers
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms import neighbours
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
@@ -242,8 +244,9 @@ def _peak(votes, mechanism):
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [LNMax(0.05), GNMax(40.0)], ids=str)
 def test_memory_does_not_grow_with_the_number_of_queries(mechanism, monkeypatch):
-    for name in ("_TABLE", "_KEPT", "_BALLOTS"):
+    for name in ("_TABLE", "_HELD", "_BALLOTS"):
         monkeypatch.setattr(exact, name, 1 << 13)
+    monkeypatch.setattr(exact._Kept, "room", 1 << 13)
     monkeypatch.setattr(neighbours, "_CELLS", 1 << 15)
     monkeypatch.setattr(neighbours, "_NUMBERS", 1 << 15)
     few, many = random_votes(queries=50, classes=50), random_votes(queries=400, classes=50)
@@ -261,7 +264,7 @@ def test_without_a_matrix_nothing_is_known_per_teacher():
     found = ExactDivergence(votes, GNMax(2.0).neighbours).directions([1, 2], ORDERS)
     assert np.all(np.isposinf(found.per_teacher))
     assert np.all(np.isfinite(found.per_query))
-    assert [each.name for each in exact.accountants(votes, GNMax(2.0).neighbours)] == ["exact"]
+    assert [each.name for each in exact_accountant.accountants(votes, GNMax(2.0).neighbours)] == ["exact"]
 
 
 def log_distributions(draw_from, outcomes, spread):
@@ -379,20 +382,58 @@ def test_accountants_find_the_best_order(mechanism):
             assert bound.conversion in (Conversion.CLASSIC, Conversion.TIGHT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [LNMax(0.1), GNMax(3.0), GNMax(10.0), GNMax(300.0)], ids=str)
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-30])
-def test_orders_that_are_passed_over_are_never_the_best(mechanism, delta):
-    """As if every coarse order had been worked out for every number of queries."""
-    divergence, queries = ExactDivergence(random_votes(1), mechanism.neighbours), [1, 10, 60]
-    curves = [curve for form in divergence.directions(queries, exact.COARSE) for curve in form.max(axis=1)]
-    ways = product(curves, (Conversion.CLASSIC, Conversion.TIGHT))
-    best = {int(np.argmin(conversion.convert(how, exact.COARSE, curve, delta))) for curve, how in ways}
-    every = np.unique(np.concatenate([conversion.between(exact.COARSE, index, 33) for index in best]))
-    np.testing.assert_array_equal(divergence.orders(queries, delta), every)
+@pytest.mark.parametrize("sample", [4, 512])
+def test_orders_that_are_passed_over_are_never_the_best(mechanism, delta, sample, monkeypatch):
+    """As if every order had been worked out for every number of queries, also where the sample is too small."""
+    monkeypatch.setattr(exact_accountant, "_SAMPLE", sample)
+    divergence, queries = ExactDivergence(random_votes(1), mechanism.neighbours), [60, 1, 10]
+    found = OrderSearch(divergence)(queries, delta)
+    every = divergence.directions(queries, exact_accountant.ORDERS)
+    for form, curves in zip(found.forms, every, strict=True):
+        for how in (Conversion.CLASSIC, Conversion.TIGHT):
+            got = conversion.convert(how, found.orders, form, delta).min(axis=1)
+            best = conversion.convert(how, exact_accountant.ORDERS, curves.max(axis=1), delta).min(axis=1)
+            np.testing.assert_allclose(got, best, rtol=1e-12)
 
 
 def test_probabilities_are_worked_out_only_when_asked_for():
     def never(histograms):
         raise AssertionError
 
-    assert len(exact.accountants(random_votes(), never)) == 2
+    assert len(exact_accountant.accountants(random_votes(), never)) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [GNMax(10.0), ConfidentGNMax(25, 10, 8)], ids=str)
+def test_several_processes_find_the_same_to_the_last_bit(mechanism, monkeypatch):
+    monkeypatch.setattr(exact, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(exact, "_PIECE", 7)
+    found = []
+    for processes in (1, 2):
+        workers.use(processes)
+        try:
+            found.append(ExactDivergence(random_votes(), mechanism.neighbours).directions([60, 7], ORDERS))
+        finally:
+            workers.use(1)
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_histograms_that_repeat_are_worked_out_once():
+    votes, seen = random_votes(), []
+    often = Votes.of(np.tile(votes.matrix, 9), 4)
+    renamed = Votes.of((often.matrix + np.arange(540) // 60) % 4, 4)
+
+    def neighbours_seen(histograms):
+        seen.append(len(histograms))
+        return GNMax(10.0).neighbours(histograms)
+
+    found = ExactDivergence(renamed, neighbours_seen).directions([540], ORDERS)
+    once = ExactDivergence(votes, GNMax(10.0).neighbours).directions([60], ORDERS)
+    assert sum(seen) <= 60
+    np.testing.assert_allclose(found.per_query, 9 * once.per_query, rtol=1e-12)
+    same = ExactDivergence(often, GNMax(10.0).neighbours).directions([540], ORDERS)
+    np.testing.assert_allclose(same.per_teacher, 9 * once.per_teacher, rtol=1e-12)

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from patebench.accounting import exact, label, rdp
+from patebench.accounting import exact_accountant, label, rdp
 from patebench.accounting.conversion import ORDERS, convert
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion
@@ -181,7 +181,7 @@ def test_never_below_the_exact_divergence_of_two_tied_classes(mechanism, kind, s
     counts = np.tile([125, 125, 0, 0], (queries, 1))
     (floor,) = (
         bound.epsilon
-        for accountant in exact.accountants(Votes(counts), mechanism.neighbours)
+        for accountant in exact_accountant.accountants(Votes(counts), mechanism.neighbours)
         for bound in accountant.bounds([queries], DELTA)
         if bound.conversion is Conversion.TIGHT
     )

@@ -88,10 +88,11 @@ rule account:
         numbers("account")
     conda:
         "../../envs/patebench.yaml"
+    threads: 1
     resources:
         mem_mb=memory(2000),
         runtime=10,
     params:
         command=command("account"),
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench {params.command} --threads {threads} --log {log:q}"

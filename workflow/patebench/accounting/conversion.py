@@ -30,8 +30,16 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
     Zero where δ² ≥ 1 − exp(−ε(α)): the total variation distance alone is then at most δ (Bretagnolle & Huber 1979,
     with the Kullback–Leibler divergence below the Rényi divergence of any order > 1).
     """
-    epsilon = curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    epsilon = unclipped(Conversion.TIGHT, orders, curve, delta)
     result: Array = np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))
+    return result
+
+
+def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
+    """The same formulas without the floor at 0: by how much one order is better than another, even below it."""
+    if how is Conversion.CLASSIC:
+        return classic(orders, curve, delta)
+    result: Array = curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
     return result
 
 

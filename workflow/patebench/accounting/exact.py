@@ -14,19 +14,21 @@ Where the probabilities come from is the mechanism's business (`Neighbours`). Re
 probabilities may be wrong by, and are never below the truth.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.accountant import Accountant, RenyiAccountant
-from patebench.accounting.conversion import ORDERS, between, convert
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes, ranks
-from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.progress import progress
+from patebench.core.workers import in_order
 
 Integers = NDArray[np.integer]
 
@@ -39,23 +41,19 @@ _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 #: Above this, the 1 in eˣ − 1 does not matter.
 _NEAR = 30.0
 
-#: Probabilities above e⁻¹⁰⁰ times exponentials below e⁶⁰⁰ need no log space.
-_LIKELY, _LARGE_EXPONENT = 100.0, 600.0
+#: Exponentials below this need no log space: probabilities are held e³⁰⁰ times as large, and those that vanish even so
+#: make less than `_LEAST`.
+_LARGE_EXPONENT = 300.0
 
 _CELLS = 1 << 16  # of one block of pairs × outcomes × orders: what fits a processor's cache is fastest
-_TABLE = 1 << 24  # numbers held at once for a block of queries
-_KEPT = 1 << 24  # numbers of all distributions together that are kept for further orders
-_BALLOTS = 1 << 20  # cells of one block of teachers × queries × ranks
+_PIECE = 1 << 10  # histograms of one piece
+_TABLE = 1 << 23  # numbers held at once for a piece
+_HELD = 1 << 22  # votes, or counts, of a piece
+_KEPT = 1 << 24  # numbers of distributions that are kept for further orders
+_BALLOTS = 1 << 20  # votes that are looked up at a time
+_WORTH_SHARING = 5_000_000  # queries × pairs of ranks that are worth the start of processes
 _LEAST = 1e-300  # what is smaller is rounded up to it
 _LARGE = 1e280  # stands for ∞ in sums with weight 0
-
-#: Orders tried first; those between the best and its neighbours follow.
-COARSE = ORDERS[::2]
-
-#: Where the orders tried first are divided: beyond about 100 and 10⁴ they matter for few queries only.
-_STAGES = (33, 49)
-
-_CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +126,7 @@ def _outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tu
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
     """ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t."""
-    likely = np.min(log_p, initial=0.0, where=ratio > 0) > -_LIKELY
-    near = exponents * np.max(ratio, initial=0.0) <= (_LARGE_EXPONENT if likely else _NEAR)
+    near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
     for chosen, solve in ((near, _near), (~near, _far)):
         if np.any(chosen):
@@ -141,7 +138,8 @@ def _near(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
     """Where no term overflows, and none vanishes that could matter."""
     terms = ratio[:, :, None] * t
     np.expm1(terms, out=terms)
-    total = linear * t + np.matmul(np.exp(log_p)[:, None, :], terms)[:, 0]
+    large = np.matmul(np.exp(log_p + _LARGE_EXPONENT)[:, None, :], terms)[:, 0]
+    total = linear * t + large * math.exp(-_LARGE_EXPONENT)
     result: Array = np.log1p(np.maximum(total, 0.0))
     return result
 
@@ -177,13 +175,18 @@ class Directions(NamedTuple):
 class ExactDivergence:
     """Divergences of the first T queries of a label set from its worst neighbour, per query and per teacher.
 
-    Without `neighbours` the mechanism is one without noise, whose divergence is ∞.
+    Without `neighbours` the mechanism is one without noise, whose divergence is ∞. With `times` each query counts so
+    often (queries), as if it stood for others that were left out.
+
+    Queries are worked out in pieces, which several processes share (`core.workers`). Sums are the same to the last bit
+    however many there are: pieces do not depend on it, and are added up in their order.
     """
 
     votes: Votes
     neighbours: Neighbours | PerQueryNeighbours | None
+    times: Array | None = None
     _solved: dict[tuple[tuple[int, ...], bytes], Directions] = field(default_factory=dict, repr=False)
-    _cache: dict[int, list[Pairs]] = field(default_factory=dict, repr=False)
+    _kept: "_Kept" = field(default_factory=lambda: _Kept(), repr=False)
 
     def per_query(self, queries: Sequence[int], orders: Array) -> Array:
         """The worst neighbour of each query by itself, which may be another teacher each time."""
@@ -199,20 +202,72 @@ class ExactDivergence:
         """Both sums in both directions; asking again for the same costs nothing."""
         orders = np.asarray(orders, dtype=np.float64)
         key = tuple(queries), orders.tobytes()
-        if self.neighbours is None:
-            boundless = np.full((len(queries), 2, len(orders)), np.inf)
-            return Directions(boundless, boundless)
         if key not in self._solved:
-            self._solved[key] = self._solve(queries, orders)
+            stops, place = np.unique(np.asarray(queries), return_inverse=True)
+            found = self.sums(stops, orders, np.ones((len(stops), len(orders)), dtype=bool))
+            self._solved[key] = Directions(found.per_query[place], found.per_teacher[place])
         return self._solved[key]
 
-    def _block(self, votes: Votes) -> "tuple[_Block, Iterator[Pairs]]":
-        """Some queries and their neighbours."""
+    def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
+        """Both sums of the first T queries for each T of `stops`, ascending, at the orders `wanted` (stops × orders).
+
+        What is wanted of many queries is worked out for fewer too; elsewhere there is ∞.
+        """
+        forms = np.full((2, len(stops), 2, len(orders)), np.inf)
+        if self.neighbours is None:
+            return Directions(*forms)
+        used = reaching(wanted)
+        one = np.zeros((2, len(orders)))
+        each = np.zeros((self.votes.teachers, 2, len(orders))) if self.votes.matrix is not None else None
+        pieces = [(i, rows) for i, rows in self._pieces(stops, int(used.sum(axis=1).max()))]
+        parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
+        shared = self._work(int(stops[-1])) > _WORTH_SHARING
+        solve = partial(in_order, _sums) if shared else partial(map, partial(_sums, kept=self._kept))
+        said = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(_say_nothing)
+        done = 0
+        with said as report:
+            for place, ((i, rows), (of_one, of_each)) in enumerate(zip(pieces, solve(parts), strict=True)):
+                one[:, used[i]] += of_one
+                if each is not None:
+                    each[:, :, used[i]] += of_each
+                if place + 1 == len(pieces) or pieces[place + 1][0] > i:
+                    forms[0, i][:, used[i]] = one[:, used[i]]
+                    if each is not None:
+                        forms[1, i][:, used[i]] = each[:, :, used[i]].max(axis=0)
+                done += len(rows)
+                report(done)
+        return Directions(*np.where(forms < _LARGE, forms, np.inf))
+
+    def _work(self, queries: int) -> int:
+        return queries * self._most_ranks**2
+
+    def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
+        """Queries that are worked out together: the number of the first of `stops` that they belong to, and their own.
+
+        Where most histograms repeat, those with the same one are in one piece.
+        """
+        held = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
+        most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
+        for i, (low, high) in enumerate(pairwise([0, *stops.tolist()])):
+            rows, new = np.arange(low, high), np.ones(high - low, dtype=bool)
+            if not isinstance(self.neighbours, PerQueryNeighbours):
+                alike = _alike(self.votes.counts[low:high])
+                order = np.argsort(alike, kind="stable")
+                first = np.diff(alike[order], prepend=alike[order[0]] - np.uint64(1)) != 0
+                if 2 * np.sum(first) <= high - low:
+                    rows, new = rows[order], first
+            number, start = np.cumsum(new) - 1, 0
+            while start < len(rows):
+                end = min(int(np.searchsorted(number, number[start] + most)), start + max(1, _HELD // held))
+                yield i, rows[start:end]
+                start = end
+
+    def _part(self, rows: Integers, orders: Array) -> "_Part":
+        """A piece, as it is handed to a process."""
         assert self.neighbours is not None
-        if isinstance(self.neighbours, PerQueryNeighbours):
-            return _Block.per_query(votes), self.neighbours.neighbours(votes)
-        block, histograms = _Block.by_histogram(votes)
-        return block, self.neighbours(histograms)
+        few = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
+        times = np.ones(len(rows)) if self.times is None else self.times[rows]
+        return _Part(few, times, self.neighbours, orders, int(rows[0]))
 
     @property
     def _most_ranks(self) -> int:
@@ -221,64 +276,69 @@ class ExactDivergence:
             return self.votes.classes
         return min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
 
-    def orders(self, queries: Sequence[int], delta: float) -> Array:
-        """Orders close to those that give the least ε for any T, in either form and conversion."""
-        curves = self._coarse(queries, delta).reshape(-1, len(COARSE))
-        best = {int(np.argmin(convert(how, COARSE, curve, delta))) for curve in curves for how in _CONVERSIONS}
-        return np.unique(np.concatenate([between(COARSE, index, 33) for index in best]))
 
-    def _coarse(self, queries: Sequence[int], delta: float) -> Array:
-        """Divergences of both forms (2 × numbers of queries × orders) at coarse orders, ∞ where no ε can be least.
+def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """What is worked out for each of so many numbers of queries: what is wanted of it or of any greater one."""
+    result: NDArray[np.bool_] = np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
+    return result
 
-        Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and no conversion gives less than
-        D + ln(1 − 1/α) − δ. So where that has passed the least ε so far, higher orders need no work.
-        """
-        found = np.full((2, len(queries), len(COARSE)), np.inf)
-        left, T = np.arange(len(queries)), np.array(queries)
-        for low, high in pairwise((0, *_STAGES, len(COARSE))):
-            forms = self.directions(T[left].tolist(), COARSE[low:high])
-            found[:, left, low:high] = [form.max(axis=1) for form in forms]
-            so_far, orders = found[:, left, :high], COARSE[:high]
-            least = np.max([convert(how, orders, so_far, delta).min(axis=2) for how in _CONVERSIONS], axis=0)
-            above = so_far[:, :, -1] + np.log1p(-1 / orders[-1]) - delta >= least
-            left = left[~np.all(above, axis=0)]
-            if not len(left):
-                break
-        return found
 
-    def _solve(self, queries: Sequence[int], orders: Array) -> Directions:
-        width, last = 2 * len(orders), max(queries)
-        known = self.votes.matrix is not None
-        each = np.zeros((self.votes.teachers if known else 1, width))
-        one, found = np.zeros(width), {}
-        step = max(1, _TABLE // (width * self._most_ranks))
-        for start in range(0, last, step):
-            block, portions = self._block(self.votes.at(slice(start, min(start + step, last))))
-            table = _table(block, self._cached(last, portions) if last <= step else portions, orders)
-            worst = table.max(axis=1)
-            stops = {T - start for T in queries if start < T <= start + step}
-            short = max(1, _BALLOTS // (len(each) * table.shape[1]))
-            for low, high in pairwise(sorted({*range(0, len(block), short), len(block), *stops})):
-                one = one + worst[block.number[low:high]].sum(axis=0)
-                each = each + block.per_teacher(low, high, table) if known else np.full_like(each, _LARGE)
-                found[start + high] = one, each.max(axis=0)
-        totals = np.array([found[T] for T in queries])
-        totals = np.where(totals < _LARGE, totals, np.inf).reshape(len(queries), 2, 2, len(orders))
-        return Directions(totals[:, 0], totals[:, 1])
+def _say_nothing(done: int, of: int | None = None) -> None:
+    pass
 
-    def _cached(self, queries: int, portions: Iterator[Pairs]) -> Iterator[Pairs]:
-        """The neighbours of the first `queries` queries, kept for further orders if they are few."""
-        if queries in self._cache:
-            yield from self._cache[queries]
+
+def _alike(counts: Counts) -> NDArray[np.uint64]:
+    """A number per histogram that does not see the names of classes; different ones hardly ever share it."""
+    words = np.random.default_rng(0).integers(0, 1 << 64, int(counts.max()) + 1, dtype=np.uint64, endpoint=False)
+    step = max(1, _CELLS // counts.shape[1])
+    blocks = (counts[start : start + step] for start in range(0, len(counts), step))
+    return np.concatenate([words[block].sum(axis=1, dtype=np.uint64) for block in blocks])
+
+
+class _Part(NamedTuple):
+    """Some queries, how often each counts, and the orders that are wanted of them; `name` tells it from others."""
+
+    votes: Votes
+    times: Array
+    neighbours: Neighbours | PerQueryNeighbours
+    orders: Array
+    name: int
+
+
+class _Kept(dict[tuple[int, int], list[Pairs]]):
+    """Neighbours of pieces, kept for further orders while they are few."""
+
+    room = _KEPT
+
+    def of(self, part: _Part, portions: Iterator[Pairs]) -> Iterator[Pairs]:
+        key = part.name, len(part.times)
+        if key in self:
+            yield from self[key]
             return
-        kept, room = [], _KEPT
+        found, size = [], 0
         for pairs in portions:
-            room -= 3 * pairs.log_p.size
-            if room > 0:
-                kept.append(pairs)
+            size += 3 * pairs.log_p.size
+            if size <= self.room:
+                found.append(pairs)
             yield pairs
-        if room > 0:
-            self._cache[queries] = kept
+        if size <= self.room:
+            self.room -= size
+            self[key] = found
+
+
+def _sums(part: _Part, kept: _Kept | None = None) -> tuple[Array, Array | None]:
+    """The sum over these queries of the worst neighbours' divergences (2 × orders), and for each teacher."""
+    if isinstance(part.neighbours, PerQueryNeighbours):
+        block, portions = _Block.per_query(part.votes), part.neighbours.neighbours(part.votes)
+    else:
+        block, histograms = _Block.by_histogram(part.votes)
+        portions = part.neighbours(histograms)
+    table = _table(block, portions if kept is None else kept.of(part, portions), part.orders)
+    shape = 2, len(part.orders)
+    worst = np.bincount(block.number, part.times, block.histograms) @ table.max(axis=1)
+    if block.matrix is None:
+        return worst.reshape(shape), None
+    return worst.reshape(shape), block.per_teacher(part.times, table).reshape(-1, *shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,15 +377,23 @@ class _Block:
         rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
-    def per_teacher(self, low: int, high: int, table: Array) -> Array:
-        """Sum of the table (histograms × ranks × …) over queries low … high − 1, for each teacher's own votes."""
+    def per_teacher(self, times: Array, table: Array) -> Array:
+        """Sum of the table (histograms × ranks × …) over queries, each so many times, for each teacher's own votes."""
+        from scipy.sparse import csr_array
+
         assert self.matrix is not None
-        used, number = np.unique(self.number[low:high], return_inverse=True)
-        voted = np.take_along_axis(self.rank[low:high].T, self.matrix[:, low:high].astype(np.intp), axis=0)
-        cells = len(used) * self.ranks
-        flat = np.arange(len(voted))[:, None] * cells + number.reshape(-1) * self.ranks + voted
-        times = np.bincount(flat.ravel(), minlength=len(voted) * cells).reshape(len(voted), cells)
-        result: Array = times.astype(np.float64) @ table[used].reshape(cells, -1)
+        cells, teachers = self.histograms * self.ranks, len(self.matrix)
+        flat = table.reshape(cells, -1)
+        result = np.zeros((teachers, flat.shape[1]))
+        step = max(1, _BALLOTS // teachers)
+        for start in range(0, len(self), step):
+            some = slice(start, start + step)
+            voted = np.take_along_axis(self.rank[some].T, self.matrix[:, some].astype(np.intp), axis=0)
+            cell = voted + self.number[some] * self.ranks
+            width = cell.shape[1]
+            weights = np.broadcast_to(times[some], cell.shape).ravel()
+            ends = np.arange(0, (teachers + 1) * width, width)
+            result += csr_array((weights, cell.ravel(), ends), shape=(teachers, cells)) @ flat
         return result
 
 
@@ -344,37 +412,3 @@ def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
         rows, loses = pairs.histogram[first], pairs.loses[first]
         table[rows, loses] = np.maximum(table[rows, loses], worst)
     return table
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExactAccountant(RenyiAccountant):
-    """A Rényi accountant over orders that are found for all T and both forms at once, since the curves are dear."""
-
-    divergence: ExactDivergence
-
-    def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        chosen = replace(self, orders=self.divergence.orders(queries, delta))
-        return super(ExactAccountant, chosen).bounds(queries, delta)
-
-
-def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
-    """The exact accountants of a mechanism; that per teacher where the vote matrix is known."""
-    divergence = ExactDivergence(votes, neighbours)
-    forms = [("exact", "exact", divergence.per_query, "the worst neighbour of each query")]
-    if votes.matrix is not None:
-        which = "the worst teacher over all queries"
-        forms.append(("exact-per-teacher", "exact per teacher", divergence.per_teacher, which))
-    return [
-        ExactAccountant(
-            name=name,
-            label=label,
-            exact=True,
-            kind=Kind.DATA_DEPENDENT,
-            source=f"Mironov 2017, Definition 4 and Proposition 1, computed: {which}, both directions",
-            totals=totals,
-            orders=COARSE,
-            refine=False,
-            divergence=divergence,
-        )
-        for name, label, totals, which in forms
-    ]

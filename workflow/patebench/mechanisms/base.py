@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact
+from patebench.accounting import exact, exact_accountant
 from patebench.accounting.accountant import (
     Accountant,
     check_queries,
@@ -132,7 +132,7 @@ class Mechanism(ABC):
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         """The theorems that bound this mechanism on these votes; the exact accountants, unless it knows more."""
-        return exact.accountants(votes, self.neighbours)
+        return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""

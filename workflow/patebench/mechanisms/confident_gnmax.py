@@ -7,7 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from patebench.accounting import conversion, discrete_gaussian, exact, independent, label, plurality, rdp
+from patebench.accounting import (
+    conversion,
+    discrete_gaussian,
+    exact,
+    exact_accountant,
+    independent,
+    label,
+    plurality,
+    rdp,
+)
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.logspace import Array
@@ -120,7 +129,7 @@ class ConfidentGNMax(Mechanism):
                 totals=summed(test.expected, rows),
                 orders=conversion.ORDERS,
             ),
-            *exact.accountants(votes, self.changes(votes) if self.sigma1 > 0 and self.sigma2 > 0 else None),
+            *exact_accountant.accountants(votes, self.changes(votes) if self.sigma1 > 0 and self.sigma2 > 0 else None),
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:

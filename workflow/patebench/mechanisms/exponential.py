@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import bounded_range, conversion, exact
+from patebench.accounting import bounded_range, conversion, exact_accountant
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.logspace import Array, exp_multiple
 from patebench.accounting.votes import Votes
@@ -61,7 +61,7 @@ class Exponential(Mechanism):
                 totals=repeated(lambda orders: bounded_range.rdp(self.epsilon, orders)),
                 orders=conversion.ORDERS,
             ),
-            *exact.accountants(votes, self.neighbours),
+            *exact_accountant.accountants(votes, self.neighbours),
         ]
 
 

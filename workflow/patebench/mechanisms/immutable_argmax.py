@@ -9,7 +9,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact
+from patebench.accounting import exact_accountant
 from patebench.accounting.accountant import Accountant
 from patebench.accounting.logspace import Array, logsumexp
 from patebench.accounting.votes import Counts, Votes
@@ -81,7 +81,7 @@ class ImmutableArgmax(Mechanism):
         return np.column_stack([labels, np.where(answers, -np.inf, 0.0)])
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        return [*self.claimed(), self.worst_case(), *exact.accountants(votes, self.neighbours)]
+        return [*self.claimed(), self.worst_case(), *exact_accountant.accountants(votes, self.neighbours)]
 
     def _answers(self, counts: Counts) -> NDArray[np.bool_]:
         second, largest = np.partition(counts, -2, axis=1)[:, -2:].T

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact
+from patebench.accounting import exact, exact_accountant
 from patebench.accounting.accountant import Accountant
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.seeds import Source
@@ -49,4 +49,4 @@ class NoisyArgmax(Mechanism):
 
     def exact_accountants(self, votes: Votes) -> list[Accountant]:
         """The exact accountants; without noise there is no finite bound."""
-        return exact.accountants(votes, self.neighbours if self.noise.scale > 0 else None)
+        return exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact
+from patebench.accounting import exact_accountant
 from patebench.accounting.accountant import Accountant
 from patebench.accounting.logspace import exp_multiple, log1mexp, logsumexp
 from patebench.accounting.pure import pure_accountants
@@ -61,7 +61,7 @@ class PermuteAndFlip(Mechanism):
         theorem = "McKenna & Sheldon 2020, Theorem 1 (ε-DP)"
         return [
             *pure_accountants(theorem, self.epsilon),
-            *exact.accountants(votes, self.neighbours),
+            *exact_accountant.accountants(votes, self.neighbours),
         ]
 
 

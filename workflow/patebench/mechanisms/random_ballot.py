@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact, rdp
+from patebench.accounting import exact_accountant, rdp
 from patebench.accounting.accountant import Accountant
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.pure import pure_accountants
@@ -80,5 +80,5 @@ class RandomBallot(Mechanism):
         theorem = "RandomBallot: ln(1 + (1 − u)m/(un))-DP, after Gibbard 1977"
         return [
             *pure_accountants(theorem, epsilon, discrete=_DRAWN),
-            *exact.accountants(votes, self.neighbours),
+            *exact_accountant.accountants(votes, self.neighbours),
         ]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact, independent, stability
+from patebench.accounting import exact, exact_accountant, independent, stability
 from patebench.accounting.accountant import Accountant, DirectAccountant
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes
@@ -81,7 +81,7 @@ class StableArgmax(Mechanism):
                 failure=lambda T: T * self.failure,
             ),
         ]
-        return [*worst_case, *exact.accountants(votes, self.neighbours), *self._split(votes)]
+        return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split(votes)]
 
     def _split(self, votes: Votes) -> list[Accountant]:
         """The exact divergence of the tests alone, the failures that these votes allow being paid in δ."""
@@ -97,7 +97,7 @@ class StableArgmax(Mechanism):
                 source=f"{each.source}, of the tests; failure for each query that one teacher may change, in δ",
                 failure=lambda T: float(changeable[T]) * self.failure,
             )
-            for each in exact.accountants(votes, tests)
+            for each in exact_accountant.accountants(votes, tests)
         ]
 
     def _log_test(self, counts: Counts) -> Array:

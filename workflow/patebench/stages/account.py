@@ -22,7 +22,7 @@ from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
 from patebench.mechanisms.budget import budget_bounds, labels_within
 from patebench.plan.parameters import AccountParameters
-from patebench.stages.command import file_option, parameter_options, stage_command
+from patebench.stages.command import file_option, parameter_options, processes, stage_command
 from patebench.stages.ledger_file import Ledger, records_of
 from patebench.stages.reading import Selected, read_votes
 from patebench.stages.releases import mechanism_of
@@ -215,5 +215,6 @@ command = stage_command(
     click.option("--seed", type=click.IntRange(min=0), default=None, help="Base seed of sanitised bounds."),
     click.option("--stream", default=None, help="Name of their random stream."),
     file_option("ledger", "The folder of the ledgers, for a release.", needed=False),
+    processes,
     file_option("out", "Where the bounds go."),
 )

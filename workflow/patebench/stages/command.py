@@ -15,7 +15,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from patebench import __version__
-from patebench.core import variables
+from patebench.core import variables, workers
 from patebench.core.errors import PatebenchError
 from patebench.core.logfile import LogFile
 from patebench.core.parameters import Parameters, option_name
@@ -147,6 +147,11 @@ def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
     return value
 
 
+def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> int:
+    workers.use(value)
+    return value
+
+
 def _each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, float]:
     names = [name for name, _ in value]
     for name in names:
@@ -163,6 +168,12 @@ _log = click.option(
 #: Stages that call torch may use several processors.
 threads = click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_threads,
+    help="Processors to use.",
+)  # fmt: skip
+
+#: Stages that only count share long work among processes; results do not depend on their number.
+processes = click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, expose_value=False, callback=_use_processes,
     help="Processors to use.",
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from patebench.calculator.epsilon import epsilon
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 from patebench.stages import votes_file
-from patebench.stages.command import FILE, ledgered, stage_command
+from patebench.stages.command import FILE, ledgered, processes, stage_command
 from patebench.stages.ledger_file import Entry, Place
 from patebench.stages.mechanism_options import MechanismCommand, answering
 from patebench.stages.terminal import show_on_terminal
@@ -83,6 +83,7 @@ command = stage_command(
     click.option("--votes", is_flag=True, help="FILE holds votes (teachers × queries) and not counts."),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, with --votes."),
     click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds: each draw is a release of its own."),
+    processes,
     ledgered,
     answering,
     cls=MechanismCommand,

@@ -1,0 +1,70 @@
+"""Work that several processes share: the same results in the same order, and one line when a process dies.
+
+The work is Python's own `eval`, which every process knows.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from patebench.core import workers
+from patebench.core.errors import PatebenchError
+
+PROCESS = "__import__('os').getpid()"
+THREADS = "__import__('os').environ['OMP_NUM_THREADS']"
+DEATH = "__import__('os').kill(__import__('os').getpid(), 9)"
+
+
+@pytest.fixture
+def two() -> Iterator[None]:
+    workers.use(2)
+    yield
+    workers.use(1)
+
+
+def test_one_process_works_by_itself() -> None:
+    assert set(workers.in_order(eval, [PROCESS] * 3)) == {os.getpid()}
+    assert list(workers.in_order(eval, [])) == []
+
+
+@pytest.mark.usefixtures("two")
+def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    found = list(workers.in_order(eval, [f"({number}, {PROCESS}, {THREADS})" for number in range(9)]))
+    assert [each[0] for each in found] == list(range(9))
+    assert os.getpid() not in {each[1] for each in found}
+    assert {each[2] for each in found} == {"1"}
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+
+
+@pytest.mark.usefixtures("two")
+def test_pieces_are_made_only_as_they_are_needed() -> None:
+    made: list[int] = []
+
+    def pieces() -> Iterator[str]:
+        for number in range(100):
+            made.append(number)
+            yield str(number)
+
+    results = workers.in_order(eval, pieces())
+    assert next(results) == 0
+    assert len(made) <= 4
+    results.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("two")
+def test_what_can_not_pass_is_done_here() -> None:
+    assert list(workers.in_order(lambda number: (os.getpid(), number), [1, 2])) == [(os.getpid(), 1), (os.getpid(), 2)]
+
+
+@pytest.mark.usefixtures("two")
+def test_a_fault_of_the_work_is_its_own() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(workers.in_order(eval, ["1", "1 / 0"]))
+
+
+@pytest.mark.usefixtures("two")
+def test_a_killed_process_is_one_line() -> None:
+    with pytest.raises(PatebenchError, match="one of 2 processes was killed"):
+        list(workers.in_order(eval, ["1", "2", DEATH, *["3"] * 20]))
