@@ -34,7 +34,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import generator
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, check_releasable, make_mechanism
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, check_abstentions, check_releasable, make_mechanism
 
 if TYPE_CHECKING:
     from patebench.students.interface import StudentTrainer
@@ -93,8 +93,9 @@ def label(
     if (seed is None) != release:
         raise PatebenchError("give either seed=…, for labels to draw again, or release=True, for labels to hand out")
     _, made = _named(mechanism, parameters, release)
-    draws = Draws(None if seed is None else _whole("seed", seed, least=0), "label")
-    return made.release(_votes(votes, classes), draws.source())
+    draws, given = Draws(None if seed is None else _whole("seed", seed, least=0), "label"), _votes(votes, classes)
+    check_abstentions(made, given)
+    return made.release(given, draws.source())
 
 
 def audit(

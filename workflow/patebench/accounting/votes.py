@@ -1,7 +1,9 @@
 """The votes of an ensemble, and the counts that every mechanism and most accountants need."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,9 @@ from numpy.typing import NDArray
 from patebench.core.errors import PatebenchError
 
 Counts = NDArray[np.int64]
+
+#: In a vote matrix: the teacher keeps silent on that query.
+SILENT = -1
 
 _BALLOTS = 1 << 20  # of one block of teachers × queries
 
@@ -21,16 +26,23 @@ class Votes:
     `matrix` (teachers × queries) is None when only counts are at hand; local mechanisms and accountants per teacher
     need it. `predictions` (queries × classes) are public: the probability that the student gives to each class of each
     query; None before there is a student. `Votes.of` and `Votes.from_counts` make one and check their input.
+
+    `electorate` is the number of teachers where they may keep silent on a query; None: each votes on each. That they
+    may is a public fact of the ensemble, whether or not one does: a neighbour's vote may then vanish or appear.
+    `rounds` are the numbers of queries of rounds that are released one after the other; none: all are one release.
     """
 
     counts: Counts
     matrix: NDArray[np.integer] | None = None
     predictions: NDArray[np.float64] | None = None
+    electorate: int | None = None
+    rounds: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, matrix: NDArray[np.integer], classes: int) -> "Votes":
-        """From a vote matrix, teachers × queries, of labels 0 … classes − 1."""
-        return cls(counts(matrix, classes), matrix)
+    def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
+        """From a vote matrix, teachers × queries, of labels 0 … classes − 1; with `abstentions` also of `SILENT`."""
+        electorate = len(matrix) if abstentions else None
+        return cls(counts(matrix, classes, abstentions=abstentions), matrix, electorate=electorate)
 
     @classmethod
     def from_counts(cls, counts: NDArray[np.integer]) -> "Votes":
@@ -50,7 +62,8 @@ class Votes:
     def at(self, queries: slice | NDArray[np.integer]) -> "Votes":
         """The votes on some of the queries, in that order."""
         matrix = None if self.matrix is None else self.matrix[:, queries]
-        return Votes(self.counts[queries], matrix, None if self.predictions is None else self.predictions[queries])
+        predictions = None if self.predictions is None else self.predictions[queries]
+        return Votes(self.counts[queries], matrix, predictions, self.electorate)
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
         """The same votes with the predictions of the student (queries × classes), each row a distribution."""
@@ -75,7 +88,12 @@ class Votes:
 
     @cached_property
     def teachers(self) -> int:
-        return int(self.counts[0].sum())
+        return int(self.counts[0].sum()) if self.electorate is None else self.electorate
+
+    @property
+    def abstentions(self) -> bool:
+        """Whether a teacher may keep silent on a query."""
+        return self.electorate is not None
 
     @cached_property
     def plurality(self) -> NDArray[np.int32]:
@@ -83,8 +101,11 @@ class Votes:
         return np.asarray(np.argmax(self.counts, axis=1), dtype=np.int32)
 
 
-def counts(votes: NDArray[np.integer], classes: int) -> Counts:
-    """Counts (queries × classes) of a vote matrix (teachers × queries) of labels 0 … classes − 1."""
+def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> Counts:
+    """Counts (queries × classes) of a vote matrix (teachers × queries) of labels 0 … classes − 1.
+
+    With `abstentions` a vote may be `SILENT`, which counts for no class.
+    """
     votes = np.asarray(votes)
     if votes.ndim != 2 or votes.dtype.kind not in "iu" or votes.size == 0:
         raise PatebenchError(
@@ -92,19 +113,38 @@ def counts(votes: NDArray[np.integer], classes: int) -> Counts:
         )
     if classes < 2:
         raise PatebenchError(f"votes among {classes} classes decide nothing; at least two classes are needed")
-    if votes.min() < 0 or votes.max() >= classes:
+    if votes.min() < (SILENT if abstentions else 0) or votes.max() >= classes:
+        silence = " and −1 for silence" if abstentions else ""
         raise PatebenchError(
-            f"votes run from {votes.min()} to {votes.max()}, and labels from 0 to {classes - 1} are allowed"
+            f"votes run from {votes.min()} to {votes.max()}, and labels from 0 to {classes - 1}{silence} are allowed"
         )
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)
+    columns = classes - SILENT if abstentions else classes  # silence comes first, and is dropped
     block = max(1, _BALLOTS // max(teachers, classes))
     for start in range(0, queries, block):
         part = votes[:, start : start + block]
-        cells = part + np.arange(part.shape[1], dtype=np.int64) * classes
-        result[start : start + block] = np.bincount(cells.ravel(), minlength=part.shape[1] * classes).reshape(
-            -1, classes
-        )
+        cells = part + (np.arange(part.shape[1], dtype=np.int64) * columns + (columns - classes))
+        found = np.bincount(cells.ravel(), minlength=part.shape[1] * columns).reshape(-1, columns)
+        result[start : start + block] = found[:, columns - classes :]
+    return result
+
+
+def capped(votes: NDArray[np.integer], most: int, rounds: Sequence[int] = ()) -> NDArray[np.integer]:
+    """A vote matrix (teachers × queries) in which each teacher's first `most` votes remain; it is silent on the rest.
+
+    First in the order of the queries, which is public, and among votes: silence uses nothing up. With `rounds`, the
+    numbers of queries of each round, in each round anew. A row of the result follows from that row of `votes` alone, so
+    neighbours, which differ in one row, still do; and no row has more than `most` votes in a round.
+    """
+    result = np.array(votes, dtype=np.result_type(votes.dtype, np.int8))
+    stops = np.cumsum(rounds or (votes.shape[1],))
+    block = max(1, _BALLOTS // max(1, votes.shape[1]))
+    for start in range(0, len(result), block):
+        part = result[start : start + block]
+        for low, high in pairwise([0, *stops.tolist()]):
+            here = part[:, low:high]
+            here[np.cumsum(here != SILENT, axis=1) > most] = SILENT
     return result
 
 

@@ -1,7 +1,7 @@
 """The array artefacts that pass between stages: one layout each.
 
 Samples are images (samples, channels, height, width) of unsigned bytes or tables (samples, features) of floats. A
-label of −1 means "no answer".
+label of −1 means "no answer", a vote of −1 that the teacher keeps silent.
 """
 
 from patebench.core.files import Field, Layout
@@ -41,8 +41,9 @@ PARTITION = Layout(
     ("private", "public", "samples", "left_out", "teachers", "strategy", "protects"),
 )
 
-_VOTES = Field("iu", ("teachers", "queries"), low=0, below="classes")
-_TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes")
+_VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes")
+#: None of teachers that vote on queries alone.
+_TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes", optional=True)
 #: For each temperature in the facts, the sum of the teachers' softened probabilities of the pool, for distillation.
 _SOFT = Field("f", ("temperatures", "queries", "probabilities"), low=0, optional=True)
 

@@ -74,6 +74,10 @@ class Mechanism(ABC):
     #: Whether a query is answered for the stability of its plurality: only where few votes can not change it.
     tests_stability: ClassVar[bool] = False
 
+    #: Whether teachers may keep silent on queries: whether its theorems and accountants hold where between neighbours
+    #: votes vanish, appear or move.
+    abstentions: ClassVar[bool] = False
+
     #: Whether each query is answered as if it were the only one: no state is kept from query to query.
     independent_queries: ClassVar[bool] = True
 
@@ -167,6 +171,7 @@ class Mechanism(ABC):
         with `adaptive` only those for queries that earlier answers chose.
         """
         check_delta(delta)
+        check_abstentions(self, votes)
         wanted = check_queries(queries, votes.queries)
         every = check_queries([*wanted, *curve], votes.queries)
         stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
@@ -216,6 +221,16 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
         raise PatebenchError(
             f"the mechanism '{name}' can not be drawn with discrete noise, so it has no release that is safe to hand "
             f"out; those that can: {', '.join(able)}"
+        )
+
+
+def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
+    """Refuse votes of teachers that may keep silent for a mechanism whose theorems are of teachers that always vote."""
+    if votes.abstentions and not mechanism.abstentions:
+        able = [other for other in MECHANISMS if MECHANISMS.load(other).abstentions]
+        raise PatebenchError(
+            f"{type(mechanism).__name__} is proven for teachers that vote on every query, and these may keep silent; "
+            f"those that allow it: {', '.join(able) or 'none yet'}"
         )
 
 

@@ -68,6 +68,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
     },
 }
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
+_NULLABLE |= {"plurality_accuracy_test"}  # of teachers that vote on queries alone
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")

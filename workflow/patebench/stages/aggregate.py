@@ -14,7 +14,7 @@ from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS
-from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_adaptive, check_budget, plain
+from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, check_adaptive, check_budget, plain
 from patebench.mechanisms.budget import labels_within
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
@@ -56,6 +56,7 @@ def run(
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta)
     refuse_second_release(out, draws.mode)
     source, everything = read_votes(votes)
+    check_abstentions(made, everything)
     facts: Facts = {
         "votes": origin(source, draws.mode),
         "pool": source.meta["pool"],

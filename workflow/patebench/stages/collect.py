@@ -125,7 +125,8 @@ def _common(path: Path, summary: Record) -> Record:
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     found = take(path, summary, ("teacher_accuracies", *rest))
-    teachers = np.asarray(found.pop("teacher_accuracies"), dtype=np.float64)
+    voted = [accuracy for accuracy in found.pop("teacher_accuracies") if accuracy is not None]
+    teachers = np.asarray(voted or [0.0], dtype=np.float64)  # none voted: nothing was right
     accuracies = {
         "teacher_accuracy_mean": float(teachers.mean()),
         "teacher_accuracy_min": float(teachers.min()),

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.votes import SILENT
 from patebench.accounting.votes import counts as vote_counts
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.reading import read_samples
+from patebench.stages.reading import may_abstain, read_samples
 from patebench.teachers import soft
 
 log = logging.getLogger("patebench")
@@ -37,20 +38,25 @@ def run(
         part.require("partition", shards.digest, str(partition))
         part.require("pool", queries.digest, str(pool))
         part.require("test", test_set.digest, str(test))
-        for fact in ("classes", "model", "recipe", "epochs", "training", "seed", "temperatures"):
+        for fact in ("classes", "model", "recipe", "epochs", "training", "seed", "temperatures", "abstentions"):
             part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
     _check_teachers(parts, shards)
-    votes, test_votes = _in_order(parts, "votes"), _in_order(parts, "test_votes")
+    arrays = {name: _in_order(parts, name) for name in ("votes", "test_votes") if name in parts[0].arrays}
     facts = {
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
     facts |= {name: shards.meta.get(name) for name in ("records", "protects", "protection")}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
-    digest = write_arrays(out, VOTES, {"votes": votes, "test_votes": test_votes, **soft.joined(parts)}, meta)
-    quality = describe(votes, test_votes, answers["y"], test_set["y"], facts["classes"])
+    if may_abstain(parts[0]):
+        meta["abstentions"] = True
+    digest = write_arrays(out, VOTES, {**arrays, **soft.joined(parts)}, meta)
+    votes, abstentions = arrays["votes"], may_abstain(parts[0])
+    measured = votes, arrays.get("test_votes"), answers["y"], test_set["y"], facts["classes"]
+    quality = describe(*measured, abstentions=abstentions)
+    known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]
     log.info(
         "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",
-        len(votes), 100 * np.mean(quality["teacher_accuracies"]), 100 * quality["plurality_accuracy_pool"],
+        len(votes), 100 * np.mean(known or [0]), 100 * quality["plurality_accuracy_pool"],
     )  # fmt: skip
     ensemble = {
         "votes": digest,
@@ -67,32 +73,52 @@ def run(
 
 
 def describe(
-    votes: NDArray[Any], test_votes: NDArray[Any], truth: NDArray[Any], test_truth: NDArray[Any], classes: int
+    votes: NDArray[Any],
+    test_votes: NDArray[Any] | None,
+    truth: NDArray[Any],
+    test_truth: NDArray[Any],
+    classes: int,
+    *,
+    abstentions: bool = False,
 ) -> dict[str, Any]:
     """How accurate teachers and plurality are, and the gap between the two largest counts of each query.
 
-    `gap_histogram` holds, for g = 0 … teachers, the number of pool queries whose gap is g (PATE 2017, Section 4.1).
+    Without `test_votes` the teachers vote on queries alone, and their accuracy is that. One that keeps silent
+    throughout has none (None), and a query that nobody votes on has no plurality.
+    `gap_histogram` holds, for g = 0 … teachers, the number of queries whose gap is g (PATE 2017, Section 4.1).
     """
-    gaps, plurality = _gaps_and_plurality(votes, classes)
-    _, test_plurality = _gaps_and_plurality(test_votes, classes)
+    gaps, plurality = _gaps_and_plurality(votes, classes, abstentions)
+    on_test = None if test_votes is None else _gaps_and_plurality(test_votes, classes, False)[1]
+    measured = (votes, truth) if test_votes is None else (test_votes, test_truth)
     return {
-        "teacher_accuracies": np.mean(test_votes == test_truth, axis=1).tolist(),
+        "teacher_accuracies": _accuracies(*measured),
         "plurality_accuracy_pool": float(np.mean(plurality == truth)),
-        "plurality_accuracy_test": float(np.mean(test_plurality == test_truth)),
+        "plurality_accuracy_test": None if on_test is None else float(np.mean(on_test == test_truth)),
         "gap_histogram": np.bincount(gaps, minlength=len(votes) + 1).tolist(),
         "gap_mean": float(gaps.mean() / len(votes)),
     }
 
 
-def _gaps_and_plurality(votes: NDArray[Any], classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each query how far the second class is behind the first, and which that is, the lowest of tied ones."""
+def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
+    """Of each teacher the share of its votes that is right."""
+    both = ((int(np.sum(row == truth)), int(np.sum(row != SILENT))) for row in votes)
+    return [right / given if given else None for right, given in both]
+
+
+def _gaps_and_plurality(
+    votes: NDArray[Any], classes: int, abstentions: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each query how far the second class is behind the first, and which that is, the lowest of tied ones.
+
+    −1 where there is no vote.
+    """
     gaps, plurality = np.empty((2, votes.shape[1]), np.int64)
     block = max(1, _COUNTS // classes)
     for start in range(0, votes.shape[1], block):
         here = slice(start, start + block)
-        counts = vote_counts(votes[:, here], classes)
+        counts = vote_counts(votes[:, here], classes, abstentions=abstentions)
         top = np.partition(counts, -2, axis=1)
-        gaps[here], plurality[here] = top[:, -1] - top[:, -2], counts.argmax(1)
+        gaps[here], plurality[here] = top[:, -1] - top[:, -2], np.where(top[:, -1] > 0, counts.argmax(1), SILENT)
     return gaps, plurality
 
 

@@ -23,7 +23,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import Mechanism, check_budget, plain
+from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, plain
 from patebench.mechanisms.budget import keeper_of
 from patebench.plan.parameters import LedgerParameters
 
@@ -177,6 +177,7 @@ def cost(
 
     A release's own budget is a filter at one order: there and at all orders below nothing exceeds what it allows.
     """
+    check_abstentions(made, votes)
     valid = valid_for_discrete_noise(made.accountants(votes))
     found = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
     if found is None:

@@ -40,9 +40,17 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
-    """The votes artefact and its votes on the pool."""
+    """The votes artefact and its votes on the pool.
+
+    Silence is refused unless the artefact says that its teachers may keep silent: that is public, by their model.
+    """
     source = read_arrays(path, VOTES)
-    return source, Votes.of(source["votes"], int(source.meta["classes"]))
+    return source, Votes.of(source["votes"], int(source.meta["classes"]), abstentions=may_abstain(source))
+
+
+def may_abstain(source: Artefact) -> bool:
+    """Whether the teachers of a CHUNK or of VOTES may keep silent on a query."""
+    return bool(source.meta.get("abstentions", False))
 
 
 def query_positions(labels: Artefact, pool: int, of: Path, mend: str | None = None) -> NDArray[np.integer]:

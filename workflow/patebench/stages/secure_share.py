@@ -18,6 +18,7 @@ from patebench.core.formats import CHUNK, SHARES
 from patebench.secure.party import Party
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
+from patebench.stages.reading import may_abstain
 
 
 def run(
@@ -47,6 +48,12 @@ def run(
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
         raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
+    if may_abstain(source):
+        raise ArtefactError(
+            chunk,
+            "its teachers may keep silent, and shares of silence have no mechanism yet",
+            "let one party sum their votes",
+        )
     # What it costs does not depend on the votes, which nobody here has seen all of.
     made_up = Votes.of(np.zeros((teachers, source["votes"].shape[1]), dtype=np.int64), classes)
     who, session = (int(numbers.min()), int(numbers.max())), party.session()

@@ -1,0 +1,71 @@
+"""Teachers that keep silent: what is counted, what is cut off, and which mechanisms refuse them."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from patebench.accounting.votes import SILENT, Votes, capped, counts
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import check_abstentions, make_mechanism
+
+RAGGED = np.array([[0, -1, 2, -1], [-1, -1, 2, 1], [-1, -1, -1, -1]], np.int8)
+
+
+def test_silence_counts_for_no_class_and_teachers_are_all_there_are():
+    votes = Votes.of(RAGGED, 3, abstentions=True)
+    assert votes.counts.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 2], [0, 1, 0]]
+    assert (votes.teachers, votes.at(slice(1, 2)).teachers) == (3, 3)
+    assert votes.abstentions
+    assert votes.at(slice(1, 2)).abstentions
+
+
+@pytest.mark.parametrize("ballots", [1, 7, 1 << 20])
+def test_counts_with_silence_equal_a_plain_count(ballots, monkeypatch):
+    monkeypatch.setattr("patebench.accounting.votes._BALLOTS", ballots)
+    matrix = np.random.default_rng(0).integers(-1, 4, (30, 50)).astype(np.int8)
+    expected = [[int(np.sum(column == label)) for label in range(4)] for column in matrix.T]
+    assert counts(matrix, 4, abstentions=True).tolist() == expected
+
+
+def test_silence_is_refused_where_nobody_may_keep_silent():
+    with pytest.raises(PatebenchError, match="run from -1"):
+        Votes.of(RAGGED, 3)
+    with pytest.raises(PatebenchError, match="−1 for silence"):
+        Votes.of(RAGGED - np.int8(1), 3, abstentions=True)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("rounds", [(), (2, 2), (1, 3)])
+def test_the_cap_leaves_the_first_votes_of_each_round_of_every_row(most, rounds):
+    rows = np.array(list(itertools.product([-1, 0, 1], repeat=4)), np.int8)
+    for row, kept in zip(rows, capped(rows, most, rounds), strict=True):
+        expected, place = [], 0
+        for size in rounds or (4,):
+            here = row[place : place + size].tolist()
+            given = [i for i, vote in enumerate(here) if vote != SILENT][:most]
+            expected += [vote if i in given else SILENT for i, vote in enumerate(here)]
+            place += size
+        assert kept.tolist() == expected
+
+
+def test_the_cap_is_a_function_of_each_row_alone_whatever_the_blocks(monkeypatch):
+    rows = np.random.default_rng(1).integers(-1, 3, (40, 9)).astype(np.int8)
+    whole = capped(rows, 2)
+    assert np.array_equal(np.concatenate([capped(row[None], 2) for row in rows]), whole)
+    monkeypatch.setattr("patebench.accounting.votes._BALLOTS", 20)
+    assert np.array_equal(capped(rows, 2), whole)
+    assert np.array_equal(capped(rows.astype(np.uint8) % 3, 2)[:, 2:], np.full((40, 7), SILENT))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_mechanism_states_nothing_of_silence_unless_it_is_proven_for_it(name):
+    mechanism = make_mechanism(name, MECHANISMS.load(name).example)
+    votes = Votes.of(np.where(np.arange(50)[:, None] < 5, -1, 0) * np.ones((1, 4), np.int8), 3, abstentions=True)
+    if mechanism.abstentions:
+        assert mechanism.bounds(votes, [4], 1e-5)
+        return
+    for refuse in (lambda: mechanism.bounds(votes, [4], 1e-5), lambda: check_abstentions(mechanism, votes)):
+        with pytest.raises(PatebenchError, match="proven for teachers that vote on every query"):
+            refuse()
