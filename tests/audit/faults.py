@@ -7,7 +7,7 @@ import numpy as np
 
 from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, repeated
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Votes, capped
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, parameter
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
@@ -16,6 +16,8 @@ from patebench.mechanisms.lnmax import LNMax
 from patebench.mechanisms.ptr_gnmax import PtrGNMax
 from patebench.mechanisms.random_ballot import RandomBallot
 from patebench.mechanisms.randomised_response import RandomisedResponse
+from patebench.mechanisms.sparse_gnmax import SparseGNMax
+from patebench.mechanisms.sparse_lnmax import SparseLNMax
 from patebench.mechanisms.stable_argmax import StableArgmax
 from patebench.mechanisms.stable_svt import StableSVT
 
@@ -717,6 +719,91 @@ class AnotherTest(PtrGNMax):
         return np.where(agree, labels, NO_ANSWER).astype(np.int32)
 
 
+# One table, in which each teacher has few votes.
+
+
+@dataclass(frozen=True)
+class CapOff(SparseGNMax):
+    """Every vote of a teacher counts."""
+
+    def kept(self, votes):
+        return votes.matrix
+
+
+@dataclass(frozen=True)
+class CapOffUnsaid(SparseGNMax):
+    """The same, and it says that only the first ones do."""
+
+    def released(self, votes, rng):
+        return SparseGNMax(float(votes.queries), self.sigma).released(votes, rng)
+
+
+@dataclass(frozen=True)
+class CapPerClass(SparseLNMax):
+    """Of each class the first votes of a teacher count."""
+
+    def kept(self, votes):
+        parts = [capped(np.where(votes.matrix == label, label, -1), int(self.k)) for label in range(votes.classes)]
+        return np.max(parts, axis=0)
+
+
+@dataclass(frozen=True)
+class VoteTwice(SparseGNMax):
+    """Each vote is counted twice."""
+
+    def counts(self, votes):
+        return 2 * super().counts(votes)
+
+
+@dataclass(frozen=True)
+class FullPlaces(SparseGNMax):
+    """Only the first five votes of each query count, so that one vote keeps another out."""
+
+    def kept(self, votes):
+        kept = super().kept(votes)
+        return np.where(np.cumsum(kept != -1, axis=0) <= 5, kept, -1)
+
+
+@dataclass(frozen=True)
+class TableSensitivity(SparseGNMax):
+    """Its bound takes votes to vanish or appear, and not both: sensitivity √k for √(2k)."""
+
+    def accountants(self, votes):
+        mu = np.sqrt(self.k) / self.sigma
+        return direct(lambda T, delta: independent.gaussian_dp(mu, delta))
+
+
+@dataclass(frozen=True)
+class TableRounded(SparseGNMax):
+    """Where nobody votes there is no noise."""
+
+    def released(self, votes, rng):
+        shown = super().released(votes, rng)
+        shown["noisy_counts"][self.counts(votes) == 0] = 0
+        return shown
+
+
+@dataclass(frozen=True)
+class TableBareInReleaseMode(SparseGNMax):
+    """Handed out, the table has no noise."""
+
+    def released(self, votes, rng):
+        if in_release_mode(rng):
+            return {"labels": votes.plurality, "noisy_counts": self.counts(votes)}
+        return super().released(votes, rng)
+
+
+@dataclass(frozen=True)
+class TableNoiseOnceInReleaseMode(SparseGNMax):
+    """Handed out, all classes of a query have one noise."""
+
+    def released(self, votes, rng):
+        shown = super().released(votes, rng)
+        if in_release_mode(rng):
+            shown["noisy_counts"] = self.counts(votes) + rng.normal(scale=self.sigma, size=(votes.queries, 1))
+        return shown
+
+
 PLANTED = [
     NoNoise(3.0), OneClassBare(2.0), HalfScale(0.3), InverseScale(0.3), VarianceForScale(4.0), GaussianForLaplace(0.5),
     WinnerOnly(3.0), OneForAllClasses(3.0), Truncated(2.0), Rounded(3.0), Clipped(3.0), NeverNegative(40.0),
@@ -737,5 +824,7 @@ PLANTED = [
     WithoutConversion(10.0), WrongOrder(5.0), OneQueryLess(0.3), RootOfQueries(0.3), FailureDropped(1.0, 1e-3),
     OnlyAnswersCost(25.0, 3.0, 6.0), TooSure(10.0),
     Untested(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=0.5),
+    CapOff(1, 3.0), CapOffUnsaid(1, 3.0), CapPerClass(1, 0.5), VoteTwice(2, 3.0), FullPlaces(2, 3.0),
+    TableSensitivity(2, 3.0), TableRounded(2, 3.0), TableBareInReleaseMode(2, 3.0), TableNoiseOnceInReleaseMode(2, 3.0),
     AnotherTest(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=4),
 ]  # fmt: skip

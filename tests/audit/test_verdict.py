@@ -100,6 +100,8 @@ CLEAN = [
     ("immutable-lnmax", {"gamma": 0.5, "c": 2.0, "distance": 0}),
     ("immutable-gnmax", {"sigma": 3.0, "c": 2.0, "distance": 2}),
     ("distributed-gnmax", {"sigma": 3.0, "tolerance": 1.0}),
+    ("sparse-gnmax", {"k": 2, "sigma": 3.0}),
+    ("sparse-lnmax", {"k": 1, "gamma": 0.5}),
     ("ptr-gnmax", {"order": 4, "cost": 0.5, "epsilon": 4.5, "failure": 1e-5, "sigma": 4}),
     ("ptr-lnmax", {"order": 4, "cost": 1.5, "epsilon": 6, "failure": 1e-5, "gamma": 0.5}),
 ]

@@ -30,7 +30,12 @@ def strong_composition(gamma: float, queries: int, delta: float) -> float:
 
 def gnmax_mu(sigma: float, queries: int) -> float:
     """T queries to GNMax(σ) are √(2T)/σ-GDP: one vote changes two counts by one each, an L2 distance of √2."""
-    return math.sqrt(2 * queries) / sigma if sigma > 0 else math.inf
+    return cells_mu(sigma, 2 * queries)
+
+
+def cells_mu(sigma: float, cells: int) -> float:
+    """Counts with noise N(0, σ²), of which so many move by one each, are √cells/σ-GDP."""
+    return math.sqrt(cells) / sigma if sigma > 0 else math.inf
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:

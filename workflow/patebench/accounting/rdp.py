@@ -66,6 +66,30 @@ def laplace(gamma: float, orders: ArrayLike) -> Array:
     return pure(2 * gamma, orders)
 
 
+def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
+    """The Rényi divergence of one count with Laplace noise of scale 1/γ that moves by one, rounded up.
+
+    ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1): Mironov 2017, Proposition 6. The terms of first order in γ
+    cancel, so it is written as ln(1 + x) with x the sum of what both exponentials have beyond them, which is positive.
+    """
+    orders = np.asarray(orders, dtype=np.float64)
+    up, down = (orders - 1) * gamma, -orders * gamma
+    shares = orders / (2 * orders - 1), (orders - 1) / (2 * orders - 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = np.log1p(shares[0] * _beyond_linear(up) + shares[1] * _beyond_linear(down))
+        far = np.logaddexp(np.log(shares[0]) + up, np.log(shares[1]) + down)
+    divergence = np.where(up < 30, near, far) / (orders - 1) * (1 + 1e-12)
+    result: Array = np.minimum(np.maximum(divergence, LEAST), pure(gamma, orders))
+    return result
+
+
+def _beyond_linear(x: Array) -> Array:
+    """eˣ − 1 − x; near 0 by its series, whose next term is below rounding there."""
+    small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
+    result: Array = np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
+    return result
+
+
 def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
     """Curve of LNMax(γ) per query (queries × orders): PATE 2017, Theorem 1, at moment l = α − 1, or that of 2γ-DP."""
     orders = np.asarray(orders, dtype=np.float64)

@@ -44,6 +44,7 @@ class Pair:
     """Two data sets of one query that differ in one teacher's vote: counts (classes) on D; on D′ one vote has moved.
 
     `log_p` and `log_p_neighbour` hold ln Pr of the outcomes on D and D′, each standing for `multiplicity` outcomes.
+    Where the two differ in more than one query, `words` say how.
     """
 
     counts: Counts
@@ -52,6 +53,7 @@ class Pair:
     log_p: Array
     log_p_neighbour: Array
     multiplicity: NDArray[np.integer]
+    words: str = ""
     _found: dict[tuple[int, float], float] = field(default_factory=dict, repr=False)
 
     @property

@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from patebench.audit.sampled import Sampled, histogram
+from patebench.audit.search import Pair
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.core.bound import Conversion, Kind
 
@@ -60,8 +61,7 @@ def _words(audit: Audit, finding: Finding) -> list[str]:
         _SENTENCES[worst_verdict(finding)],
         *(f"Disagreement: {line}." for line in audit.disagreements),
         *_elsewhere(finding),
-        f"Exact: ε {_least(finding.exact)} between the counts {histogram(pair.counts.tolist())} and the same with one "
-        f"vote moved from class {pair.source} to class {pair.target}.",
+        f"Exact: ε {_least(finding.exact)} between {_between(pair)}.",
     ]
     if finding.sampled.event is None:
         return [*found, "Sampled: ε = ∞, since independent generators give the same noise, which can be taken off."]
@@ -73,8 +73,21 @@ def _words(audit: Audit, finding: Finding) -> list[str]:
     return found
 
 
+def _between(pair: Pair) -> str:
+    if pair.words:
+        return f"D and D′: {pair.words}"
+    moved = f"the same with one vote moved from class {pair.source} to class {pair.target}"
+    return f"the counts {histogram(pair.counts.tolist())} and {moved}"
+
+
 def _counted(sampled: Sampled) -> str:
     pair, rates, wider = sampled.pair, sampled.rates, ""
+    if pair.words:
+        return (
+            f"Sampled: ε {_least(sampled.epsilon)}: an event that a tenth of the tables chose showed "
+            f"{_times(rates.positives, rates.runs)} others on D and {_times(rates.false_positives, rates.runs)} on D′, "
+            f"{pair.words}, at {100 * rates.confidence:.4g}% confidence; μ ≥ {_number(rates.mu())}."
+        )
     if sampled.wider is not None:
         wider = f" (and a wider one {_times(sampled.wider.positives, rates.runs)} and {sampled.wider.false_positives})"
     sure = f"{100 * rates.confidence:.4g}% confidence"

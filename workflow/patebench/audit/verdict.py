@@ -11,8 +11,10 @@ from patebench.audit.handed_out import HandedOut
 from patebench.audit.running import Runner, Streams
 from patebench.audit.sampled import Sampled, SampledAudit, histogram
 from patebench.audit.search import Pair, Search
+from patebench.audit.tables import TableAudit, disagreements
 from patebench.core.bound import Bound, Kind
 from patebench.mechanisms.base import Mechanism, plain
+from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 #: A stated ε from which on a bound says nothing: no event is e¹⁰⁰ times as likely as another that anybody will see.
 VACUOUS = 100.0
@@ -140,8 +142,13 @@ def run_audit(
     streams: Streams,
 ) -> Audit:
     """Audit one query, and each number of queries in `queries`."""
-    search = Search(mechanism, teachers, classes, delta)
     wanted = sorted({1, *queries})
+    if isinstance(mechanism, SparseArgmax):
+        tables = TableAudit(mechanism, teachers, classes, runs, confidence, delta, streams)
+        lines = disagreements(tables, wanted)
+        findings = [_of_tables(tables, T, sound=not lines) for T in wanted]
+        return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
+    search = Search(mechanism, teachers, classes, delta)
     searches = {T: search.asking(T) for T in wanted}
     found = {T: searches[T].worst(T) for T in wanted}
     pairs = [*(found[T][0] for T in wanted), search.measurable(runs, confidence)[0], *search.most_distinguishable()]
@@ -167,6 +174,28 @@ def run_audit(
         _compared(searches[T], T, worst[T], seen.largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted
     ]
     return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
+
+
+def _of_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
+    """Every bound on so many queries, for each pair of tables by itself where it depends on the votes."""
+    sampled = tables.sampled(queries)
+    discrete = tables.discrete(sampled, queries)
+    worlds = [way for each in tables.worlds(queries) for way in (each, each.reversed())]
+    exact = {world.words: tables.exact(world) for world in worlds}
+    worst = max(worlds, key=lambda world: exact[world.words])
+    mechanism, found = tables.mechanism, dict[tuple[str, ...], Stated]()
+    for world in (worst, *worlds):
+        votes, here = world.padded(queries), exact[world.words]
+        handed_out = {_key(bound) for bound in mechanism.bounds(votes, [queries], tables.delta, discrete=True)}
+        here = max(here, sampled.sure) if world.words == sampled.pair.words else here
+        for bound in mechanism.bounds(votes, [queries], tables.delta):
+            any_votes = max(exact[worst.words], sampled.sure, discrete.sure if _key(bound) in handed_out else 0.0)
+            audited = any_votes if bound.kind is Kind.WORST_CASE else here
+            each = Stated(bound, audited, world.pair, sound)
+            before = found.setdefault(_key(bound), each)
+            if each.verdict is Verdict.VIOLATED and each.excess > before.excess:
+                found[_key(bound)] = each
+    return Finding(queries, worst.pair, exact[worst.words], sampled, list(found.values()), discrete)
 
 
 def _more_than_stated(search: Search, found: Mapping[int, Sampled]) -> list[str]:
@@ -252,8 +281,9 @@ def _audited(name: str, epsilon: float, queries: int, delta: float, source: str)
 
 
 def _described(pair: Pair) -> dict[str, Any]:
-    """D as counts, and the classes between which the vote moves."""
-    return {"counts": pair.counts.tolist(), "from": pair.source, "to": pair.target}
+    """D as counts, and the classes between which the vote moves; in words where more than one vote does."""
+    words = {"words": pair.words} if pair.words else {}
+    return {"counts": pair.counts.tolist(), "from": pair.source, "to": pair.target, **words}
 
 
 def _measured(sampled: Sampled) -> Mapping[str, Any]:

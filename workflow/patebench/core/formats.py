@@ -63,7 +63,7 @@ VOTES = Layout(
 
 #: Released labels in query order; with local mechanisms also all that each teacher sent. `queries` are positions in the
 #: pool; without it they are the first ones, in order. `kept` says which labels are the student's own: it kept
-#: them where the teachers gave no answer.
+#: them where the teachers gave no answer. `noisy_counts` are all that is released where labels are only read from them.
 LABELS = Layout(
     "labels",
     {
@@ -71,6 +71,7 @@ LABELS = Layout(
         "reports": Field("i", ("teachers", "queries"), low=-1, below="classes", optional=True),
         "queries": Field("iu", ("queries",), low=0, optional=True),
         "kept": Field("b", ("queries",), optional=True),
+        "noisy_counts": Field("if", ("queries", "columns"), optional=True),
     },
     ("votes", "pool", "classes", "mechanism", "parameters", "mode", "rounds"),
 )

@@ -21,5 +21,7 @@ MECHANISMS.add("random-ballot", "patebench.mechanisms.random_ballot:RandomBallot
 MECHANISMS.add("stable-argmax", "patebench.mechanisms.stable_argmax:StableArgmax")
 MECHANISMS.add("stable-svt", "patebench.mechanisms.stable_svt:StableSVT")
 MECHANISMS.add("stable-svt-gaussian", "patebench.mechanisms.stable_svt_gaussian:StableSVTGaussian")
+MECHANISMS.add("sparse-gnmax", "patebench.mechanisms.sparse_gnmax:SparseGNMax")
+MECHANISMS.add("sparse-lnmax", "patebench.mechanisms.sparse_lnmax:SparseLNMax")
 MECHANISMS.add("ptr-gnmax", "patebench.mechanisms.ptr_gnmax:PtrGNMax")
 MECHANISMS.add("ptr-lnmax", "patebench.mechanisms.ptr_lnmax:PtrLNMax")

@@ -81,6 +81,9 @@ class Mechanism(ABC):
     #: Whether each query is answered as if it were the only one: no state is kept from query to query.
     independent_queries: ClassVar[bool] = True
 
+    #: Whether each round is a release of its own, in which such state starts anew and is paid for anew.
+    rounds_add_up: ClassVar[bool] = False
+
     #: Whether one decision is made for all queries of a release, so that even the first answer depends on the others.
     decides_together: ClassVar[bool] = False
 
@@ -172,6 +175,8 @@ class Mechanism(ABC):
         """
         check_delta(delta)
         check_abstentions(self, votes)
+        if adaptive and self.rounds_add_up and not votes.rounds:
+            raise PatebenchError(f"{type(self).__name__} is paid for by rounds, and these votes do not tell theirs")
         wanted = check_queries(queries, votes.queries)
         every = check_queries([*wanted, *curve], votes.queries)
         stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
@@ -240,6 +245,8 @@ _MANY = 10**15
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
     """Refuse a mechanism that can not be queried in rounds: their cost would not be that of their queries together."""
+    if mechanism.rounds_add_up:
+        return
     if not mechanism.independent_queries:
         raise PatebenchError(
             f"the mechanism '{name}' keeps state from query to query, so it can not be queried in rounds; use another"

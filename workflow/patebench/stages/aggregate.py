@@ -119,9 +119,11 @@ def _selected(
     """Labels of selected queries, once they are written down; `kept` says which are the student's own."""
     chosen = selected.votes(votes)
     entries = write_down(chosen, adaptive=True)
-    answered = made.release(chosen, draws.source())
+    shown = made.released(chosen, draws.source())
+    answered = shown["labels"]
     own = np.where(answered == NO_ANSWER, made.student_labels(chosen), NO_ANSWER)
     arrays = {"labels": np.maximum(answered, own), "queries": selected.positions, "kept": own != NO_ANSWER}
+    arrays |= {name: shown[name] for name in ("noisy_counts",) if name in shown}
     return arrays, {"entries": entries}
 
 

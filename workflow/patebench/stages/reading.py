@@ -1,7 +1,7 @@
 """Artefacts that several stages read, with the checks that they belong together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +89,9 @@ class Selected:
         return {"rounds": rounds, "queries_files": [each.digest for each in self.files]}
 
     def votes(self, votes: Votes) -> Votes:
-        """The votes on these queries, beside what the student predicted for them."""
-        return votes.at(self.positions).with_predictions(self.predictions)
+        """The votes on these queries, beside what the student predicted for them, and which round each is of."""
+        chosen = votes.at(self.positions).with_predictions(self.predictions)
+        return replace(chosen, rounds=tuple(len(each["queries"]) for each in self.files))
 
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:

@@ -1,0 +1,318 @@
+"""Audits of mechanisms that release one table of noisy counts, in which each teacher has few votes.
+
+What is audited are rows: two data sets in which one teacher votes otherwise on several queries, keeps silent, or votes
+on more queries than count. Where noise hides d cells, the likelihood ratio of two tables depends on the sum of the
+cells that rise less those that fall, so that sum is what is looked at.
+
+Beside it, tables are compared with what the mechanism says of them: what is beyond the stated counts is to be noise of
+the stated distribution, each cell and each release with its own.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting import independent
+from patebench.accounting.logspace import Array
+from patebench.accounting.votes import SILENT, Votes
+from patebench.audit import agreement
+from patebench.audit.agreement import Tally
+from patebench.audit.events import Event, Goal, Known
+from patebench.audit.handed_out import Discrete, TwoTallies
+from patebench.audit.losses import composed
+from patebench.audit.running import Streams
+from patebench.audit.sampled import Sampled, sampled_by
+from patebench.audit.search import Pair
+from patebench.core.entropy import Entropy
+from patebench.core.seeds import Source
+from patebench.mechanisms.noise import Gaussian, Noise
+from patebench.mechanisms.sparse_argmax import SparseArgmax
+
+Table = NDArray[np.float64]
+Matrix = NDArray[np.int64]
+
+#: Queries of a table that is drawn, at most: what the first ones show is part of what all show.
+_QUERIES = 16
+
+#: Groups of values of a sum, and of the noise of a cell, all about equally likely.
+_SUMS, _NOISES = 16, 8
+
+#: One of so many tables serves to choose the event.
+_CHOOSING = 10
+
+#: Numbers drawn from the operating system, about, and seeded ones for each of these.
+_NUMBERS, _REFERENCE = 16_000, 20
+
+#: Cuts of a cell with Laplace noise between the two counts, where its loss is not constant.
+_CUTS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Votes on D and on D′ (teachers × queries), which differ in the first teacher's row; `words` say how."""
+
+    words: str
+    here: Matrix
+    there: Matrix
+    classes: int
+
+    def votes(self, side: int) -> Votes:
+        return Votes.of(self.there if side else self.here, self.classes, abstentions=True)
+
+    def padded(self, queries: int) -> Votes:
+        """D with further queries on which everybody keeps silent."""
+        more = np.full((len(self.here), queries - self.here.shape[1]), SILENT)
+        return Votes.of(np.hstack([self.here, more]), self.classes, abstentions=True)
+
+    def reversed(self) -> "World":
+        return World(f"{self.words}, the other way round", self.there, self.here, self.classes)
+
+    @cached_property
+    def pair(self) -> Pair:
+        """As a pair of one query, the first one, for records; `words` tell it from others."""
+        nothing = np.zeros(self.classes)
+        vote, other = (int(max(matrix[0, 0], 0)) for matrix in (self.here, self.there))
+        alike = np.ones(self.classes, dtype=np.int64)
+        return Pair(self.votes(0).counts[0], vote, other, nothing, nothing, alike, self.words)
+
+
+def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+    """Pairs of tables that differ in as many cells as may be, or in more where a cap is not kept."""
+    size, silent = min(queries, _QUERIES), np.full(min(queries, _QUERIES), SILENT)
+    m = min(k, size)
+    first, last, every = silent.copy(), silent.copy(), np.zeros(size, dtype=np.int64)
+    first[:m], last[size - m :] = 0, 0
+    rows = [
+        (f"first {m} votes for another class", first, np.where(first == SILENT, SILENT, 1)),
+        (
+            f"{m} votes for a class on the first queries, or for another on the last",
+            first,
+            np.where(last == SILENT, SILENT, 1),
+        ),
+        (f"first {m} votes, or silence", first, silent),
+        ("votes on every query for another class", every, every + 1),
+        ("votes on every query, or silence", every, silent),
+        (
+            "votes for all classes in turn, or for others",
+            every + np.arange(size) % classes,
+            np.arange(1, size + 1) % classes,
+        ),
+    ]
+    others = {"all others silent": np.full((teachers - 1, size), SILENT)}
+    if teachers > 1:
+        others["all others voting on every query"] = np.tile(np.arange(teachers - 1)[:, None] % classes, (1, size))
+    return [
+        World(f"one teacher's {words}, {how}", np.vstack([here, rest]), np.vstack([there, rest]), classes)
+        for how, rest in others.items()
+        for words, here, there in rows
+    ]
+
+
+def least_epsilon(noise: Noise, difference: Matrix, delta: float) -> float:
+    """A lower bound on the least ε of counts with this noise that differ so: of any cells, by whole numbers."""
+    if noise.scale == 0:
+        return math.inf if difference.any() else 0.0
+    if isinstance(noise, Gaussian):
+        mu = float(np.linalg.norm(difference)) / noise.scale
+        return independent.gaussian_dp(mu, delta) * (1 - 1e-9)
+    found = 0.0
+    for size in np.unique(np.abs(difference[difference != 0])):
+        cells = int(np.sum(np.abs(difference) >= size))  # of so many cells, each moves by that at least
+        found = max(found, composed(*_cell(noise, int(size)), cells, delta))
+    return found
+
+
+def _cell(noise: Noise, size: int) -> tuple[Array, Array, NDArray[np.integer]]:
+    """ln of the probabilities of groups of values of one count, at 0 and at `size`."""
+    cuts = np.linspace(0, size, _CUTS + 1) / noise.scale
+
+    def masses(centre: float) -> Array:
+        below = np.exp(noise.log_distribution(cuts - centre))
+        above = float(np.exp(noise.log_distribution(centre - cuts[-1:]))[0])
+        return np.log(np.diff(np.concatenate([[0.0], below, [below[-1] + above]])))
+
+    return masses(0.0), masses(size / noise.scale), np.ones(_CUTS + 2, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class TableAudit:
+    """Runs a mechanism that releases a table on pairs of data sets, so often each side."""
+
+    mechanism: SparseArgmax
+    teachers: int
+    classes: int
+    runs: int
+    confidence: float
+    delta: float
+    streams: Streams
+
+    def worlds(self, queries: int) -> list[World]:
+        return worlds(self.teachers, self.classes, queries, int(self.mechanism.k))
+
+    def exact(self, world: World) -> float:
+        """The ε of a pair by the stated counts and the stated noise."""
+        here, there = (self.mechanism.counts(world.votes(side)) for side in (0, 1))
+        return least_epsilon(self.mechanism.noise, here - there, self.delta)
+
+    def sampled(self, queries: int) -> Sampled:
+        """An event on the pair whose sums differ most: some of the runs choose both, and the others count it."""
+        choosing, each = max(1000, self.runs // _CHOOSING), max(200, self.runs // _CHOOSING // 20)
+        goal = Goal(max(1000, self.runs - choosing), self.confidence, self.delta)
+        tried = [(world, cells) for world in self.worlds(queries) for cells in self._directions(world)]
+        apart = [self._apart(*pair, each, f"{queries}/{i}") for i, pair in enumerate(tried)]
+        world, cells = tried[int(np.argmax(apart))]
+        here, there = (self._sums(world, side, cells, choosing, f"{queries}/choose/{side}") for side in (0, 1))
+        edges = np.unique(np.quantile(np.concatenate([here, there]), np.linspace(0, 1, _SUMS + 1)[1:-1]))
+        one, two = (Known(_shares(sums, edges), choosing) for sums in (here, there))
+        ways = [
+            goal.of_one_answer(world.pair, one, two, 1),
+            goal.of_one_answer(world.reversed().pair, two, one, 1),
+        ]
+        best = int(np.argmax([event.predicted[0] for event in ways]))
+        chosen = world.reversed() if best else world
+        counted = self._counted(chosen, cells, edges, goal.labels, f"{queries}/count")
+        return sampled_by(ways[best], counted, queries, *self._sure)
+
+    def _apart(self, world: World, cells: Matrix, runs: int, name: str) -> float:
+        """How many deviations the sums on D and on D′ are apart, about."""
+        here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
+        deviation = math.hypot(float(here.std()), float(there.std()))
+        return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
+
+    def discrete(self, sampled: Sampled, queries: int) -> Sampled:
+        """The largest ε of the same pair with discrete noise from a stream, by the sum of its own cells."""
+        event = sampled.event
+        assert event is not None
+        world = next(
+            way for each in self.worlds(queries) for way in (each, each.reversed()) if way.words == event.pair.words
+        )
+        cells, edges = self._directions(world)[0], np.array([0.5])
+        sides = self._counted(world, cells, edges, max(1000, self.runs // _CHOOSING), "discrete", discrete=True)
+        outcomes = np.array([1])
+        return sampled_by(Event(event.pair, outcomes, 1, 0.5, (0.0, 0.0)), sides, queries, *self._sure)
+
+    def tallies(self, queries: int) -> Iterator[Tally]:
+        """What is beyond the stated counts, beside the stated noise."""
+        for i, world in enumerate(self.worlds(queries)):
+            noise = self._residuals(world, max(50, self.runs // 200), self.streams(f"noise/{queries}/{i}"))
+            yield from self._of_noise(f"where there are {world.words}", noise)
+
+    def handed_out(self, queries: int) -> Iterator[TwoTallies]:
+        """Tables in release mode beside those with seeded discrete noise."""
+        for i, world in enumerate(self.worlds(queries)[::3]):
+            releases = max(2, _NUMBERS // (3 * world.here.shape[1] * self.classes))
+            seen = self._residuals(world, releases, Entropy())
+            drawn = self._residuals(world, _REFERENCE * releases, Discrete(self.streams(f"table/{queries}/{i}")))
+            names = [f"noise of group {group}" for group in range(_NOISES)]
+            where = f"cells where there are {world.words}"
+            for place in [None, *range(min(self.classes, 4))]:
+                one, two = ((each if place is None else each[:, :, place]) for each in (seen, drawn))
+                words = where if place is None else f"{where}, of class {place}"
+                yield TwoTallies(words, self._groups(one), self._groups(two), True, names)
+            of_seen, of_drawn = self._neighbours(seen), self._neighbours(drawn)
+            for next_to in of_seen:
+                yield TwoTallies(where, of_seen[next_to], of_drawn[next_to], False, _names(next_to))
+            again = ["the same noise as in the release before", "other noise than in the release before"]
+            yield TwoTallies(where, _again(seen), _again(drawn), False, again)
+
+    @property
+    def _sure(self) -> tuple[float, float]:
+        return self.confidence, self.delta
+
+    def _directions(self, world: World) -> list[Matrix]:
+        """Cells that rise less those that fall: of the votes that count, and of all votes."""
+        counted = self.mechanism.counts(world.votes(0)) - self.mechanism.counts(world.votes(1))
+        every = world.votes(0).counts - world.votes(1).counts
+        return [counted] if np.array_equal(counted, every) else [each for each in (counted, every) if each.any()]
+
+    def _tables(self, world: World, side: int, source: Source, runs: int) -> Iterator[Table]:
+        votes = world.votes(side)
+        return (self.mechanism.released(votes, source)["noisy_counts"] for _ in range(runs))
+
+    def _sums(self, world: World, side: int, cells: Matrix, runs: int, name: str, *, discrete: bool = False) -> Array:
+        stream = self.streams(f"table/{name}")
+        source: Source = Discrete(stream) if discrete else stream
+        return np.array([float(np.vdot(cells, table)) for table in self._tables(world, side, source, runs)])
+
+    def _counted(
+        self, world: World, cells: Matrix, edges: Array, runs: int, name: str, *, discrete: bool = False
+    ) -> list[dict[int, int]]:
+        """How often the sum lies in each group, on D and on D′."""
+        sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
+        if discrete:  # halfway between what is to be expected of both
+            ends = [float(np.vdot(cells, self.mechanism.counts(world.votes(side)))) for side in (0, 1)]
+            edges = np.array([sum(ends) / 2])
+        groups = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
+        return [dict(enumerate(each.tolist())) for each in groups]
+
+    def _residuals(self, world: World, runs: int, source: Source) -> Table:
+        """What tables hold beyond the stated counts: runs × queries × classes."""
+        counts = self.mechanism.counts(world.votes(0))
+        return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
+
+    @property
+    def _edges(self) -> Array:
+        """Values of the noise that divide it into groups that are about equally likely."""
+        noise = self.mechanism.noise
+        x = np.linspace(-8, 8, 4001)
+        places = np.searchsorted(np.exp(noise.log_distribution(x)), np.arange(1, _NOISES) / _NOISES)
+        result: Array = x[places] * noise.scale
+        return result
+
+    def _groups(self, residuals: Table) -> NDArray[np.int64]:
+        return np.bincount(np.searchsorted(self._edges, residuals.ravel()), minlength=_NOISES)
+
+    def _of_noise(self, where: str, noise: Table) -> Iterator[Tally]:
+        """Noise of each query and class, and of both in two releases, queries or classes next to each other."""
+        if self.mechanism.noise.scale == 0:
+            return
+        below = np.exp(self.mechanism.noise.log_distribution(self._edges / self.mechanism.noise.scale))
+        stated = np.diff(np.concatenate([[0.0], below, [1.0]]))
+        names = [f"noise of group {group}" for group in range(_NOISES)]
+        parts = {f"{where}, query {q + 1}": noise[:, q] for q in range(noise.shape[1])}
+        parts |= {f"{where}, class {c}": noise[:, :, c] for c in range(noise.shape[2])}
+        for words, part in parts.items():
+            yield Tally(words, names, self._groups(part), stated, part.size)
+        likely = float(stated @ stated)
+        for next_to, seen in self._neighbours(noise).items():
+            stated_so = np.array([likely, 1 - likely])
+            yield Tally(where, _names(next_to), seen, stated_so, int(seen.sum()), plain=False)
+
+    def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
+        """In how many pairs of cells the noise is of one group, and in how many not: pairs that share no cell."""
+        groups, found = np.searchsorted(self._edges, noise), {}
+        for axis, next_to in enumerate(("release", "query", "class")):
+            one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
+            if one.size:
+                same = int(np.sum(one == two))
+                found[next_to] = np.array([same, one.size - same])
+        return found
+
+
+def _names(next_to: str) -> list[str]:
+    return [f"noise like that of the {next_to} before", f"noise unlike that of the {next_to} before"]
+
+
+def _shares(sums: Array, edges: Array) -> Array:
+    found: Array = np.bincount(np.searchsorted(edges, sums), minlength=len(edges) + 1) / len(sums)
+    return found
+
+
+def _again(noise: Table) -> NDArray[np.int64]:
+    """How many cells have exactly the noise of the release before, and how many have not."""
+    pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
+    same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
+    return np.array([same, pairs[:, 0].size - same])
+
+
+def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
+    """Where tables are not as stated: seeded ones, and those in release mode."""
+    seeded = [tally for T in queries for tally in audit.tallies(T)]
+    found = agreement.disagreements(seeded)
+    if audit.mechanism.noise.scale > 0:
+        found += agreement.disagreements(audit.handed_out(max(queries)))
+    return found

@@ -1,0 +1,119 @@
+"""One table of noisy counts in which each teacher has few votes, which several mechanisms release whole.
+
+The theorem is in `accounting/sparse.py`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.accountant import Totals
+from patebench.accounting.logspace import Array
+from patebench.accounting.sparse import most_votes, participations
+from patebench.accounting.votes import Counts, Votes, capped
+from patebench.accounting.votes import counts as count
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import Source
+from patebench.mechanisms.base import Labels, Mechanism, parameter
+from patebench.mechanisms.noise import Noise
+
+
+@dataclass(frozen=True)
+class SparseArgmax(Mechanism):
+    """Releases counts + noise for all queries at once; labels are the largest of each query, the lowest of tied ones.
+
+    Of each teacher the first `k` votes count, in the order of the queries, in each round anew. The mechanism itself
+    cuts off the rest, so that what it costs rests on no teacher's honesty.
+
+    Whether a vote counts depends on the votes before it, so no query stands alone, and none has a cost of its own.
+    """
+
+    discrete = True
+    abstentions = True
+    independent_queries = False
+    rounds_add_up = True
+
+    k: float = parameter(low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k != int(self.k):
+            raise PatebenchError(f"{type(self).__name__}: k = {self.k:g} is no number of votes")
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """The noise that each count gets."""
+
+    def release(self, votes: Votes, rng: Source) -> Labels:
+        labels: Labels = self.released(votes, rng)["labels"]
+        return labels
+
+    def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
+        counts = self.counts(votes)
+        noisy = counts + self.noise.draw(counts.shape, rng)
+        return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        """Of each label by itself, given all votes: noise is independent."""
+        from patebench.mechanisms.quadrature import log_argmax_probabilities
+
+        answers = log_argmax_probabilities(self.counts(votes), self.noise)
+        return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+
+    def most_participation(self, queries: int) -> int:
+        return participations(int(self.k), queries)
+
+    def kept(self, votes: Votes) -> NDArray[np.integer]:
+        """The votes that count, teachers × queries."""
+        if votes.matrix is None:
+            raise PatebenchError(
+                f"{type(self).__name__} counts the first votes of each teacher, and only counts are at hand; "
+                "give the votes, teachers × queries"
+            )
+        return capped(votes.matrix, int(self.k), votes.rounds)
+
+    def counts(self, votes: Votes) -> Counts:
+        """How many of the votes that count each class has, queries × classes."""
+        return count(self.kept(votes), votes.classes, abstentions=True)
+
+    def cells(self, votes: Votes) -> "Cells":
+        return Cells(self, votes)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """In how many cells the tables of neighbours differ by one each, at most."""
+
+    mechanism: SparseArgmax
+    votes: Votes
+
+    def any_votes(self, queries: int) -> int:
+        """For any votes on the first queries: those of one teacher vanish, and others appear."""
+        return 2 * participations(int(self.mechanism.k), queries, self.votes.rounds)
+
+    def these_votes(self, queries: int) -> int:
+        """For these votes: those of the teacher with most vanish, and as many as may be appear in other cells.
+
+        With two classes or more there is such a neighbour, and none differs in more cells.
+        """
+        return self.any_votes(queries) // 2 + int(self._most[queries - 1])
+
+    @cached_property
+    def _most(self) -> NDArray[np.int64]:
+        return most_votes(self.mechanism.kept(self.votes))
+
+
+def per_cell(cells: Callable[[int], int], curve: Callable[[Array], Array]) -> Totals:
+    """Totals of a curve that is the same for every cell that changes."""
+
+    def totals(queries: Sequence[int], orders: Array) -> Array:
+        result: Array = np.multiply.outer([float(cells(T)) for T in queries], curve(orders))
+        return result
+
+    return totals

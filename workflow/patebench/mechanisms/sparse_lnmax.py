@@ -1,0 +1,81 @@
+"""One table of counts with Laplace noise, in which each teacher has at most k votes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from patebench.accounting import conversion, independent, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
+from patebench.accounting.votes import Votes
+from patebench.core.bound import Conversion, Kind
+from patebench.mechanisms.base import parameter
+from patebench.mechanisms.noise import LAPLACE, Laplace
+from patebench.mechanisms.sparse_argmax import SparseArgmax, per_cell
+
+
+@dataclass(frozen=True)
+class SparseLNMax(SparseArgmax):
+    """counts + Lap(1/γ), 2kγ-DP as a whole, however many queries there are.
+
+    Each cell that changes, changes by one, so it is γ-DP, with discrete Laplace noise as well. Cells that do not change
+    cost nothing.
+    """
+
+    published = ("basic", Conversion.NONE)
+    example: ClassVar[Mapping[str, float]] = {"k": 2.0, "gamma": 0.05}
+
+    gamma: float = parameter(low=0, above=True)
+
+    @property
+    def noise(self) -> Laplace:
+        return Laplace(1 / self.gamma)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        cells, theorem = self.cells(votes), "accounting/sparse.py, 2m cells that are γ-DP each"
+        any_noise = RenyiAccountant(
+            name="rdp",
+            label="Rényi",
+            kind=Kind.WORST_CASE,
+            source=f"{theorem}; Mironov 2017, Proposition 10",
+            discrete=LAPLACE,
+            totals=per_cell(cells.any_votes, lambda orders: rdp.pure(self.gamma, orders)),
+            orders=conversion.ORDERS,
+        )
+        worst_case: list[Accountant] = [
+            DirectAccountant(
+                name="basic",
+                kind=Kind.WORST_CASE,
+                source=f"Dwork & Roth 2014, Theorems 3.6 and 3.16: 2mγ; {theorem}",
+                discrete=LAPLACE,
+                epsilon=lambda T, delta: cells.any_votes(T) * self.gamma,
+            ),
+            DirectAccountant(
+                name="pld",
+                label="Gaussian DP, PLD",
+                kind=Kind.WORST_CASE,
+                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                discrete=LAPLACE,
+                epsilon=lambda T, delta: independent.pure_composition(self.gamma, cells.any_votes(T), delta),
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="Mironov 2017, Proposition 6, for 2m cells (accounting/sparse.py)",
+                discrete=any_noise,
+                totals=per_cell(cells.any_votes, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+                orders=conversion.ORDERS,
+            ),
+        ]
+        if votes.matrix is None:
+            return worst_case
+        exact = RenyiAccountant(
+            name="exact-per-teacher",
+            label="exact per teacher",
+            exact=True,
+            kind=Kind.DATA_DEPENDENT,
+            source="Mironov 2017, Proposition 6: the worst row in place of the teacher's with most votes",
+            totals=per_cell(cells.these_votes, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+            orders=conversion.ORDERS,
+        )
+        return [*worst_case, exact]
