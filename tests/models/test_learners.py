@@ -77,14 +77,14 @@ def test_a_shard_of_one_class_is_no_obstacle(model: str) -> None:
     assert (learner.predict(x) == 2).all()
 
 
-@pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep"])
+@pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep", "conv-small"])
 def test_networks_for_images_refuse_tables_in_one_line(model: str) -> None:
     with pytest.raises(PatebenchError, match=rf"the model '{model}' reads images.*use mlp, logistic or random-forest"):
         make_learner(model, "paper", classes=2).fit(np.zeros((4, 3), np.float32), np.array([0, 1, 0, 1]), seed=0)
 
 
 @pytest.mark.parametrize(("shape", "classes"), [((3, 32, 32), 10), ((1, 28, 28), 7), ((1, 8, 8), 10)])
-@pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep"])
+@pytest.mark.parametrize("model", ["small-cnn", "student-cnn", "paper-cnn", "paper-cnn-deep", "conv-small"])
 def test_architectures_fit_all_image_sizes(model: str, shape: tuple[int, ...], classes: int) -> None:
     network: Network = make_learner(model, "paper", classes=classes)  # type: ignore[assignment]
     assert network.build(shape, classes)(torch.zeros(2, *shape)).shape == (2, classes)

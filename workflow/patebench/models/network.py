@@ -17,6 +17,7 @@ from patebench.core.files import atomic
 from patebench.models.augment import draw, move
 from patebench.models.device import device
 from patebench.models.ema import ema_copy, ema_update
+from patebench.models.hints import WithHints
 from patebench.models.learner import Progress
 from patebench.models.precision import autocast_to, compute_dtype_for
 from patebench.models.recipes import Recipe
@@ -116,6 +117,15 @@ class Network:
         logits = torch.from_numpy(self.logits(x)).double()
         probabilities: NDArray[np.float64] = logits.log_softmax(1).numpy()
         return probabilities
+
+    @torch.inference_mode()
+    def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
+        """What a layer says of samples `x`: (samples, features), its maps averaged over a grid (`hints.GRID`)."""
+        net = WithHints(self.net, layer).eval()
+        batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
+        with autocast_to(self.device, self.compute_dtype):
+            found = [net(self.standardise(batch.to(self.device)))[1].float().flatten(1).cpu() for batch in batches]
+        return torch.cat(found).numpy()
 
     def save(self, path: Path) -> None:
         save_weights(path, self.net.state_dict(), self.standardise)

@@ -18,6 +18,7 @@ from torch.func import functional_call, vmap
 
 from patebench.models.augment import move
 from patebench.models.ema import ema_update_tensors
+from patebench.models.hints import WithHints
 from patebench.models.learner import Progress
 from patebench.models.network import (
     Network,
@@ -92,6 +93,20 @@ class Stack:
         found = torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
         return found
 
+    @torch.inference_mode()
+    def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
+        """What a layer of each network says of samples `x`: (networks, samples, features); see `Network.hints`."""
+        net = WithHints(self.net, layer).eval()
+
+        def one(weights: dict[str, Tensor], samples: Tensor) -> Tensor:
+            _, hints = functional_call(net, {f"net.{name}": each for name, each in weights.items()}, (samples,))
+            flat: Tensor = hints.flatten(1)
+            return flat
+
+        with autocast_to(self.device, self.compute_dtype):
+            found = [vmap(one)(self.weights, batch).float().cpu() for batch in self._batches_of(x)]
+        return torch.cat(found, 1).numpy()
+
     def save(self, position: int, path: Path) -> None:
         """Write the weights of the network at `position` to `path`, as `Network.save` does."""
         weights = {name: each[position].detach().clone() for name, each in self.weights.items()}
@@ -105,11 +120,15 @@ class Stack:
     def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
         """Logits (networks, batch, classes) for one batch of `x` after another."""
         self.net.eval()
+        return (self._logits(batch) for batch in self._batches_of(x))
+
+    def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
+        """One batch (networks, batch, …) of `x` after another, as each network standardises it."""
         mean, spread = (
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
         for batch in torch.from_numpy(x).split(max(1, _AT_ONCE // len(self.sizes))):  # type: ignore[no-untyped-call]
-            yield self._logits((batch.to(self.device).float() - mean[:, None]) / spread[:, None])
+            yield (batch.to(self.device).float() - mean[:, None]) / spread[:, None]
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
         """The batches of one epoch: rows of `self.x` (networks, batch), the draws of their affine maps (networks,
