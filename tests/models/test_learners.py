@@ -11,9 +11,9 @@ from patebench.core.errors import PatebenchError
 from patebench.models import MODELS, RECIPES
 from patebench.models.augment import random_affine
 from patebench.models.learner import epochs_of, make_learner
-from patebench.models.network import Network, Standardise
+from patebench.models.network import Network, Standardise, oversampled
 from patebench.models.paper_cnn import ChannelNormalise
-from patebench.models.recipes import FAST, MODERN, PAPER, PLAIN, Recipe
+from patebench.models.recipes import FAST, MODERN, MODERN_OVERSAMPLED, PAPER, PLAIN, PLAIN_OVERSAMPLED, Recipe
 
 
 def blobs(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -67,6 +67,27 @@ def test_tables_can_be_learnt(model: str) -> None:
     learner = make_learner(model, "modern", classes=2, epochs=20)
     learner.fit(x.astype(np.float32), y, seed=0)
     assert np.mean(learner.predict(x.astype(np.float32)) == y) > 0.9
+
+
+def test_oversampling_repeats_rare_classes_and_leaves_no_sample_out() -> None:
+    y = np.array([0] * 7 + [2] * 2 + [3] * 3)
+    x = np.arange(12)[:, None]
+    samples, labels = oversampled(x, y)
+    assert np.bincount(labels).tolist() == [7, 0, 7, 7]
+    assert set(samples[:, 0]) == set(range(12))
+    assert np.array_equal(y[samples[:, 0]], labels)
+    for again in (samples, labels), (x[7:9], y[7:9]):
+        assert np.array_equal(oversampled(*again)[0], again[0]), "nothing is rarer than the rest"
+
+
+def test_a_recipe_that_oversamples_trains_on_as_many_of_each_class() -> None:
+    x, _ = blobs(12, seed=0)
+    y = np.array([0] * 9 + [1] * 3)
+    repeated, one_more = np.concatenate([x, x[9:], x[9:]]), np.concatenate([y, y[9:], y[9:]])
+    networks = [make_learner("mlp", recipe, classes=2, epochs=2) for recipe in ("plain-oversampled", "plain")]
+    networks[0].fit(x, y, seed=3)
+    networks[1].fit(repeated, one_more, seed=3)
+    assert np.allclose(networks[0].log_probabilities(x), networks[1].log_probabilities(x))
 
 
 @pytest.mark.parametrize("model", ["logistic", "random-forest", "small-cnn"])
@@ -149,7 +170,9 @@ def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
 
 
 def test_recipes_are_those_registered() -> None:
-    assert {RECIPES.load(name) for name in RECIPES} == {PAPER, MODERN, FAST, PLAIN}
+    assert {RECIPES.load(name) for name in RECIPES} == {
+        *(PAPER, MODERN, FAST, PLAIN, MODERN_OVERSAMPLED, PLAIN_OVERSAMPLED)
+    }
     with pytest.raises(PatebenchError, match=r"unknown recipe 'modem' \(did you mean 'modern'\?\)"):
         make_learner("mlp", "modem", classes=2)
 

@@ -55,6 +55,26 @@ def test_probabilities_are_those_of_each_teacher_summed_and_change_no_vote(
     assert chunk["soft"].sum(axis=2) == pytest.approx(2.0, abs=1e-5)
 
 
+def test_what_each_teacher_says_is_kept_on_demand_and_changes_no_vote(ensemble: Ensemble) -> None:
+    said = read_arrays(ensemble.train(0, 1, model="conv-small", epochs=1, hints="block2"), CHUNK)
+    plain = read_arrays(ensemble.train(0, 1, model="conv-small", epochs=1), CHUNK)
+    assert np.array_equal(said["votes"], plain["votes"])
+    assert {"probabilities", "hints"} & set(plain.arrays) == set()
+    assert np.array_equal(said["probabilities"].argmax(2), said["votes"])
+    assert said["probabilities"].sum(2) == pytest.approx(1, abs=1e-5)
+    assert said["hints"].shape == (2, 100, 4 * 64)
+    assert not np.array_equal(said["hints"][0], said["hints"][1])
+
+
+def test_every_learner_has_probabilities_and_only_networks_with_blocks_have_hints(ensemble: Ensemble) -> None:
+    said = read_arrays(ensemble.train(0, 1, hints="probabilities"), CHUNK)
+    assert said["probabilities"].shape == (2, 100, 10)
+    assert "hints" not in said.arrays
+    for model, words in (("logistic", "only networks have a layer 'block2'"), ("mlp", "it names no blocks")):
+        with pytest.raises(PatebenchError, match=words):
+            ensemble.train(0, 1, model=model, epochs=1, hints="block2")
+
+
 def test_teachers_outside_the_partition_are_refused(ensemble: Ensemble) -> None:
     with pytest.raises(PatebenchError, match="teachers 4:6 are not among the 6"):
         ensemble.train(4, 6)

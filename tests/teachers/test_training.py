@@ -77,3 +77,12 @@ def test_without_a_gpu_and_for_other_learners_teachers_are_trained_one_by_one() 
         if not torch.cuda.is_available() or model == "logistic":
             assert kinds == [SingleTeacher] * 4
         assert found.min() >= 0
+
+
+def test_oversampled_shards_of_unequal_size_are_trained_in_stacks() -> None:
+    rng = np.random.default_rng(0)
+    labels = [np.array([0] * (n - 4) + [1] * 4) for n in (20, 40)]
+    shards = [(rng.integers(0, 200, (len(y), 1, 8, 8)).astype(np.uint8), y) for y in labels]
+    kind = partial(make_learner, "small-cnn", "modern-oversampled", classes=2, epochs=1)
+    groups = [positions for positions, _ in train(kind, shards, [1, 2], lambda ready: None, stacked=True)]
+    assert groups == [[0], [1]], "32 and 72 samples are one batch and three"

@@ -47,10 +47,19 @@ _TEST_VOTES = Field("iu", ("teachers", "test"), low=0, below="classes", optional
 #: For each temperature in the facts, the sum of the teachers' softened probabilities of the pool, for distillation.
 _SOFT = Field("f", ("temperatures", "queries", "probabilities"), low=0, optional=True)
 
+#: What each teacher says of the pool beyond its votes: probabilities, and hints of one of its layers.
+_KNOWLEDGE = {
+    "probabilities": Field("f", ("teachers", "queries", "probabilities"), low=0, optional=True),
+    "hints": Field("f", ("teachers", "queries", "features"), optional=True),
+}
+
 #: What one job of teachers says: the numbers of the teachers and their votes on pool and test set.
 CHUNK = Layout(
     "chunk",
-    {"teachers": Field("iu", ("teachers",), low=0), "votes": _VOTES, "test_votes": _TEST_VOTES, "soft": _SOFT},
+    {
+        **{"teachers": Field("iu", ("teachers",), low=0), "votes": _VOTES, "test_votes": _TEST_VOTES, "soft": _SOFT},
+        **_KNOWLEDGE,
+    },
     ("partition", "pool", "test", "classes", "model", "recipe", "training"),
 )
 

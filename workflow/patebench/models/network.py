@@ -89,6 +89,8 @@ class Network:
         `seed` is of the shuffling and augmentation; the initial weights come from torch's global generator. `loss` is
         the recipe's cross-entropy unless given.
         """
+        if self.recipe.oversample:
+            x, y = oversampled(x, y)
         inputs, labels = torch.from_numpy(x).to(self.device), torch.from_numpy(y.astype(np.int64)).to(self.device)
         self.standardise = Standardise(inputs)
         self.net = self.build(tuple(x.shape[1:]), self.classes)
@@ -218,6 +220,19 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.integer]]:
+    """Samples and labels in which every class that is there comes as often as the most frequent one, by repetition.
+
+    What is so already stays as it is, and no sample is left out.
+    """
+    counts = np.bincount(y)
+    rows = [np.resize(np.flatnonzero(y == label), counts.max()) for label in np.flatnonzero(counts)]
+    if all(count in (0, counts.max()) for count in counts):
+        return x, y
+    together = np.concatenate(rows)
+    return x[together], y[together]
 
 
 def steps(samples: int, recipe: Recipe) -> int:

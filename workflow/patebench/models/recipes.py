@@ -11,7 +11,8 @@ class Recipe:
     the exponential moving average of the weights, which then predicts (None: the last weights predict). Augmentation is
     a random affine map: `rotation` and `shear` in degrees, `scale` and `shift` as fractions; `bend` displaces points
     smoothly, by a fraction of the size. `precision` is "single", or "reduced": autocast to bfloat16, for matrix
-    products and convolutions, where the device computes it natively (`precision.py`).
+    products and convolutions, where the device computes it natively (`precision.py`). `oversample` repeats the samples
+    of rarer classes until each class comes equally often (`network.oversampled`).
     """
 
     optimiser: str
@@ -28,6 +29,7 @@ class Recipe:
     shift: float = 0.0
     bend: float = 0.0
     precision: str = "single"
+    oversample: bool = False
 
     @property
     def augments(self) -> bool:
@@ -58,3 +60,6 @@ FAST = replace(MODERN, learning_rate=8e-3, epochs=16, label_smoothing=0.2)
 
 #: The modern recipe without augmentation.
 PLAIN = replace(MODERN, rotation=0.0, shear=0.0, scale=0.0, shift=0.0)
+
+#: The modern recipe and the one without augmentation for shards in which one class prevails.
+MODERN_OVERSAMPLED, PLAIN_OVERSAMPLED = replace(MODERN, oversample=True), replace(PLAIN, oversample=True)

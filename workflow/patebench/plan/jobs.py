@@ -297,7 +297,7 @@ class TrainTeachers(_OfEnsemble):
 
     def options(self) -> Options:
         kept = {"weights": Below(f"{self.ensemble}/weights")} if self.of.work.keep_weights else {}
-        soft = {"soft": self.of.work.soft}
+        soft = {"soft": self.of.work.soft, "hints": self.of.work.hints}
         return {"teachers": self.chunk, **self.of.training.options(), **soft, **kept, **self.of.randomness()}
 
 

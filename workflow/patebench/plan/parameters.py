@@ -114,7 +114,8 @@ class TrainingParameters(Parameters):
     model: Text = Field(description="The model, a name of the registry of models.")
     recipe: Text = Field(
         "modern",
-        description="How networks are trained, modern, fast, plain, paper or one of your own; other models ignore it.",
+        description="How networks are trained, modern, fast, plain, paper, one that oversamples rare classes"
+        " (modern-oversampled, plain-oversampled) or one of your own; other models ignore it.",
     )
     epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the recipe's.")
 
@@ -150,6 +151,13 @@ class TeacherParameters(Parameters):
     soft: AnyNumber[PositiveNumber] = Field(
         (),
         description="For distillation, the temperatures at which the teachers' probabilities are kept.",
+        json_schema_extra=NOT_IN_PATH,
+    )
+    hints: Text | None = Field(
+        None,
+        min_length=1,
+        description="For PET-DL, the layer whose hints are kept beside each teacher's probabilities: block1, block2 or"
+        " block3 of conv-small and conv-middle, or probabilities for these alone.",
         json_schema_extra=NOT_IN_PATH,
     )
 

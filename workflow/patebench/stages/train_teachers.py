@@ -35,14 +35,16 @@ def run(
     out: Path,
     weights: Path | None = None,
     soft: Sequence[float] = (),
+    hints: str | None = None,
 ) -> None:
     """Train a chunk of teachers and write their votes on pool and test set.
 
     Each teacher's randomness is named by its own number, so the votes do not depend on the size of the chunks. With
     --weights, a folder, every teacher's weights are kept there; with --soft, temperatures, the teachers' probabilities
-    of the pool are summed for distillation.
+    of the pool are summed for distillation; with --hints, what each teacher says of the pool is kept for PET-DL.
     """
     from patebench.models.learner import epochs_of, make_learner
+    from patebench.teachers.knowledge import Knowledge
     from patebench.teachers.soft import SoftVotes
     from patebench.teachers.training import train
 
@@ -57,7 +59,7 @@ def run(
     smallest = np.min_scalar_type(classes - 1)  # that holds every label
     votes = np.empty((len(numbers), len(queries["x"])), smallest)
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
-    together = SoftVotes(soft, len(queries["x"]), classes)
+    together, knowledge = SoftVotes(soft, len(queries["x"]), classes), Knowledge(hints)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
     owned = [shard(samples, shards, int(number)) for number in numbers]
     seeds = [derive(seed, stream, "teacher", int(number)) for number in numbers]
@@ -65,6 +67,7 @@ def run(
         for positions, trained in train(learner, owned, seeds, done):
             votes[positions], test_votes[positions] = trained.predict(queries["x"]), trained.predict(test_set["x"])
             together.add(trained, queries["x"])
+            knowledge.add(positions, trained, queries["x"])
             for place, position in enumerate(positions):
                 accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
                 size = len(owned[position][1])
@@ -84,8 +87,10 @@ def run(
         "training": training.model_dump(),
         "seed": seed,
         "temperatures": list(soft),
+        "hints": hints,
     }
-    arrays = {"teachers": numbers, "votes": votes, "test_votes": test_votes, **together.arrays()}
+    arrays = {"teachers": numbers, "votes": votes, "test_votes": test_votes}
+    arrays |= {**together.arrays(), **knowledge.arrays()}
     write_arrays(out, CHUNK, arrays, meta)
 
 
@@ -109,6 +114,9 @@ command = stage_command(
         type=click.FloatRange(min=0, min_open=True),
         multiple=True,
         help="Also sum the teachers' probabilities of the pool at this temperature, for distillation.",
+    ),
+    click.option(
+        "--hints", default=None, help="Also keep each teacher's probabilities of the pool, and the hints of this layer."
     ),
     file_option("weights", "Keep each teacher's weights in this folder.", needed=False),
     threads,

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from patebench.core.errors import PatebenchError
 from patebench.models.learner import Learner
-from patebench.models.network import Network, steps
+from patebench.models.network import Network, oversampled, steps
 from patebench.models.stack import Shard, Stack, stackable
 
 log = logging.getLogger("patebench")
@@ -32,6 +33,12 @@ class TrainedTeachers(Protocol):
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
         """Log-probabilities (teachers, samples, classes) of the classes for samples `x`."""
+
+    def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.floating]:
+        """What a layer of each teacher says of samples `x`: (teachers, samples, features).
+
+        PatebenchError where teachers have no such layer.
+        """
 
     def save(self, position: int, path: Path) -> None:
         """Write the weights of the teacher at `position` to `path`."""
@@ -52,6 +59,11 @@ class SingleTeacher:
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
         return self.learner.log_probabilities(x)[None]
+
+    def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.floating]:
+        if not isinstance(self.learner, Network):
+            raise PatebenchError(f"only networks have a layer '{layer}' for hints; choose conv-small or conv-middle")
+        return self.learner.hints(x, layer)[None]
 
     def save(self, position: int, path: Path) -> None:
         self.learner.save(path)
@@ -76,6 +88,8 @@ def train(
     with layers that forbid it (`stackable`), are trained one by one in any case. `done` reports progress.
     """
     template = make_teacher()
+    if isinstance(template, Network) and template.recipe.oversample:
+        shards = [oversampled(x, y) for x, y in shards]
     if isinstance(template, Network) and _is_stacked(template, shards[0], stacked):
         ready = 0
         for positions in _equal_steps(shards, template):

@@ -1,0 +1,48 @@
+"""What each teacher says of the pool beyond its votes, for PET-DL: probabilities, and the hints of one of its layers.
+
+Nothing here is private. Chunks hold it where it is asked for; votes.npz does not.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from patebench.teachers.training import TrainedTeachers
+
+#: What is asked for where no layer is: the probabilities alone.
+PROBABILITIES = "probabilities"
+
+#: The largest number in half precision, in which hints are kept.
+_MOST = float(np.finfo(np.float16).max)
+
+
+class Knowledge:
+    """Probabilities (teachers, queries, classes) of the pool and, where a layer is named, hints (teachers, queries,
+    features).
+
+    `wanted` is None for nothing, `PROBABILITIES`, or the name of a layer for both.
+    """
+
+    def __init__(self, wanted: str | None) -> None:
+        self.wanted = wanted
+        self.found: dict[str, list[NDArray[Any]]] = {}
+        self.positions: list[int] = []
+
+    def add(self, positions: Sequence[int], teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
+        """Keep what fitted `teachers` at these positions of the chunk say of the `queries` (queries, …)."""
+        if self.wanted is None:
+            return
+        self.positions += positions
+        said = {"probabilities": np.exp(teachers.log_probabilities(queries)).astype(np.float32)}
+        if self.wanted != PROBABILITIES:
+            said["hints"] = np.clip(teachers.hints(queries, self.wanted), -_MOST, _MOST).astype(np.float16)
+        for name, each in said.items():
+            self.found.setdefault(name, []).append(each)
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of the chunk's file, in the order of its teachers."""
+        order = np.argsort(self.positions)
+        return {name: np.concatenate(each)[order] for name, each in self.found.items()}
