@@ -7,7 +7,7 @@ from typing import Any
 
 from PIL import Image
 
-from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.bound import Adjacency, Bound, Conversion, Kind
 from patebench.core.files import write_json
 from patebench.reporting.manifest import manifest
 from patebench.stages import figure, table
@@ -127,6 +127,31 @@ def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> d
     return {**facts, **training, "epochs": 10, "true_labels": None, "accuracy": accuracy}
 
 
+def private_model(
+    epsilon: float = 1.0, accuracy: float = 0.95, form: str = "scratch", dataset: str = "mnist", seed: int = 0
+) -> dict[str, Any]:
+    """What a stage writes of a model that is private itself, here DP-SGD."""
+    bound = Bound(
+        epsilon=epsilon,
+        delta=1e-5,
+        queries=500,
+        accountant="pld",
+        kind=Kind.WORST_CASE,
+        publishable=False,
+        source="made up",
+        adjacency=Adjacency.ADD_OR_REMOVE_RECORD,
+    )
+    facts = {"dataset": dataset, "seed": seed, "split": {"pool": 9000, "test": None}, "system": "DP-SGD", "form": form}
+    own = {"private_model": f"{form}_epsilon-{epsilon:g}", "model": "tanh-cnn", "model_parameters": 26010}
+    reached = {"accuracy": accuracy, "curve": [], "seconds": 12.5, "bounds": [bound.to_json()]}
+    return {**facts, **own, "parameters": {"rate": 0.05, "steps": 500}, **reached}
+
+
+def write_private_model(path: Path, made: dict[str, Any], kind: str = "train_dpsgd") -> Path:
+    write_json(path, kind, made)
+    return path
+
+
 def records(dataset: str = "mnist", seed: int = 0, teachers: int = 250) -> list[dict[str, Any]]:
     """A whole ensemble: seven label sets, two of them with bounds and students."""
     facts = ensemble(dataset, seed, teachers)
@@ -179,9 +204,9 @@ def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int
     return collected, baselines
 
 
-def load_records(collected: Any, baselines: Any = (), audits: Any = ()) -> Any:
+def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
     """Records as the stages read them."""
-    return read_records([Path(path) for path in collected], baselines, audits)
+    return read_records([Path(path) for path in collected], baselines, audits, models)
 
 
 def draw_figure(name: str, collected: Any, baselines: Any, published: Path, png: Path, pdf: Path) -> None:

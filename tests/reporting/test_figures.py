@@ -149,6 +149,23 @@ def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_pa
     assert _lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)
 
 
+def test_private_models_stand_beside_the_students_and_also_alone(tmp_path):
+    found = [("scratch", 1.0, 0.95), ("scratch", 8.0, 0.98), ("linear", 1.0, 0.97)]
+    models = [
+        made.write_private_model(tmp_path / f"{form}-{epsilon}.json", made.private_model(epsilon, accuracy, form))
+        for form, epsilon, accuracy in found
+    ]
+    for collected, baselines in (made.files(tmp_path, seeds=(0, 1), teachers=(250,)), ([], [])):
+        with themed():
+            figure = FIGURES.load("frontier")(made.load_records(collected, baselines, models=models), PUBLISHED)
+        (axis,) = figure.axes
+        assert axis.get_title() == "mnist"
+        lines = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axis.containers}
+        assert lines["DP-SGD, scratch, of one record"] == [[1.0, 0.95], [8.0, 0.98]]
+        assert lines["DP-SGD, linear, of one record"] == [[1.0, 0.97]]
+        assert {"DP-SGD, scratch, of one record", "DP-SGD, linear, of one record"} < set(_legend(figure))
+
+
 def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     learnt = [made.student_record(facts, 100, accuracy) for accuracy in (0.9, 0.95)]

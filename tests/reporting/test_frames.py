@@ -32,6 +32,37 @@ def test_an_infinite_epsilon_is_a_number(tmp_path):
     assert frame["epsilon"].tolist() == [math.inf]
 
 
+def test_a_private_model_has_a_record_for_each_bound(tmp_path):
+    content = made.private_model(epsilon=2.0)
+    content["bounds"].append({**content["bounds"][0], "accountant": "rdp", "epsilon": "inf"})
+    frame = made.load_records([], models=[made.write_private_model(tmp_path / "m.json", content)]).private_models
+    assert frame["epsilon"].tolist() == [2.0, math.inf]
+    assert frame["adjacency"].tolist() == ["add_or_remove_record"] * 2
+    assert frame["setting"].tolist() == ["pool-9000"] * 2
+    assert frame["teachers"].isna().all(), "DP-SGD has none"
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda content: content.pop("system"), "lacks 'system'"),
+        (lambda content: content.update(bounds=[]), "not a list of bounds"),
+        (lambda content: content["bounds"][0].pop("adjacency"), "a bound record has the fields"),
+        (lambda content: content.update(accuracy=None), "accuracy = None"),
+        (lambda content: content.update(teachers="four"), "teachers = 'four'"),
+    ],
+)
+def test_refuses_a_damaged_private_model_in_one_line(tmp_path, change, fault):
+    content = made.private_model()
+    change(content)
+    path = made.write_private_model(tmp_path / "model.json", content)
+    with pytest.raises(ArtefactError) as caught:
+        made.load_records([], models=[path])
+    assert fault in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_over_seeds_is_mean_and_sample_deviation_over_seeds():
     frame = pd.DataFrame({"n": [10, 10, 10, 250], "seed": [0, 1, 2, 0], "x": [1.0, 2.0, 6.0, 5.0]})
     found = over_seeds(frame, ["n"], ["x"])

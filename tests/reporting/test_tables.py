@@ -73,6 +73,23 @@ def test_the_frontier_by_hand(tmp_path):
     ]
 
 
+def test_private_models_by_hand(tmp_path):
+    made_up = [
+        made.private_model(8.0),
+        *(made.private_model(2.0, accuracy, seed=n) for n, accuracy in ((0, 0.9), (1, 0.94))),
+    ]
+    models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
+    baselines = [made.write_baseline(tmp_path / "baseline.json", made.baseline())]
+    frame = TABLES.load("private-models").build(made.load_records([], baselines, models=models), PUBLISHED)
+    first, second = frame.to_dict("records")
+    assert (first["epsilon_mean"], second["epsilon_mean"]) == (2.0, 8.0), "as people sort"
+    assert (first["seeds"], second["seeds"]) == (2, 1)
+    assert first["accuracy_mean"] == pytest.approx(0.92)
+    assert first["accuracy_std"] == pytest.approx(0.02 * math.sqrt(2))
+    assert first["baseline_accuracy_mean"] == pytest.approx(0.99)
+    assert (first["kind"], first["adjacency"]) == ("worst_case", "add_or_remove_record")
+
+
 def test_accountants_side_by_side_by_hand(tmp_path):
     collected, baselines = _students(tmp_path, (0, 1, 2))
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)

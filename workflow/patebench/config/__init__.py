@@ -83,7 +83,8 @@ class Config:
 
     def _pages(self, plan: Plan, home: Path) -> Iterator[Job]:
         published = str(home / "config" / "published.csv")
-        records = (tuple(plan.of(stage)) for stage in (Collect, TrainBaseline, Audit))
+        records = [tuple(plan.of(stage)) for stage in (Collect, TrainBaseline, Audit)]
+        records.append(tuple(job for job in plan if job.private_model))
         results = Results(published, *records)
         figures = tuple(Figure(self.run, results, name) for name in FIGURES)
         tables = tuple(Table(self.run, results, name) for name in TABLES)

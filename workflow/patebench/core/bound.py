@@ -1,6 +1,6 @@
 """The bound record: an ε never travels without what it means.
 
-Adjacency is always "one teacher's shard differs", hence one row of votes differs arbitrarily in every query.
+Adjacency says which data sets it compares: for labels, those that differ in one teacher's shard.
 """
 
 import math
@@ -24,7 +24,8 @@ class Kind(StrEnum):
 class Adjacency(StrEnum):
     """Which pairs of data sets the bound compares."""
 
-    REPLACE_TEACHER = "replace_teacher"
+    REPLACE_TEACHER = "replace_teacher"  # one teacher's shard, hence one row of votes, arbitrarily in every query
+    ADD_OR_REMOVE_RECORD = "add_or_remove_record"  # one private sample is there or is not
 
 
 class Conversion(StrEnum):
@@ -49,6 +50,7 @@ _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "
 class Bound:
     """(ε, δ) for the first `queries` queries of one label set, with everything needed to read it.
 
+    Of a model that is private itself, `queries` is the number of its noisy steps.
     `order` is the Rényi order α that gave the minimum (moments accountants: l + 1), or None. `label` is how tables head
     the accountant: its name, unless another is given. `variant` marks an accountant that is of use only beside the one
     that it varies; `exact` marks one that computes the divergence of these votes itself and no bound on it.

@@ -78,6 +78,8 @@ class Job:
     root: ClassVar[str] = "results"
     #: Whether it trains networks, so that it may use a GPU and several processors.
     trains: ClassVar[bool] = False
+    #: Whether its first file tells of a model that is private itself, as it can be handed out in place of labels.
+    private_model: ClassVar[bool] = False
 
     def inputs(self) -> Inputs:
         """The files of other jobs that the command is told of."""
@@ -727,15 +729,17 @@ class _Page(Job):
 
 @dataclass(frozen=True)
 class Results:
-    """What figures and tables read: the records of all ensembles, baselines and audits, and what papers print."""
+    """What figures and tables read: all records, by where they come from, and what papers print."""
 
     published: str
     collected: tuple[Collect, ...]
     baselines: tuple[TrainBaseline, ...]
     audits: tuple[Audit, ...]
+    private_models: tuple[Job, ...]
 
     def inputs(self) -> Inputs:
-        kinds = {"collected": self.collected, "baselines": self.baselines, "audits": self.audits}
+        kinds: dict[str, tuple[Job, ...]] = {"collected": self.collected, "baselines": self.baselines}
+        kinds |= {"audits": self.audits, "models": self.private_models}
         return {kind: [job.file for job in jobs] for kind, jobs in kinds.items()}
 
 

@@ -38,9 +38,11 @@ class Experiment:
     baselines: tuple[TrainBaseline, ...] = ()
     audits: tuple[Audit, ...] = ()
     distillations: tuple[Distil, ...] = ()
+    private_models: tuple[Job, ...] = ()
 
     def jobs(self) -> Iterator[Job]:
         yield from (*self.accounts, *self.students, *self.distillations, *self.baselines, *self.audits)
+        yield from self.private_models
 
 
 class Plan:

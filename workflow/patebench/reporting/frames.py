@@ -61,6 +61,12 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"student_model": str, "student_recipe": str, "student_epochs": int},
     },
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int, "accuracy": float},
+    "private_model": {
+        **_SPLIT,
+        **{"system": str, "form": str, "private_model": str, "teachers": int, "parameters": dict},
+        **{"model": str, "model_parameters": int, "accuracy": float, "learning_curve": list, "seconds": float},
+        **_BOUND,
+    },
     "audit": {
         **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
         **_BOUND,
@@ -69,6 +75,8 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
 }
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
 _NULLABLE |= {"plurality_accuracy_test"}  # of teachers that vote on queries alone
+#: The same of one kind of record alone: DP-SGD has no teachers.
+_NULLABLE_OF = {"private_model": {"teachers"}}
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")
@@ -81,6 +89,7 @@ _IDENTITY = {
     "student": (*_OF_LABELS, "student", "queries"),
     "distillation": ("ensemble", "distilled", "labels", "temperature", "samples"),
     "baseline": ("learner",),
+    "private_model": ("system", "form", "private_model", "queries", "delta", "accountant", "conversion", "kind"),
     "audit": ("teachers", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
 }
 
@@ -89,7 +98,7 @@ _IDENTITY = {
 class Records:
     """Everything that was measured, as one frame per kind of record (empty frames have all their columns).
 
-    Frames with `parameters` also have `noise_in_words`; those with `rounds` also `rounds_in_words`, which is None for
+    Frames with `noise` also have `noise_in_words`; those with `rounds` also `rounds_in_words`, which is None for
     labels of the whole pool.
     """
 
@@ -101,6 +110,7 @@ class Records:
     students: "pd.DataFrame"
     distillations: "pd.DataFrame"
     baselines: "pd.DataFrame"
+    private_models: "pd.DataFrame"
     audits: "pd.DataFrame"
 
     def of_whole_pool(self) -> "Records":
@@ -114,14 +124,19 @@ class Records:
 Contents = Sequence[tuple[Path, dict[str, Any]]]
 
 
-def records_of(collected: Contents, baselines: Contents, audits: Contents) -> Records:
-    """The records in what these stages wrote, a baseline being one; raises ArtefactError for the first unsound one."""
+def records_of(collected: Contents, baselines: Contents, audits: Contents, private_models: Contents = ()) -> Records:
+    """The records in what these stages wrote; raises ArtefactError for the first unsound one.
+
+    A baseline is one record, and so is each bound of a model that is private itself.
+    """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, content in collected:
         for record in _collected(path, content):
             rows[record["record"]].append(record)
     for path, record in baselines:
         rows["baseline"].append(check_record(path, record))
+    for path, record in private_models:
+        rows["private_model"].append(check_record(path, record))
     for path, content in audits:
         rows["audit"] += [check_record(path, record) for record in _audited(path, content)]
     return Records(*(_frame(name, rows[name]) for name in RECORDS))
@@ -211,7 +226,7 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
         if column not in record:
             raise ArtefactError(path, f"a record of kind '{kind}' lacks '{column}'")
         value = record[column]
-        if not _fits(column, value, wanted):
+        if not _fits(kind, column, value, wanted):
             raise ArtefactError(
                 path, f"a record of kind '{kind}' has {column} = {value!r}, which is no {wanted.__name__}"
             )
@@ -220,13 +235,18 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _fits(column: str, value: Any, wanted: type) -> bool:
+def _fits(kind: str, column: str, value: Any, wanted: type) -> bool:
     if value is None:
-        return column in _NULLABLE
+        return column in _nullable(kind)
     if wanted is float:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return number or (column.split("_")[0] in _COSTS and value == "inf")
     return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+
+
+def _nullable(kind: str) -> set[str]:
+    """The columns of a kind of record that may be without a value."""
+    return _NULLABLE | _NULLABLE_OF.get(kind, set())
 
 
 def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
@@ -234,10 +254,10 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
     columns = RECORDS[kind]
     frame = pd.DataFrame([[row[column] for column in columns] for row in rows], columns=list(columns))
-    whole = {column: "Int64" if column in _NULLABLE else "int64" for column, of in columns.items() if of is int}
+    whole = {column: "Int64" if column in _nullable(kind) else "int64" for column, of in columns.items() if of is int}
     frame = frame.astype({column: "float64" for column, of in columns.items() if of is float} | whole)
     frame = frame.astype({column: "bool" for column, of in columns.items() if of is bool})
-    if "parameters" in columns:
+    if "noise" in columns:
         words = [parameters_in_words(row["parameters"]) for row in rows]
         frame["noise_in_words"] = pd.Series(words, dtype="object")
     if "selection" in columns:

@@ -1,4 +1,4 @@
-"""What each student reached and at what ε, over the seeds: the common ground of the main table and the frontier."""
+"""What students and private models reached and at what ε, over the seeds: the common ground of tables and frontier."""
 
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,11 @@ LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "noise_in_words"]
 SUBJECT = [*LABEL_SET, "queries", "delta"]
 _ROUNDS = ["rounds", "rounds_in_words", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
+#: A model that is private itself, and a bound on it.
+PRIVATE_MODEL = [
+    *("dataset", "setting", "system", "form", "private_model", "teachers", "model", "model_parameters"),
+    *("queries", "delta", "kind", "adjacency", "accountant", "label", "conversion"),
+]
 
 
 def outcomes(records: Records) -> "pd.DataFrame":
@@ -35,10 +40,24 @@ def outcomes(records: Records) -> "pd.DataFrame":
     for kind in (Kind.DATA_DEPENDENT, Kind.WORST_CASE):
         frame = frame.merge(_tightest(bounds, kind), on=[*key, "delta"], how="left")
     frame = frame.assign(may_publish=frame.pop("worst_case_publishable").map({True: "yes", False: "no"}))
+    return arrange(_beside_baseline(frame, records), [*STUDENT, "delta"])
+
+
+def private_models(records: Records) -> "pd.DataFrame":
+    """One row per model that is private itself and bound on it, in natural order.
+
+    Columns: those of `PRIVATE_MODEL`, `seeds`, mean and deviation of `epsilon`, `accuracy`, `seconds` and
+    `baseline_accuracy`.
+    """
+    frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "accuracy", "seconds"])
+    return arrange(_beside_baseline(frame, records), PRIVATE_MODEL)
+
+
+def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
+    """The same, with what the best model of all private data reached without privacy."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
-    frame = frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
-    return arrange(frame, [*STUDENT, "delta"])
+    return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
 def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":

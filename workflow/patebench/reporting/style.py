@@ -80,6 +80,16 @@ METHODS: Mapping[str, LineStyle] = {
     "consistency": LineStyle(BLUE, "o"),
 }
 
+#: Systems whose model is private itself, by their form; others take what is free.
+PRIVATE_MODELS: Mapping[str, LineStyle] = {
+    "DP-SGD, scratch": LineStyle(PURPLE, "X"),
+    "DP-SGD, linear": LineStyle(PURPLE, "*"),
+    "DP-SGD, fine-tuned": LineStyle(PURPLE, "P"),
+    "PET-DL, published": LineStyle(SKY, "X"),
+    "PET-DL, noisy-gradient": LineStyle(SKY, "*"),
+    "PET-DL, noisy-knowledge": LineStyle(SKY, "P"),
+}
+
 #: Accountants that the figure of ε shows; others take what is free.
 ACCOUNTANTS: Mapping[str, LineStyle] = {
     "strong-composition": LineStyle(GREY, "X"),

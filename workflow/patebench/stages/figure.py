@@ -15,6 +15,7 @@ def run(
     collected: Sequence[Path],
     baselines: Sequence[Path],
     audits: Sequence[Path],
+    models: Sequence[Path] = (),
     published: Path,
     png: Path,
     pdf: Path,
@@ -25,7 +26,7 @@ def run(
     from patebench.reporting.style import save, themed
 
     FIGURES.check(name)
-    records = read_records(collected, baselines, audits)
+    records = read_records(collected, baselines, audits, models)
     with themed():
         save(FIGURES.load(name)(records, read_published(published)), png, pdf)
 

@@ -8,10 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.parameters import Parameters
 from patebench.core.slugs import slug
 from patebench.plan.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
+
+#: What a model that is private itself says as its records have it.
+_PRIVATE_MODEL = (
+    *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
+)
 
 Facts = dict[str, Any]
 P = TypeVar("P", bound=Parameters)
@@ -42,6 +48,19 @@ def of_baseline(path: Path, content: Facts) -> Facts:
     facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
     return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
+
+
+def of_private_model(path: Path, content: Facts) -> list[Facts]:
+    """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
+    facts = take(path, content, _PRIVATE_MODEL)
+    same = {"record": "private_model", **of_split(path, content), **facts, "teachers": content.get("teachers")}
+    learning_curve, bounds = take(path, content, ("curve", "bounds")).values()
+    if not isinstance(bounds, list) or not bounds:
+        raise ArtefactError(path, "its 'bounds' is not a list of bounds")
+    try:
+        return [{**same, "learning_curve": learning_curve, **Bound.from_json(bound).to_json()} for bound in bounds]
+    except PatebenchError as fault:
+        raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
 
 
 def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:

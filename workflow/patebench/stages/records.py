@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patebench.core.files import read_json
+from patebench.core.files import read_any_json, read_json
 from patebench.stages.command import file_option, together
-from patebench.stages.names import of_baseline
+from patebench.stages.names import of_baseline, of_private_model
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
 
 
-def read_records(collected: Sequence[Path], baselines: Sequence[Path], audits: Sequence[Path]) -> "Records":
+def read_records(
+    collected: Sequence[Path], baselines: Sequence[Path], audits: Sequence[Path], models: Sequence[Path] = ()
+) -> "Records":
     """The records of all these files; ArtefactError for the first unsound one."""
     from patebench.reporting.frames import records_of
 
@@ -20,6 +22,7 @@ def read_records(collected: Sequence[Path], baselines: Sequence[Path], audits: S
         collected=[(path, read_json(path, "collect")) for path in collected],
         baselines=[(path, of_baseline(path, read_json(path, "train_baseline"))) for path in baselines],
         audits=[(path, read_json(path, "audit")) for path in audits],
+        private_models=[(path, each) for path in models for each in of_private_model(path, read_any_json(path)[0])],
     )
 
 
@@ -28,5 +31,8 @@ record_files = together(
     file_option("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
     file_option("baselines", "Results of baselines; repeat for each.", needed=False, several=True),
     file_option("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
+    file_option(
+        "models", "Results of models that are private themselves; repeat for each.", needed=False, several=True
+    ),
     file_option("published", "Values that the papers print (CSV)."),
 )

@@ -16,6 +16,7 @@ def run(
     collected: Sequence[Path],
     baselines: Sequence[Path],
     audits: Sequence[Path],
+    models: Sequence[Path] = (),
     published: Path,
     csv: Path,
     markdown: Path,
@@ -26,7 +27,7 @@ def run(
     from patebench.reporting.tables import TABLES
 
     table = TABLES.load(TABLES.check(name))
-    frame = table.build(read_records(collected, baselines, audits), read_published(published))
+    frame = table.build(read_records(collected, baselines, audits, models), read_published(published))
     write_text(csv, table.csv(frame))
     write_text(markdown, table.markdown(frame))
     write_text(latex, table.latex(frame))

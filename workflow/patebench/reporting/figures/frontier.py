@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from patebench.core.bound import Kind
+from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import frontier, outcomes
+from patebench.reporting.outcomes import frontier, outcomes, private_models
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import (
     BLACK,
     GREY,
     MECHANISMS,
     METHODS,
+    PRIVATE_MODELS,
     LineStyle,
     empty,
     hollow,
@@ -47,14 +48,20 @@ _KINDS = {
     Kind.WORST_CASE: "worst-case ε, of fresh noise",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",
 }
+#: Of whom a model's ε is.
+_PROTECTED: dict[str, str] = {Adjacency.ADD_OR_REMOVE_RECORD: "one record", Adjacency.REPLACE_TEACHER: "one shard"}
+_SAID: dict[str, str] = {Kind.CLAIMED: " (claimed)"}
 
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set; colour and marker tell the mechanism, or the student where those are more."""
-    reached = outcomes(records)
-    if reached.empty:
-        return empty("This run has no students, so there is no frontier to draw.")
-    names = titles(reached, _PANEL)
+    import pandas as pd
+
+    reached, models = outcomes(records), _named(private_models(records))
+    if reached.empty and models.empty:
+        return empty("This run has no students and no private models, so there is no frontier to draw.")
+    names = titles(pd.concat([reached[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
+    marks = line_styles(models["name"], PRIVATE_MODELS)
     by = "method" if reached["method"].nunique() > reached["mechanism"].nunique() else "mechanism"
     styles = line_styles(reached[by], METHODS if by == "method" else MECHANISMS)
     other = "mechanism" if by == "method" else "method"
@@ -63,18 +70,22 @@ def draw(records: Records, published: Published) -> "Figure":
         figure.set_size_inches(_WIDE)
     for axis, panel in zip(axes, names, strict=True):
         students = members(reached, panel, _PANEL)
-        _draw_baseline(axis, students)
+        own = members(models, panel, _PANEL)
+        _draw_baseline(axis, own if students.empty else students)
+        _draw_models(axis, own.assign(style=own["name"].map(marks)))
         _draw_students(axis, students.assign(style=students[by].map(styles)))
         staircase(axis, students[frontier(students)], "frontier of worst-case ε")
         _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
-        across = "ε of the student's labels   (← more private)" + _endless(students)
-        accuracy_over(axis, across, "student accuracy on the test set")
+        costly = "of the student's labels" + (", or of the model" if len(own) else "")
+        accuracy_over(axis, f"ε {costly}   (← more private){_endless(students)}", "accuracy on the test set")
         axis.margins(x=0.18, y=0.12)
     _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], styles)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
     for axis, panel in zip(axes, names, strict=True):
-        _name_students(axis, members(reached, panel, _PANEL), other)
+        students = members(reached, panel, _PANEL)
+        if not students.empty:
+            _name_students(axis, students, other)
     return figure
 
 
@@ -90,6 +101,27 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
             settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
             settings |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"]}
             axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **settings)
+
+
+def _named(models: "pd.DataFrame") -> "pd.DataFrame":
+    """Private models, with what the legend calls them: the best of each name, ε, kind and protected unit."""
+    named = models.assign(name=models["system"] + ", " + models["form"])
+    ranked = named.sort_values("accuracy_mean", ascending=False, kind="stable")
+    return ranked.drop_duplicates(["dataset", "setting", "name", "epsilon_mean", "delta", "kind", "adjacency"])
+
+
+def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
+    """Models that are private themselves, each name by a line of its own; what is only claimed is open."""
+    finite = models[models["epsilon_mean"] < math.inf].sort_values("epsilon_mean")
+    for (name, kind), rows in finite.groupby(["name", "kind"], sort=False):
+        style: LineStyle = rows["style"].iloc[0]
+        points = (rows[column].to_numpy(float) for column in ("epsilon_mean", "accuracy_mean", "accuracy_std"))
+        x, y, deviation = points
+        settings: dict[str, Any] = {"color": style.color, "marker": style.marker, "markersize": 6, "linewidth": 0.9}
+        settings |= {"linestyle": (0, (1, 2)), "elinewidth": 0.8, "capsize": 2}
+        settings |= {} if kind == Kind.WORST_CASE else {"markerfacecolor": "white"}
+        words = f"{name}, of {_PROTECTED[rows['adjacency'].iloc[0]]}{_SAID.get(str(kind), '')}"
+        axis.errorbar(x, y, yerr=deviation, label=words, **settings)
 
 
 def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle]) -> None:
