@@ -29,6 +29,14 @@ class WithHints(nn.Module):
                 hints = F.adaptive_avg_pool2d(x, GRID)
         return x, hints
 
+    def hints(self, x: Tensor) -> Tensor:
+        """The hints alone, without what follows their layer."""
+        for name, part in self.net.named_children():
+            x = part(x)
+            if name == self.layer:
+                break
+        return F.adaptive_avg_pool2d(x, GRID)
+
 
 def blocks(net: nn.Module) -> list[str]:
     """The layers of a network that can give hints: what it calls block1, block2, …"""

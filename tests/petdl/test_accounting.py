@@ -1,0 +1,65 @@
+"""What the forms cost, against the Gaussian mechanism's own δ and a search for the worst pair."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from patebench.core.errors import PatebenchError
+from patebench.petdl import accounting
+from patebench.petdl.accounting import Release
+
+
+def delta_of_shift(shift: float, epsilon: float) -> float:
+    """δ of N(shift, 1) against N(0, 1) at ε, by integrating the positive part."""
+    edge = epsilon / shift + shift / 2
+    found, _ = quad(lambda x: norm.pdf(x - shift) - math.exp(epsilon) * norm.pdf(x), edge, edge + 30)
+    return float(found)
+
+
+@pytest.mark.parametrize(
+    ("noise", "releases", "shift"),
+    [
+        (40.0, {Release.VECTOR: 100}, 2 * 10 / 40),
+        (30.0, {Release.NON_NEGATIVE: 50}, 10 / 30),
+        (30.0, {Release.NON_NEGATIVE: 50, Release.VECTOR: 50}, math.sqrt(300) / 30),
+        (12.0, {Release.LOSS: 144}, 1.0),
+    ],
+)
+def test_epsilon_is_that_of_one_shift_as_long_as_all_together(
+    noise: float, releases: dict[Release, int], shift: float
+) -> None:
+    epsilon = accounting.epsilon(noise, releases, 1e-5)
+    assert delta_of_shift(shift, epsilon) == pytest.approx(1e-5, rel=1e-4)
+
+
+def test_sensitivities_are_reached_and_not_exceeded() -> None:
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(size=(20_000, 3))
+    vectors = drawn / np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), 1)
+    one, other = vectors[::2], vectors[1::2]
+    assert (np.sum((one - other) ** 2, axis=1) <= Release.VECTOR.value).all()
+    assert (np.sum((np.abs(one) - np.abs(other)) ** 2, axis=1) <= Release.NON_NEGATIVE.value).all()
+    unit = np.eye(3)
+    assert np.sum((unit[0] + unit[0]) ** 2) == Release.VECTOR.value
+    assert np.sum((unit[0] - unit[1]) ** 2) == Release.NON_NEGATIVE.value
+
+
+def test_without_noise_nothing_holds_and_without_releases_nothing_is_lost() -> None:
+    assert accounting.epsilon(0.0, {Release.VECTOR: 1}, 1e-5) == math.inf
+    assert accounting.epsilon(0.0, {Release.VECTOR: 0}, 1e-5) == 0
+
+
+@pytest.mark.parametrize("target", [0.1, 1.0, 8.0])
+def test_the_noise_for_a_target_keeps_it_and_hardly_less_does_not(target: float) -> None:
+    releases = {Release.VECTOR: 700}
+    noise = accounting.noise_for(target, releases, 1e-5)
+    assert accounting.epsilon(noise, releases, 1e-5) <= target
+    assert accounting.epsilon(noise * (1 - 1e-9), releases, 1e-5) > target
+
+
+def test_a_target_without_releases_is_refused() -> None:
+    with pytest.raises(PatebenchError, match="does not change the cost"):
+        accounting.noise_for(1.0, {Release.VECTOR: 0}, 1e-5)

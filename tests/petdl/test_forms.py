@@ -1,0 +1,208 @@
+"""The three forms: what they add up, what they clip, that a student learns, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.petdl import world
+
+from patebench.core.bound import Kind
+from patebench.core.errors import PatebenchError
+from patebench.petdl import FORMS, noisy_gradient, noisy_knowledge, published
+from patebench.petdl.accounting import Release
+from patebench.petdl.clipping import clipped, noisy_sum
+from patebench.petdl.form import Form, Settings, Streams
+from patebench.petdl.knowledge import Knowledge
+
+QUIET = Settings(noise=0.0, hint_epochs=2, distillation_epochs=12, batch=32, clip=100.0, hint_clip=100.0)
+GIVEN = {"noise": 3.0, "delta": 1e-5}
+
+
+def form(name: str) -> Form:
+    found: Form = FORMS.load(name)
+    return found
+
+
+@pytest.mark.parametrize("name", FORMS.names())
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_form_learns_where_there_is_no_noise(name: str, weighted: bool) -> None:
+    _, accuracy = world.learnt(form(name), replace(QUIET, weighted=weighted))
+    assert accuracy > 0.9
+
+
+@pytest.mark.parametrize("name", FORMS.names())
+def test_the_same_seed_gives_the_same_student(name: str) -> None:
+    settings = replace(QUIET, noise=0.3, clip=1.0, hint_epochs=1, distillation_epochs=1)
+    one, again, other = (world.learnt(form(name), settings, seed=seed)[0].state() for seed in (1, 1, 2))
+    assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# As published.
+
+
+def test_the_published_loss_by_hand() -> None:
+    losses = torch.tensor([[1.0, 3.0], [10.0, 20.0]], requires_grad=True)
+    settings = replace(QUIET, clip=4.0)
+    found = published.aggregated(losses, torch.ones(2, 2), settings, torch.Generator())
+    assert found.item() == pytest.approx((2 + 4) / 2), "mean losses 2 and 15, the second clipped to 4"
+    found.backward()  # type: ignore[no-untyped-call]
+    assert losses.grad is not None
+    assert losses.grad.flatten().tolist() == pytest.approx([0.25, 0.25, 4 / 15 / 4, 4 / 15 / 4])
+
+
+def test_the_published_noise_has_the_stated_deviation_and_no_gradient() -> None:
+    settings, rng = replace(QUIET, noise=5.0, clip=4.0), torch.Generator().manual_seed(0)
+    losses = torch.zeros((10, 3), requires_grad=True)
+    drawn = torch.stack([published.aggregated(losses, torch.ones(10, 3), settings, rng) for _ in range(4000)])
+    assert drawn.std().item() == pytest.approx(5.0 * 4.0 / 10, rel=0.05)
+    (gradient,) = torch.autograd.grad(drawn[0], losses)
+    assert gradient.flatten().tolist() == pytest.approx([1 / 30] * 30)
+
+
+def test_weights_by_confidence_by_hand() -> None:
+    known = Knowledge(torch.tensor([[[0.9, 0.1]], [[0.4, 0.6]]]))
+    found = published.weights(known, torch.tensor([0]), replace(QUIET, weighted=True))
+    assert found.flatten().tolist() == pytest.approx([0.9 / 0.75, 0.6 / 0.75])
+
+
+def test_softened_outputs_are_those_of_the_logits() -> None:
+    logits = torch.randn(3, 5, 4)
+    known = Knowledge(logits.softmax(2))
+    rows = torch.tensor([4, 0])
+    assert torch.allclose(known.softened(3.0, rows), (logits[:, rows] / 3).softmax(2), atol=1e-5)
+
+
+# Noisy gradients.
+
+
+def test_gradients_in_one_call_are_those_of_each_teacher() -> None:
+    x, y = world.pool()
+    made, known = world.student(x), world.knowledge(y)
+    rows = torch.arange(32)
+    samples, weights = made.samples(x)[:32], made.weights()
+    logits = made.logits(samples)
+    softened = known.softened(1.0, rows)
+    together = noisy_gradient.per_teacher(logits, (logits.detach().softmax(1) - softened) / 32, weights)
+    for teacher in range(world.TEACHERS):
+        loss = -(softened[teacher] * logits.log_softmax(1)).sum(1).mean()
+        alone = torch.autograd.grad(loss, weights, retain_graph=True)
+        for one, each in zip(alone, together, strict=True):
+            assert torch.allclose(one, each[teacher], atol=1e-5)
+
+
+def test_gradients_are_the_same_in_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = world.pool()
+    made = world.student(x)
+    logits = made.logits(made.samples(x)[:32])
+    towards = torch.randn(world.TEACHERS, 32, world.CLASSES)
+    whole = noisy_gradient.per_teacher(logits, towards, made.weights())
+    monkeypatch.setattr(noisy_gradient, "_AT_ONCE", 40)
+    parts = noisy_gradient.per_teacher(logits, towards, made.weights())
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, parts, strict=True))
+
+
+def test_the_gradient_of_all_weights_together_is_clipped_for_each_teacher() -> None:
+    gradients = [torch.tensor([[3.0, 0.0], [0.3, 0.0]]), torch.tensor([[[4.0]], [[0.4]]])]
+    found = noisy_gradient.aggregated(gradients, replace(QUIET, clip=1.0), torch.Generator())
+    assert (2 * found[0]).tolist() == pytest.approx([0.6 + 0.3, 0.0], abs=1e-4)
+    assert (2 * found[1]).tolist() == [pytest.approx([0.8 + 0.4], abs=1e-4)]
+
+
+# Noisy knowledge.
+
+
+def test_each_sample_is_asked_for_once_and_its_clipped_sum_is_noised_once() -> None:
+    _, y = world.pool()
+    known = world.knowledge(y)
+    settings = replace(QUIET, noise=7.0, clip=0.5, hint_clip=3.0)
+    draws = [noisy_knowledge.noisy_sum_of(known.probabilities, Release.NON_NEGATIVE, settings, g) for g in rngs(300)]
+    assert torch.stack(draws).std(0).mean().item() == pytest.approx(3.5, rel=0.02)
+    hints = [
+        noisy_knowledge.noisy_sum_of(known.hints_of(torch.arange(4)), Release.VECTOR, settings, g) for g in rngs(300)
+    ]
+    assert torch.stack(hints).std(0).mean().item() == pytest.approx(21.0, rel=0.03)
+
+
+def rngs(number: int) -> list[torch.Generator]:
+    return [torch.Generator().manual_seed(seed) for seed in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("vector", "nearest"),
+    [
+        ([0.2, 0.3, 0.5], [0.2, 0.3, 0.5]),
+        ([9.0, -4.0, 0.0], [1.0, 0.0, 0.0]),
+        ([0.9, 0.5, -3.0], [0.7, 0.3, 0.0]),
+        ([0.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]),
+    ],
+)
+def test_the_nearest_distribution_by_hand(vector: list[float], nearest: list[float]) -> None:
+    assert noisy_knowledge.nearest_distribution(torch.tensor(vector)).tolist() == pytest.approx(nearest, abs=1e-6)
+
+
+# Clipping and settings.
+
+
+def test_clipping_scales_long_vectors_alone_and_tells_nothing_of_what_is_no_number() -> None:
+    vectors = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+    found = clipped(vectors, 1.0)
+    assert torch.allclose(found, torch.tensor([[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]), atol=1e-4)
+    assert (found.double().norm(dim=1) <= 1).all()
+    broken = torch.tensor([[float("nan"), 1.0], [float("inf"), 1.0], [1e38, 1e38]])
+    total = noisy_sum(broken, 1.0, 0.0, torch.Generator())
+    assert total.isfinite().all()
+    assert total.double().norm() <= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "releases"),
+    [
+        ("published", {Release.LOSS: (2 + 3) * 4}),
+        ("noisy-gradient", {Release.VECTOR: (2 + 3) * 4}),
+        ("noisy-knowledge", {Release.NON_NEGATIVE: 100, Release.VECTOR: 100}),
+    ],
+)
+def test_what_is_released(name: str, releases: dict[Release, int]) -> None:
+    chosen = {**GIVEN, "hint_epochs": 2, "distillation_epochs": 3, "batch": 30, "samples": 100}
+    settings = form(name).settled(chosen, 400, hints=True)
+    assert form(name).releases(settings, 100) == releases
+    bound = form(name).bound(settings, 1e-5)
+    assert bound.queries == sum(releases.values())
+    assert bound.kind is (Kind.CLAIMED if name == "published" else Kind.WORST_CASE)
+    assert not bound.publishable
+    quiet = form(name).bound(replace(settings, noise=0.0), 1e-5)
+    assert quiet.epsilon == float("inf")
+
+
+@pytest.mark.parametrize("name", FORMS.names())
+def test_a_target_becomes_the_noise_that_keeps_it(name: str) -> None:
+    settings = form(name).settled({"epsilon": 2.0, "delta": 1e-5}, 400, hints=False)
+    assert settings.hint_epochs == 0
+    assert form(name).bound(settings, 1e-5).epsilon == pytest.approx(2.0, rel=1e-9)
+    assert form(name).bound(settings, 1e-5).epsilon <= 2.0
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(PatebenchError, match="401 samples are asked for, and the pool holds 400"):
+        form("published").settled({**GIVEN, "samples": 401}, 400, hints=True)
+    with pytest.raises(PatebenchError, match="hint learning needs the teachers' hints"):
+        form("published").settled({**GIVEN, "hint_epochs": 1}, 400, hints=False)
+
+
+def test_hint_learning_trains_the_weights_up_to_the_guided_layer_alone() -> None:
+    x, _ = world.pool()
+    before = world.student(x)
+    settings = replace(QUIET, distillation_epochs=0)
+    after, _ = world.learnt(form("published"), settings)
+    moved = {
+        name.split(".")[1]
+        for (name, one), other in zip(before.net.named_parameters(), after.net.parameters(), strict=True)
+        if not torch.equal(one, other)
+    }
+    assert moved == {"block1", "block2"}
+
+
+def test_streams_of_a_seed_differ_by_name() -> None:
+    one, other = Streams(3).generator("noise"), Streams(3).generator("hint/order")
+    assert not torch.equal(torch.randn(5, generator=one), torch.randn(5, generator=other))

@@ -1,0 +1,42 @@
+"""A pool of small images in two classes, and teachers that know them more or less."""
+
+import torch
+from torch import Tensor
+
+from patebench.petdl.form import Settings, Streams
+from patebench.petdl.knowledge import Knowledge
+from patebench.petdl.student import Student
+
+TEACHERS, SAMPLES, CLASSES = 4, 96, 3
+FEATURES = 20
+
+
+def pool(samples: int = SAMPLES) -> tuple[Tensor, Tensor]:
+    """Images (samples, 1, 8, 8) whose class is the third that is bright, and these classes."""
+    rng = torch.Generator().manual_seed(0)
+    y = torch.arange(samples) % CLASSES
+    x = 40 * torch.rand((samples, 1, 8, 8), generator=rng)
+    for image, label in zip(x, y.tolist(), strict=True):
+        image[0, 2 * label : 2 * label + 3] += 150
+    return x.byte(), y
+
+
+def knowledge(y: Tensor, seed: int = 1, hints: bool = True) -> Knowledge:
+    """Teachers that are nearly right, and hints that depend on the class."""
+    rng = torch.Generator().manual_seed(seed)
+    logits = 4.0 * torch.eye(CLASSES)[y] + torch.randn((TEACHERS, len(y), CLASSES), generator=rng)
+    centres = torch.randn((CLASSES, FEATURES), generator=rng)
+    said = centres[y] + 0.1 * torch.randn((TEACHERS, len(y), FEATURES), generator=rng)
+    return Knowledge(logits.softmax(2), said if hints else None)
+
+
+def student(x: Tensor, seed: int = 0) -> Student:
+    return Student(x, CLASSES, width=4, guided="block2", features=FEATURES, seed=seed)
+
+
+def learnt(form: object, settings: Settings, known: Knowledge | None = None, seed: int = 5) -> tuple[Student, float]:
+    """A student of that form, and its accuracy on the pool."""
+    x, y = pool()
+    made = student(x)
+    form.learn(made, made.samples(x), known or knowledge(y), settings, Streams(seed), lambda epoch: None)  # type: ignore[attr-defined]
+    return made, float((made.predict(x) == y).double().mean())

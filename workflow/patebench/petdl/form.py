@@ -1,0 +1,122 @@
+"""What a form of PET-DL is: a way for knowledge to reach a student, and what that costs."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from patebench.core.bound import Bound, Kind
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import derive
+from patebench.petdl import accounting
+from patebench.petdl.accounting import Release
+from patebench.petdl.knowledge import Knowledge
+from patebench.petdl.student import Student
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a student learns. `noise` is in clips: the standard deviation where the clip is 1.
+
+    `clip` bounds what one teacher adds: PET-DL's B of a loss, the norm S of a gradient, of softened outputs;
+    `hint_clip` the norm of hints. `samples` public samples are used, the first of the pool; None: all.
+    """
+
+    noise: float
+    hint_epochs: int
+    distillation_epochs: int
+    batch: int
+    clip: float = 1.0
+    hint_clip: float = 1.0
+    temperature: float = 1.0
+    weighted: bool = False
+    samples: int | None = None
+    learning_rate: float = 4e-3
+
+    def chosen(self, given: Mapping[str, Any]) -> Self:
+        """These, with what is given in place of the defaults; None is not given."""
+        names = {field.name for field in fields(self)}
+        return replace(self, **{name: value for name, value in given.items() if name in names and value is not None})
+
+    def steps(self, samples: int) -> int:
+        """How many batches hint learning and distillation go through together, over so many samples."""
+        return (self.hint_epochs + self.distillation_epochs) * math.ceil(samples / self.batch)
+
+
+#: Called after each epoch of distillation with its number from 1.
+Done = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Generators for shuffling and for noise, which differ: what is public and what protects."""
+
+    seed: int
+
+    def generator(self, name: str) -> torch.Generator:
+        return torch.Generator().manual_seed(derive(self.seed, name))
+
+
+class Form(ABC):
+    """One form; `defaults` are its settings where nothing is chosen."""
+
+    name: ClassVar[str]
+    defaults: ClassVar[Settings]
+    kind: ClassVar[Kind]
+    source: ClassVar[str]
+
+    @abstractmethod
+    def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
+        """How many noisy releases of which sort are made, over so many public samples."""
+
+    def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor | None:
+        """The noisy sum of vectors (teachers, features) as the form makes it, to be audited; None: there is none."""
+        return None
+
+    @abstractmethod
+    def learn(
+        self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+    ) -> None:
+        """Train the student on standardised public samples `x`, of which the teachers say `knowledge`."""
+
+    def settled(self, given: Mapping[str, Any], samples: int, hints: bool) -> Settings:
+        """All settings, for so many samples in the pool; a target `epsilon` at `delta` becomes the noise for it.
+
+        PatebenchError for more samples than there are, hint learning without hints, or a target that no noise keeps.
+        """
+        chosen = self.defaults.chosen(given)
+        used = samples if chosen.samples is None else chosen.samples
+        if used > samples:
+            raise PatebenchError(f"{used} samples are asked for, and the pool holds {samples}")
+        if chosen.hint_epochs and not hints:
+            if given.get("hint_epochs"):
+                raise PatebenchError(
+                    "hint learning needs the teachers' hints; name the ensemble's layer, hints: block2, or give"
+                    " hint_epochs: 0"
+                )
+            chosen = replace(chosen, hint_epochs=0)
+        chosen = replace(chosen, samples=used)
+        if given.get("epsilon") is None:
+            return chosen
+        return replace(
+            chosen, noise=accounting.noise_for(given["epsilon"], self.releases(chosen, used), given["delta"])
+        )
+
+    def bound(self, settings: Settings, delta: float) -> Bound:
+        """What all releases cost together, by noise that is drawn afresh; seeded noise is no release."""
+        assert settings.samples is not None
+        releases = self.releases(settings, settings.samples)
+        return Bound(
+            epsilon=accounting.epsilon(settings.noise, releases, delta),
+            delta=delta,
+            queries=sum(releases.values()),
+            accountant="gdp",
+            label="Gaussian DP, of fresh noise",
+            kind=self.kind,
+            publishable=False,
+            source=self.source,
+        )

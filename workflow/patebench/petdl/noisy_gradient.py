@@ -1,0 +1,93 @@
+"""The noisy gradient: each teacher's gradient is clipped, and their sum gets noise before the student takes a step.
+
+What a teacher says of a public batch gives the gradient of its loss with respect to the student's weights. It is
+clipped to the norm S; Gaussian noise of standard deviation zS goes on every entry of the sum; the sum is divided by n.
+Each step is one release of the sort `accounting.Release.VECTOR`, (2/z)-GDP, whatever the steps before have shown.
+
+The samples are public and all teachers take part in all steps, so there is no subsampling that would help. Weighted,
+a teacher counts by its own confidence alone: to divide by the sum over teachers would let each change all others.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from patebench.core.bound import Kind
+from patebench.petdl.accounting import Release
+from patebench.petdl.clipping import factors, with_noise
+from patebench.petdl.form import Done, Form, Settings, Streams
+from patebench.petdl.knowledge import Knowledge
+from patebench.petdl.student import Student
+from patebench.petdl.training import Stage, run
+
+#: Samples, summed over teachers, that one call goes back through; bounds the memory for activations.
+_AT_ONCE = 1 << 13
+
+
+class NoisyGradient(Form):
+    name = "noisy-gradient"
+    defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=10, batch=512, clip=1.0)
+    kind = Kind.WORST_CASE
+    source = (
+        "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3, with μ = 2√T/z for T clipped gradients; Balle & Wang "
+        "2018, Theorem 8; of fresh noise"
+    )
+
+    def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
+        return {Release.VECTOR: settings.steps(samples)}
+
+    def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
+        return aggregated([vectors], settings, noise)[0] * len(vectors)
+
+    def learn(
+        self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+    ) -> None:
+        noise = streams.generator("noise")
+
+        def take(output: Tensor, towards: Tensor, rows: Tensor, parameters: list[nn.Parameter]) -> None:
+            confidence = knowledge.confidence(rows) if settings.weighted else torch.ones_like(towards[..., 0])
+            gradients = per_teacher(output, towards * confidence[..., None] / len(rows), parameters)
+            noisy = aggregated(gradients, settings, noise)
+            for parameter, gradient in zip(parameters, noisy, strict=True):
+                parameter.grad = gradient
+
+        def hint(samples: Tensor, rows: Tensor) -> None:
+            said = student.hints(samples)
+            take(said, said.detach() - knowledge.hints_of(rows), rows, student.hint_weights())
+
+        def distil(samples: Tensor, rows: Tensor) -> None:
+            logits = student.logits(samples) / settings.temperature
+            softened = knowledge.softened(settings.temperature, rows)
+            # The gradient of a cross-entropy between softened outputs with respect to the logits.
+            take(logits, logits.detach().softmax(1) - softened, rows, student.weights())
+
+        run(student, x, Stage("hint", settings.hint_epochs, student.hint_weights(), hint), settings, streams)
+        stage = Stage("distil", settings.distillation_epochs, student.weights(), distil)
+        run(student, x, stage, settings, streams, done)
+
+
+def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """Each teacher's gradient (teachers, …) of every parameter, in one batched call for as many as memory allows.
+
+    `output` (samples, …) is the student's, and `towards` (teachers, samples, …) is each teacher's gradient of its loss
+    with respect to it: samples and weights are the same for all, so that only the way back is gone once for each.
+    """
+    at_once = max(1, _AT_ONCE // len(output))
+    parts = [
+        torch.autograd.grad(output, parameters, each, retain_graph=True, is_grads_batched=True)
+        for each in towards.split(at_once)  # type: ignore[no-untyped-call]
+    ]
+    return [torch.cat(each) for each in zip(*parts, strict=True)]
+
+
+def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
+    """The noisy mean gradient of every parameter, from each teacher's (teachers, …)."""
+    found = [torch.where(each.isfinite(), each, 0.0) for each in gradients]
+    norms = torch.stack([each.flatten(1).double().square().sum(1) for each in found]).sum(0).sqrt()
+    scale = factors(norms, settings.clip).to(found[0].dtype)
+    sums = [torch.tensordot(scale, each, dims=1) for each in found]
+    return [with_noise(each, settings.clip, settings.noise, noise) / len(norms) for each in sums]
+
+
+FORM = NoisyGradient()

@@ -1,0 +1,106 @@
+"""The noisy knowledge: what teachers say of each public sample is summed with noise once, and then learnt from freely.
+
+For every sample each teacher's softened output, a vector without negative entries, is clipped to the norm S, and the
+sum over teachers gets Gaussian noise of standard deviation zS; hints are clipped to a norm of their own and get noise
+in proportion to that. These are one release of the sort `accounting.Release.NON_NEGATIVE` for each sample and, with
+hints, one of the sort `VECTOR`: M samples cost μ = √(2M)/z without hints and √(6M)/z with them. All else is made of
+what was released, so no number of epochs costs more. Weighted, a teacher's output is multiplied by its own confidence.
+
+At a small ε it helps to ask for fewer samples (`samples`), and to do without hints (`hint_epochs: 0`).
+"""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from patebench.core.bound import Kind
+from patebench.models.augment import random_affine
+from patebench.models.recipes import MODERN
+from patebench.petdl.accounting import Release
+from patebench.petdl.clipping import noisy_sum
+from patebench.petdl.form import Done, Form, Settings, Streams
+from patebench.petdl.knowledge import Knowledge
+from patebench.petdl.student import Student
+from patebench.petdl.training import Stage, run
+
+
+class NoisyKnowledge(Form):
+    name = "noisy-knowledge"
+    defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=40, batch=64)
+    kind = Kind.WORST_CASE
+    source = (
+        "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3, with μ² = (2 or, with hints, 6)·M/z² for M samples; Balle "
+        "& Wang 2018, Theorem 8; of fresh noise"
+    )
+
+    def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
+        hints = {Release.VECTOR: samples} if settings.hint_epochs else {}
+        return {Release.NON_NEGATIVE: samples, **hints}
+
+    def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
+        return noisy_sum_of(vectors, sort, settings, noise)
+
+    def learn(
+        self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+    ) -> None:
+        outputs, hints = released(knowledge, settings, streams.generator("noise"))
+
+        def hint(samples: Tensor, rows: Tensor) -> None:
+            assert hints is not None
+            loss = (student.hints(samples) - hints[rows]).square().sum(1).mean() / 2
+            loss.backward()  # type: ignore[no-untyped-call]
+
+        def distil(samples: Tensor, rows: Tensor) -> None:
+            logits = student.logits(samples) / settings.temperature
+            loss = F.cross_entropy(logits, outputs[rows])
+            loss.backward()  # type: ignore[no-untyped-call]
+
+        moved = partial(_moved, background=student.standardise.background) if x.ndim == 4 else None
+        run(student, x, Stage("hint", settings.hint_epochs, student.hint_weights(), hint), settings, streams)
+        stage = Stage("distil", settings.distillation_epochs, student.weights(), distil)
+        run(student, x, stage, settings, streams, done, augment=moved)
+
+
+def noisy_sum_of(vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
+    """What is released of vectors (teachers, …, features) of a sort, with the clip of that sort."""
+    clip = settings.clip if sort is Release.NON_NEGATIVE else settings.hint_clip
+    return noisy_sum(vectors, clip, settings.noise, noise)
+
+
+def released(knowledge: Knowledge, settings: Settings, noise: torch.Generator) -> tuple[Tensor, Tensor | None]:
+    """Noisy distributions (samples, classes), and noisy mean hints (samples, features) where they are learnt.
+
+    The noisy sum of outputs is turned into the nearest distribution, which is free.
+    """
+    rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
+    said = knowledge.softened(settings.temperature, rows)
+    if settings.weighted:
+        said = said * knowledge.confidence(rows)[..., None]
+    outputs = noisy_sum_of(said, Release.NON_NEGATIVE, settings, noise) / knowledge.teachers
+    if not settings.hint_epochs:
+        return nearest_distribution(outputs), None
+    hints = noisy_sum_of(knowledge.hints_of(rows), Release.VECTOR, settings, noise) / knowledge.teachers
+    return nearest_distribution(outputs), hints
+
+
+def nearest_distribution(vectors: Tensor) -> Tensor:
+    """The probability distribution nearest to each vector (…, classes), by Euclidean distance.
+
+    Held, Wolfe, Crowder 1974: all entries are lowered by the same number, and negative ones set to 0.
+    """
+    ordered = vectors.sort(dim=-1, descending=True).values
+    counts = torch.arange(1, vectors.shape[-1] + 1, device=vectors.device)
+    lowered = (ordered.cumsum(-1) - 1) / counts
+    kept = (ordered > lowered).sum(-1, keepdim=True)
+    found: Tensor = (vectors - lowered.gather(-1, kept - 1)).clamp_min(0)
+    return found
+
+
+def _moved(x: Tensor, rng: torch.Generator, background: float) -> Tensor:
+    """Standardised images under random affine maps, as the modern recipe has them."""
+    return random_affine(x, MODERN, rng, fill=background)
+
+
+FORM = NoisyKnowledge()

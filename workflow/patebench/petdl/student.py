@@ -1,0 +1,74 @@
+"""PET-DL's student: a small convolutional network whose guided layer learns to say what the teachers' hints say."""
+
+import torch
+from torch import Tensor, nn
+
+from patebench.models import conv_net
+from patebench.models.device import device
+from patebench.models.hints import GRID, WithHints
+from patebench.models.network import Standardise, seeded
+
+#: Samples that are predicted at once.
+_AT_ONCE = 500
+
+
+class Student:
+    """A network of that width, with a regressor from its guided layer to the teachers' hints (FitNets).
+
+    The regressor is a 1×1 convolution: the widths of the two layers may differ. Inputs are standardised by the public
+    pool. Batch normalisation sees public samples alone.
+    """
+
+    def __init__(self, pool: Tensor, classes: int, width: int, *, guided: str, features: int, seed: int) -> None:
+        self.device = device()
+        self.standardise = Standardise(pool.to(self.device))
+        with seeded(seed):
+            net = conv_net.build(tuple(pool.shape[1:]), classes, width=width)
+            self.net = WithHints(net, guided).to(self.device)
+            with torch.no_grad():
+                _, hints = self.net.eval()(torch.zeros(2, *pool.shape[1:], device=self.device))
+            self.regressor = nn.Conv2d(hints.shape[1], features // GRID**2 or 1, 1).to(self.device)
+        self.guided = guided
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters the student has that is handed out: the regressor only helps to train it."""
+        return sum(each.numel() for each in self.net.parameters())
+
+    def hint_weights(self) -> list[nn.Parameter]:
+        """What hint learning trains: all up to the guided layer, and the regressor."""
+        found = []
+        for name, part in self.net.net.named_children():
+            found += list(part.parameters())
+            if name == self.guided:
+                break
+        return [*found, *self.regressor.parameters()]
+
+    def weights(self) -> list[nn.Parameter]:
+        """What distillation trains: the whole network."""
+        return list(self.net.parameters())
+
+    def hints(self, x: Tensor) -> Tensor:
+        """What the guided layer says of samples, in the teachers' words: (samples, features)."""
+        found: Tensor = self.regressor(self.net.hints(x)).flatten(1)
+        return found
+
+    def logits(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.net(x)[0]
+        return logits
+
+    def samples(self, x: Tensor) -> Tensor:
+        """Standardised samples on the student's device."""
+        found: Tensor = self.standardise(x.to(self.device))
+        return found
+
+    @torch.no_grad()
+    def predict(self, x: Tensor) -> Tensor:
+        """Labels of raw samples."""
+        self.net.eval()
+        batches = x.split(_AT_ONCE)  # type: ignore[no-untyped-call]
+        return torch.cat([self.logits(self.samples(batch)).argmax(1).cpu() for batch in batches])
+
+    def state(self) -> list[Tensor]:
+        """Copies of all weights and running statistics, for comparing."""
+        return [each.detach().clone() for each in self.net.state_dict().values()]
