@@ -1,0 +1,142 @@
+"""The audit of models that are private themselves: PET-DL as published is found out, the sound forms hold, and faults
+that are planted in them are found.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from patebench.audit.trained_models import exact, noise_reaches, sampled
+from patebench.audit.verdict import Verdict
+from patebench.petdl import FORMS, accounting, clipping
+from patebench.petdl.accounting import Release
+from patebench.petdl.form import Form, Settings, Streams
+from patebench.petdl.knowledge import Knowledge
+from tests.petdl import world
+
+RUNS, CONFIDENCE, NOISE, CLIP, TEACHERS = 3000, 0.999, 2.0, 0.5, 5
+SETTINGS = Settings(noise=NOISE, hint_epochs=1, distillation_epochs=1, batch=32, clip=CLIP, hint_clip=CLIP)
+SOUND = [
+    ("noisy-gradient", Release.VECTOR),
+    ("noisy-knowledge", Release.NON_NEGATIVE),
+    ("noisy-knowledge", Release.VECTOR),
+]
+
+
+def train(name: str, side: bool, noise: float, stream: int) -> Sequence[NDArray[np.floating]]:
+    """A student of four teachers, or of their neighbours, one of whom says something else."""
+    x, y = world.pool()
+    known = world.knowledge(y)
+    if not side:
+        other = world.knowledge(y.flip(0), seed=9)
+        assert known.hints is not None
+        assert other.hints is not None
+        swapped = (
+            torch.cat([b[:1], a[1:]])
+            for a, b in ((known.probabilities, other.probabilities), (known.hints, other.hints))
+        )
+        known = Knowledge(*swapped)
+
+    class Noisy(Streams):
+        def generator(self, name: str) -> torch.Generator:
+            return Streams(stream).generator(name) if name == "noise" else super().generator(name)
+
+    form: Form = FORMS.load(name)
+    made = world.student(x)
+    form.learn(made, made.samples(x), known, replace(SETTINGS, noise=noise), Noisy(0), lambda epoch: None)
+    return [each.numpy() for each in made.state()]
+
+
+def test_as_published_the_weights_are_the_same_without_noise_and_with_a_million() -> None:
+    found = noise_reaches(lambda *how: train("published", *how), stated=1.21)
+    assert found.audited == math.inf
+    assert found.verdict is Verdict.VIOLATED
+    assert "same bit for bit" in found.how
+
+
+@pytest.mark.parametrize("name", ["noisy-gradient", "noisy-knowledge"])
+def test_in_the_sound_forms_noise_reaches_the_weights(name: str) -> None:
+    found = noise_reaches(lambda *how: train(name, *how), stated=1.21)
+    assert (found.audited, found.verdict) == (0.0, Verdict.HOLDS)
+
+
+def vectors(sort: Release) -> tuple[Tensor, Tensor]:
+    """Five teachers on two neighbours: long vectors, opposite or orthogonal ones of the teacher that differs."""
+    here = torch.zeros(TEACHERS, 6)
+    here[:, 0] = 10 * CLIP
+    there = here.clone()
+    there[0] = -here[0] if sort is Release.VECTOR else here[0].roll(1)
+    return here, there
+
+
+def released(form: Form, sort: Release, settings: Settings = SETTINGS) -> NDArray[np.floating]:
+    """Releases (sides, runs, features) on both sides."""
+    rng = torch.Generator().manual_seed(4)
+    sides = []
+    for side in vectors(sort):
+        drawn = [form.release(side, sort, settings, rng) for _ in range(RUNS)]
+        sides.append(torch.stack([each for each in drawn if each is not None]).numpy())
+    return np.stack(sides)
+
+
+def verdicts(name: str, sort: Release, stated: float | None = None) -> tuple[Verdict, Verdict, float]:
+    """Of the exact and the sampled audit, and the sampled μ."""
+    form: Form = FORMS.load(name)
+    means = released(form, sort, replace(SETTINGS, noise=0.0))[:, 0]
+    found = released(form, sort)
+    stated = accounting.mu(NOISE, {sort: 1}) if stated is None else stated
+    deviation = NOISE * CLIP
+    measured = sampled(lambda side, runs: found[0 if side else 1][:runs], means[0] - means[1], RUNS, CONFIDENCE, stated)
+    return exact(means[0], means[1], deviation, stated).verdict, measured.verdict, measured.audited
+
+
+@pytest.mark.parametrize(("name", "sort"), SOUND)
+def test_the_sound_forms_hold(name: str, sort: Release) -> None:
+    by_means, by_runs, mu = verdicts(name, sort)
+    assert (by_means, by_runs) == (Verdict.HOLDS, Verdict.HOLDS)
+    assert mu > 0.7 * accounting.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
+
+
+@pytest.mark.parametrize(("name", "sort"), SOUND)
+def test_a_forgotten_clip_is_found(name: str, sort: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clipping, "factors", lambda norms, clip: torch.ones_like(norms))
+    monkeypatch.setattr("patebench.petdl.noisy_gradient.factors", lambda norms, clip: torch.ones_like(norms))
+    assert verdicts(name, sort)[:2] == (Verdict.VIOLATED, Verdict.VIOLATED)
+
+
+@pytest.mark.parametrize(("name", "sort"), SOUND)
+def test_noise_for_the_mean_on_the_sum_is_found(name: str, sort: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = clipping.with_noise
+
+    def for_the_mean(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
+        return whole(total, clip, noise / TEACHERS, rng)
+
+    monkeypatch.setattr(clipping, "with_noise", for_the_mean)
+    monkeypatch.setattr("patebench.petdl.noisy_gradient.with_noise", for_the_mean)
+    assert verdicts(name, sort)[1] is Verdict.VIOLATED, "only runs show it: what is stated of the noise is right"
+
+
+@pytest.mark.parametrize(("name", "sort"), SOUND)
+def test_half_the_sensitivity_is_found(name: str, sort: Release) -> None:
+    half = accounting.mu(NOISE, {sort: 1}) / 2
+    assert verdicts(name, sort, stated=half)[:2] == (Verdict.VIOLATED, Verdict.VIOLATED)
+
+
+def test_a_model_that_ignores_its_teachers_is_no_violation() -> None:
+    found = noise_reaches(lambda side, noise, stream: [np.zeros(3)], stated=1.0)
+    assert found.verdict is Verdict.HOLDS
+    assert "the models of two neighbours are the same" in found.how
+
+
+def test_a_sampled_bound_stays_below_the_truth() -> None:
+    rng = np.random.default_rng(0)
+    draws = {True: rng.normal(1.0, 1, (20_000, 1)), False: rng.normal(0.0, 1, (20_000, 1))}
+    found = sampled(lambda side, runs: draws[side], np.ones(1), 20_000, 0.999, stated=1.0)
+    assert 0.85 < found.audited < 1.0
+    assert found.verdict is Verdict.HOLDS
