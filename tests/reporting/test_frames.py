@@ -90,7 +90,7 @@ DAMAGED = {
     "missing column": (_change(GOOD, gap_mean=...), "lacks 'gap_mean'"),
     "text for a number": (_change(GOOD, gap_mean="0.9"), "gap_mean = '0.9', which is no float"),
     "truth for a number": (_change(GOOD, teachers=True), "teachers = True, which is no int"),
-    "nothing for a number": (_change(GOOD, plurality_accuracy_test=None), "which is no float"),
+    "nothing for a number": (_change(GOOD, plurality_accuracy_pool=None), "which is no float"),
     "accuracy above one": (_change(GOOD, teacher_accuracy_mean=95.3), "outside [0, 1]"),
     "negative accuracy": (_change(GOOD, teacher_accuracy_min=-0.1), "outside [0, 1]"),
 }
