@@ -695,3 +695,52 @@ def test_the_schema_agrees_with_the_settings() -> None:
         assert not list(validator.iter_errors(load(file))), file
     assert list(validator.iter_errors(changed("experiments/demo/pool", 0)))
     assert list(validator.iter_errors(changed("experiments/demo/poll", 4)))
+
+
+ONE_VOTE = {
+    "dataset": "digits",
+    "pool": 100,
+    "queries": 10,
+    "ensembles": [{"teachers": 500, "model": "nearest-query"}],
+    "mechanisms": {"sparse-gnmax": {"k": 1, "sigma": 5}},
+    "accounting": {"delta": 1e-5},
+}
+
+
+def test_queries_selected_beforehand_are_all_that_is_accounted_for():
+    made = validate({"seeds": 0, "experiments": {"one": ONE_VOTE}})
+    (account,) = made.experiments[0].accounts
+    assert account.queries == (10,)
+    assert account.labels.ensemble.slug == "teachers-500_queries-10_iid_nearest-query_modern"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"mechanisms": {"gnmax": {"sigma": 5}}}, "'gnmax' is proven for teachers that vote on every query"),
+        ({"queries": 101}, "is 101, but the pool holds 100"),
+        ({"baseline": {"model": "nearest-query"}}, "only teachers can be it"),
+        ({"true_label_baseline": {"queries": 5, "model": "nearest-query"}}, "only teachers can be it"),
+        ({"ensembles": [{"teachers": 500, "model": "nearest-query", "soft": [1]}]}, "trains no network; leave it out"),
+        (
+            {"distillation": [{"model": "mlp", "samples": 10}], "ensembles": [{"teachers": 5, "model": "mlp"}]},
+            "needs votes on the whole pool",
+        ),
+        (
+            {
+                "rounds": [
+                    {
+                        "method": "supervised",
+                        "strategy": "random",
+                        "queries": [5],
+                        "mechanisms": {"sparse-gnmax": {"k": 1, "sigma": 5}},
+                    }
+                ]
+            },
+            "needs votes on the whole pool",
+        ),
+    ],
+)
+def test_what_does_not_go_with_selected_queries_or_silent_teachers_is_refused(changes, fault):
+    with pytest.raises(PatebenchError, match=fault):
+        validate({"seeds": 0, "experiments": {"one": {**ONE_VOTE, **changes}}})

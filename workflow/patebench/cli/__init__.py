@@ -22,7 +22,7 @@ COMMANDS = {
     "train_teachers": "Train a chunk of teachers and write their votes.",
     "join_votes": "Join chunks into one vote matrix and describe the ensemble.",
     "extract_features": "Learn features of the pool without a label.",
-    "select_queries": "Select the queries of one round.",
+    "select_queries": "Select the queries of one round, or of an ensemble.",
     "aggregate": "Label queries by a mechanism at one noise setting.",
     "secure_share": "Cut noisy votes into shares, one for each aggregator.",
     "secure_sum": "Sum the shares that one aggregator got.",

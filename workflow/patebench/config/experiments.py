@@ -24,8 +24,8 @@ from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
 from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import check_adaptive, check_budget, check_releasable, make_mechanism
-from patebench.models import MODELS, RECIPES
+from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
+from patebench.models import MODELS, RECIPES, on_queries
 from patebench.plan.jobs import (
     Account,
     Aggregate,
@@ -59,6 +59,9 @@ Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
 #: Stands for the number of classes, which the data set tells later: whether a cost is known does not depend on it.
 _ANY_CLASSES = 2
+
+#: The strategy by which an experiment's own queries are chosen, before any teacher votes.
+_BEFOREHAND = "prototypes"
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ class _Expanded:
 
     def _queries(self) -> tuple[int, ...]:
         """The numbers of queries accounted for: of a release all, as its labels are handed out together."""
-        where, pool = f"{self.where}.accounting.queries", self.settings.pool
+        where, pool = f"{self.where}.accounting.queries", self.settings.queries or self.settings.pool
+        check_pool(f"{self.where}.queries", [pool], self.settings.pool)
         wanted = self.settings.accounting.queries or (pool,)
         check_pool(where, wanted, pool)
         for path, count in places(where, wanted):
@@ -151,6 +155,9 @@ class _Expanded:
                 if self.all.mode is Mode.RELEASE:
                     check_releasable(name, MECHANISMS.load(name))
                 mechanism = make_mechanism(name, dict(setting.parameters))
+                self._check_abstentions(name, mechanism)
+                if self.all.parties(name):
+                    self._check_whole_pool(self.where)
                 for teachers in sizes:
                     mechanism.per_query_cost(teachers, _ANY_CLASSES)  # refuses what so few teachers can not do
                 if budget is not None:
@@ -160,6 +167,16 @@ class _Expanded:
                             "the secure path opens all queries at once, so it can not stop at a budget"
                         )
 
+    def _check_abstentions(self, name: str, mechanism: Mechanism) -> None:
+        """Refuse teachers that may keep silent, for a mechanism that is not proven for them."""
+        silent = [each.model for each in self.settings.ensembles if each.model in MODELS and on_queries(each.model)]
+        if silent and not mechanism.abstentions:
+            able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).abstentions)
+            raise PatebenchError(
+                f"'{name}' is proven for teachers that vote on every query, and those of '{silent[0]}' keep silent on "
+                f"most; use one of {able}"
+            )
+
     def _ensembles(self, split: Split) -> Iterator[Ensemble]:
         for where, settings in entries(f"{self.where}.ensembles", self.settings.ensembles):
             check_registered(_strategy_place(where, settings), settings.partition.strategy, PARTITIONS)
@@ -168,14 +185,30 @@ class _Expanded:
             partition = settings.partition.chosen_in(self.all.mode)
             if self.all.mode is Mode.RELEASE:
                 _check_protects(where, settings)
-            training = checked_training(where, settings)
+            training = checked_training(where, settings, teachers=True)
             work = TeacherParameters.of(settings)
+            if on_queries(training.model) and (work.soft or work.keep_weights):
+                key = "soft" if work.soft else "keep_weights"
+                raise PatebenchError(f"{where}.{key}: '{training.model}' trains no network; leave it out")
             for teachers in settings.teachers:
-                ensemble = Ensemble(split, teachers, partition, training, work)
+                ensemble = Ensemble(split, teachers, partition, training, work, self._asked())
                 for above, parameters in ((where, work), (f"{where}.partition", partition)):
                     for key in parameters.not_in_path():
                         self.all.agreement.settle(ensemble.folder, f"{above}.{key}", getattr(parameters, key))
                 yield ensemble
+
+    def _asked(self) -> SelectionParameters | None:
+        """What is put to the teachers, where it is not the whole pool."""
+        wanted = self.settings.queries
+        return None if wanted is None else SelectionParameters(strategy=_BEFOREHAND, queries=wanted)
+
+    def _check_whole_pool(self, where: str) -> None:
+        """Refuse, where only some queries are put to the teachers, what needs votes on every sample."""
+        if self.settings.queries:
+            raise PatebenchError(
+                f"{where}: needs votes on the whole pool, and {self.where}.queries is {self.settings.queries}; "
+                "leave one of both out"
+            )
 
     def _students(self, accounts: Sequence[Account]) -> Iterator[TrainStudent]:
         """Students of some of these accounts' labels."""
@@ -198,6 +231,7 @@ class _Expanded:
     def _rounds(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
         """The students after each round, for every ensemble, mechanism and strategy."""
         for where, settings in entries(f"{self.where}.rounds", self.settings.rounds):
+            self._check_whole_pool(where)
             parameters = checked_student(where, settings)
             for path, strategy in places(f"{where}.strategy", settings.strategy):
                 check_registered(path, strategy, STRATEGIES)
@@ -218,6 +252,7 @@ class _Expanded:
         for where, settings in entries(f"{self.where}.distillation", self.settings.distillation):
             if self.all.mode is Mode.RELEASE:
                 raise PatebenchError(f"{where}: is not private, and this configuration makes a release; leave it out")
+            self._check_whole_pool(where)
             check_pool(f"{where}.samples", settings.samples, ensembles[0].split.parameters.pool)
             teachers = _teachers(where, settings.teachers, ensembles)
             training = checked_training(where, settings)
@@ -302,11 +337,19 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
     return found
 
 
-def checked_training(where: str, settings: TrainingParameters) -> TrainingParameters:
-    """The parameters of a training, which is known to the registries."""
+def checked_training(where: str, settings: TrainingParameters, *, teachers: bool = False) -> TrainingParameters:
+    """The parameters of a training, which is known to the registries: of `teachers`, or of what predicts any sample."""
     check_registered(f"{where}.model", settings.model, MODELS)
+    if not teachers:
+        check_learner(f"{where}.model", settings.model)
     check_registered(f"{where}.recipe", settings.recipe, RECIPES)
     return settings.training
+
+
+def check_learner(where: str, model: str) -> None:
+    """Refuse a model that votes on given queries alone, where one is needed that learns."""
+    if on_queries(model):
+        raise PatebenchError(f"{where}: '{model}' votes on queries and predicts nothing else; only teachers can be it")
 
 
 def checked_student(where: str, settings: StudentParameters) -> StudentParameters:
@@ -317,6 +360,8 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
             with at(f"{where}.{key}"):
                 registry.check(name)
                 refuse_choice(settings.method, key)
+            if registry is MODELS:
+                check_learner(f"{where}.{key}", name)
     return StudentParameters.of(settings)
 
 

@@ -151,6 +151,11 @@ class ExperimentSettings(SplitParameters):
 
     seeds: OneOrMore[Seed] | None = Field(None, description="Base seeds of this experiment, in place of those above.")
     dataset: Text = Field(description="A built-in data set, or one of `datasets`.")
+    queries: PositiveWhole | None = Field(
+        None,
+        description="How many queries are put to the teachers: so many prototypes of the pool, which its public"
+        " features choose. Every sample of the pool by default.",
+    )
     ensembles: List[EnsembleSettings] = Field(min_length=1, description="The ensembles of teachers.")
     mechanisms: Mechanisms = Field(
         {},

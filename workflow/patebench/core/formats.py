@@ -52,21 +52,21 @@ _KNOWLEDGE = {
     "probabilities": Field("f", ("teachers", "queries", "probabilities"), low=0, optional=True),
     "hints": Field("f", ("teachers", "queries", "features"), optional=True),
 }
+#: Of which samples the votes are, as positions in the pool, where not of all in turn: queries selected beforehand.
+_ASKED = Field("iu", ("queries",), low=0, optional=True)
+_BALLOTS = {"votes": _VOTES, "queries": _ASKED, "test_votes": _TEST_VOTES, "soft": _SOFT}
 
 #: What one job of teachers says: the numbers of the teachers and their votes on pool and test set.
 CHUNK = Layout(
     "chunk",
-    {
-        **{"teachers": Field("iu", ("teachers",), low=0), "votes": _VOTES, "test_votes": _TEST_VOTES, "soft": _SOFT},
-        **_KNOWLEDGE,
-    },
+    {"teachers": Field("iu", ("teachers",), low=0), **_BALLOTS, **_KNOWLEDGE},
     ("partition", "pool", "test", "classes", "model", "recipe", "training"),
 )
 
 #: The whole ensemble's votes, teachers in order.
 VOTES = Layout(
     "votes",
-    {"votes": _VOTES, "test_votes": _TEST_VOTES, "soft": _SOFT},
+    _BALLOTS,
     ("partition", "pool", "test", "classes", "chunks"),
 )
 

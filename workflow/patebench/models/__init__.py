@@ -2,6 +2,8 @@
 
 PATE treats its models as black boxes, so a learner is any class with the methods of `learner.Learner`. Networks differ
 only in their architecture and share one training loop (`network.py`, `recipes.py`).
+
+A model with the fact `on_queries` is no learner: it votes on given queries by public features (`nearest_query.py`).
 """
 
 from patebench.core.registry import Registry
@@ -16,6 +18,7 @@ MODELS.add("conv-small", "patebench.models.conv_net:small")
 MODELS.add("mlp", "patebench.models.mlp:learner")
 MODELS.add("logistic", "patebench.models.logistic:learner")
 MODELS.add("random-forest", "patebench.models.random_forest:learner")
+MODELS.add("nearest-query", "patebench.models.nearest_query:learner", on_queries=True)
 
 RECIPES = Registry("recipe", "patebench.recipes")
 RECIPES.add("paper", "patebench.models.recipes:PAPER")
@@ -24,3 +27,8 @@ RECIPES.add("fast", "patebench.models.recipes:FAST")
 RECIPES.add("plain", "patebench.models.recipes:PLAIN")
 RECIPES.add("modern-oversampled", "patebench.models.recipes:MODERN_OVERSAMPLED")
 RECIPES.add("plain-oversampled", "patebench.models.recipes:PLAIN_OVERSAMPLED")
+
+
+def on_queries(model: str) -> bool:
+    """Whether `model` votes on given queries alone, by public features; PatebenchError for an unknown name."""
+    return bool(MODELS.fact(model, "on_queries", False))

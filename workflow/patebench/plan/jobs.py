@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 from patebench.core.slugs import parameters_slug, slug
+from patebench.models import on_queries
 from patebench.plan.parameters import (
     AuditParameters,
     ClassParameters,
@@ -223,10 +224,18 @@ class Ensemble:
     partition: PartitionParameters
     training: TrainingParameters
     work: TeacherParameters = _USUAL
+    #: What alone is put to the teachers; without it, every sample of the pool.
+    queries: SelectionParameters | None = None
 
     @property
     def slug(self) -> str:
-        return slug(("teachers", self.teachers), self.partition.slug, self.training.slug)
+        asked = ("queries", self.queries.queries if self.queries else None)
+        return slug(("teachers", self.teachers), asked, self.partition.slug, self.training.slug)
+
+    @property
+    def asked(self) -> "SelectBeforehand | None":
+        """The job that selects its queries, if they are not the whole pool."""
+        return SelectBeforehand(self.split, self.queries) if self.queries else None
 
     @property
     def folder(self) -> str:
@@ -294,8 +303,14 @@ class TrainTeachers(_OfEnsemble):
 
     def inputs(self) -> Inputs:
         split = self.of.split
-        owned = {"private": File(split.data, "private"), "partition": Partition(self.of).file}
-        return {**owned, "pool": split.pool, "test": split.test}
+        found: Inputs = {"private": File(split.data, "private"), "partition": Partition(self.of).file}
+        found |= {"pool": split.pool, "test": split.test}
+        if self.of.asked:
+            found["selected"] = self.of.asked.file
+        if on_queries(self.of.training.model):
+            features = ExtractFeatures(split)
+            found |= {"features": features.file, "encoder": File(features, "encoder")}
+        return found
 
     def options(self) -> Options:
         kept = {"weights": Below(f"{self.ensemble}/weights")} if self.of.work.keep_weights else {}
@@ -412,6 +427,33 @@ class SelectQueries(Job):
     def options(self) -> Options:
         chosen = {**self.parameters.options(), **self.student.options()}
         return {**chosen, **self.ensemble.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
+class SelectBeforehand(Job):
+    """All queries of an ensemble, selected by public features before any teacher votes: a job of `select_queries`."""
+
+    files = SelectQueries.files
+    trains = SelectQueries.trains
+
+    of: Split
+    parameters: SelectionParameters
+
+    @classmethod
+    def stage(cls) -> str:
+        return SelectQueries.stage()
+
+    @property
+    def label_set(self) -> str:
+        return f"{self.of.folder}/queries/{self.parameters.slug}"
+
+    folder = label_set
+
+    def inputs(self) -> Inputs:
+        return {"pool": self.of.pool, "features": ExtractFeatures(self.of).file}
+
+    def options(self) -> Options:
+        return {**self.parameters.options(), **self.of.randomness(self.folder)}
 
 
 @dataclass(frozen=True)

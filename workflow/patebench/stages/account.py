@@ -96,9 +96,16 @@ def _read_labels(path: Path, votes: Artefact) -> Artefact:
         labels.require(entry, votes.meta[entry], str(votes.path))
     if labels.meta.get("ensemble", len(votes["votes"])) != len(votes["votes"]):
         raise ArtefactError(path, f"it was made by another number of teachers than {votes.path} has")
-    if not labels.meta["rounds"] and len(labels["labels"]) != votes["votes"].shape[1]:
+    if not labels.meta["rounds"] and not _of_the_queries(labels, votes):
         raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}")
     return labels
+
+
+def _of_the_queries(labels: Artefact, votes: Artefact) -> bool:
+    """Whether there is one label for each query of the votes."""
+    in_turn = np.arange(votes["votes"].shape[1])
+    labelled = labels.arrays.get("queries", np.arange(len(labels["labels"])))
+    return np.array_equal(labelled, votes.arrays.get("queries", in_turn))
 
 
 def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) -> Selected:

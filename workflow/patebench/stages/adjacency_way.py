@@ -18,6 +18,7 @@ from patebench.audit.adjacency import Records, Traces
 from patebench.core.files import Artefact, Layout, read_arrays, read_facts, read_json, write_arrays
 from patebench.core.formats import CHUNK, PARTITION, SAMPLES, VOTES
 from patebench.data.content import records
+from patebench.models import on_queries
 from patebench.plan.jobs import (
     Data,
     Ensemble,
@@ -38,6 +39,9 @@ _PRIVATE = {
 }
 
 _NAMES = "the names of files"
+
+#: The arrays of votes, a row for each teacher; teachers that vote on queries alone lack the second.
+_ROWS = ("votes", "test_votes")
 
 #: The file of the owners of changed records.
 OWNERS = "owners.npy"
@@ -117,9 +121,11 @@ class Way:
         split, partition = self.ensemble.split, Partition(self.ensemble)
         self._make(self.asked.given.job(ours, "changed"))
         queries = [each for each in self.asked.queries if each not in self.asked.waiting]
-        features = [ExtractFeatures(split)] if any(each.uses_features for each in queries) else []
+        asked = [self.ensemble.asked] if self.ensemble.asked else []
+        featured = asked or on_queries(self.ensemble.training.model) or any(each.uses_features for each in queries)
+        features = [ExtractFeatures(split)] if featured else []
         public = data_traces(self.plan, split.data)
-        for job in (split, *features, *queries):
+        for job in (split, *features, *asked, *queries):
             self._make(job)
             public |= {_name(path): _bytes(Path(path)) for paths in self.plan.made(job).values() for path in paths}
         self._make(partition)
@@ -147,7 +153,10 @@ class Way:
         for place in places:
             public |= self._facts(chunks[place].file, CHUNK)
         public["the size of votes.npz"] = str(votes.path.stat().st_size)
-        rows = votes["votes"], votes["test_votes"], summary["teacher_accuracies"]
+        rows = [
+            *(votes[name] for name in _ROWS if name in votes.arrays),
+            np.array(summary["teacher_accuracies"], float),
+        ]
         said = {i: _digest(*(row[i] for row in rows)) for place in places for i in numbers_of(chunks[place])}
         return Traces({**public, _NAMES: self._names()}, dealt.shards, said)
 
@@ -185,10 +194,13 @@ def _blank(model: Artefact, chunk: TrainTeachers, path: Path) -> None:
     """A chunk of teachers that all vote for class 0, so that chunks can be joined where not all were trained."""
     numbers = np.array(numbers_of(chunk))
     blank = {
-        name: np.zeros((len(numbers), *model[name].shape[1:]), model[name].dtype) for name in ("votes", "test_votes")
+        name: np.zeros((len(numbers), *model[name].shape[1:]), model[name].dtype)
+        for name in _ROWS
+        if name in model.arrays
     }
     soft = {name: np.zeros_like(model[name]) for name in ("soft",) if name in model.arrays}
-    write_arrays(path, CHUNK, {"teachers": numbers, **blank, **soft}, model.meta)
+    asked = {name: model[name] for name in ("queries",) if name in model.arrays}
+    write_arrays(path, CHUNK, {"teachers": numbers, **blank, **soft, **asked}, model.meta)
 
 
 def data_traces(plan: Plan, data: Data) -> dict[str, str]:

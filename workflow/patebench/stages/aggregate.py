@@ -72,6 +72,8 @@ def run(
             raise PatebenchError("earlier labels go with queries that a round selected; give --selected too")
         arrays, kept = _whole_pool(mechanism, made, everything, draws, _budget(budget, delta), write_down)
         facts |= kept
+        if "queries" in source.arrays:
+            arrays["queries"] = source["queries"]
     else:
         check_adaptive(mechanism, made)
         if budget is not None:

@@ -51,7 +51,7 @@ def run(
     truths.require("pool", source.meta["pool"], str(votes))
     summary = _read(ensemble, "join_votes", source)
     common = _common(ensemble, summary)
-    released = [_LabelSet(path, source, common) for path in labels]
+    released = [_LabelSet(path, source, common, len(truths["y"])) for path in labels]
     by_digest = {each.labels.digest: each for each in released}
     records = [
         _ensemble_record(ensemble, summary, common),
@@ -66,7 +66,7 @@ def run(
 class _LabelSet:
     """One file of labels and what is known of it: of the whole pool, or of the queries that rounds selected."""
 
-    def __init__(self, path: Path, votes: Artefact, common: Record) -> None:
+    def __init__(self, path: Path, votes: Artefact, common: Record, pool: int) -> None:
         self.labels = read_arrays(path, LABELS)
         _require_votes(path, self.labels.meta, votes)
         self.labels.require("pool", votes.meta["pool"], str(votes.path))
@@ -78,8 +78,8 @@ class _LabelSet:
             "parameters": plain(self.mechanism.parameters()),
             **of_rounds(path, self.labels.meta),
         }
-        self.whole_pool, pool = not self.facts["selection"], votes["votes"].shape[1]
-        if self.whole_pool and len(self.labels["labels"]) != pool:
+        self.whole_pool, asked = not self.facts["selection"], votes["votes"].shape[1]
+        if self.whole_pool and len(self.labels["labels"]) != asked:
             raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _MEND)
         self.positions = query_positions(self.labels, pool, votes.path, _MEND)
 
@@ -112,13 +112,14 @@ class _LabelSet:
         """
         if self.labels.meta["mode"] == Mode.RELEASE or "budget" in self.labels.meta or not self.whole_pool:
             return None
-        return expected_label_accuracy(self.mechanism, votes, truth)
+        return expected_label_accuracy(self.mechanism, votes, truth[self.positions])
 
 
 def _common(path: Path, summary: Record) -> Record:
     """What every record of this ensemble says of it."""
     found = take(path, summary, ("teachers", "partition", "model", "recipe", "epochs"))
-    name = slug(("teachers", found["teachers"]), found["partition"], of_training(path, summary))
+    asked = ("queries", summary.get("queries"))
+    name = slug(("teachers", found["teachers"]), asked, found["partition"], of_training(path, summary))
     return {**of_split(path, summary), "ensemble": name, **found}
 
 

@@ -84,8 +84,11 @@ def file_option(name: str, help: str = "", *, needed: bool = True, several: bool
     return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
 
 
-def parameter_options(model: type[Parameters], name: str = "parameters") -> Decorator:
-    """An option for each parameter of the model; the function gets the checked model under `name`."""
+def parameter_options(model: type[Parameters], name: str = "parameters", *, needed: bool = True) -> Decorator:
+    """An option for each parameter of the model; the function gets the checked model under `name`.
+
+    If they are not `needed` and none is given, it gets None.
+    """
     fields = model.model_fields
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,24 +97,26 @@ def parameter_options(model: type[Parameters], name: str = "parameters") -> Deco
             given = {key: arguments.pop(_argument(key)) for key in fields}
             given = {key: value for key, value in given.items() if value is not None and value != ()}
             try:
-                arguments[name] = model.checked(given)
+                arguments[name] = model.checked(given) if given or needed else None
             except PatebenchError as fault:
                 place, _, words = str(fault).partition(": ")
                 raise PatebenchError(f"--{option_name(place.partition('[')[0])}: {words}") from None
             return function(**arguments)
 
-        return together(*(_option(key, field) for key, field in fields.items()))(checked)
+        return together(*(_option(key, field, needed) for key, field in fields.items()))(checked)
 
     return decorate
 
 
-def _option(key: str, field: FieldInfo) -> Decorator:
+def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
     kind, several = _kind(field.annotation)
     names = [_argument(key), f"--{option_name(key)}" + (f"/--no-{option_name(key)}" if kind is bool else "")]
     default = "" if field.is_required() or field.default in (None, (), False) else f" [default: {field.default}]"
     settings: dict[str, Any] = {"multiple": True} if several else {"default": None}
     settings |= {} if kind is bool else {"type": kind}
-    return click.option(*names, required=field.is_required(), help=f"{field.description}{default}", **settings)
+    return click.option(
+        *names, required=needed and field.is_required(), help=f"{field.description}{default}", **settings
+    )
 
 
 def _argument(key: str) -> str:

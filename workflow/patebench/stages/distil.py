@@ -16,7 +16,7 @@ from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.plan.parameters import DistilParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_samples
+from patebench.stages.reading import check_whole_pool, read_samples
 
 log = logging.getLogger("patebench")
 
@@ -34,6 +34,7 @@ def run(
 
     source, public, test_set = read_arrays(votes, VOTES), read_arrays(pool, POOL), read_samples(test, "test")
     source.require("pool", public.digest, str(pool))
+    check_whole_pool(source)
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):
         raise PatebenchError(f"{max(samples)} samples are asked for, and {pool} holds {len(public['x'])}")

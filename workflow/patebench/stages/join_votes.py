@@ -38,7 +38,18 @@ def run(
         part.require("partition", shards.digest, str(partition))
         part.require("pool", queries.digest, str(pool))
         part.require("test", test_set.digest, str(test))
-        for fact in ("classes", "model", "recipe", "epochs", "training", "seed", "temperatures", "abstentions"):
+        for fact in (
+            "classes",
+            "model",
+            "recipe",
+            "epochs",
+            "training",
+            "seed",
+            "temperatures",
+            "abstentions",
+            "selected",
+            "encoder",
+        ):
             part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
     _check_teachers(parts, shards)
     arrays = {name: _in_order(parts, name) for name in ("votes", "test_votes") if name in parts[0].arrays}
@@ -47,11 +58,13 @@ def run(
     }
     facts |= {name: shards.meta.get(name) for name in ("records", "protects", "protection")}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
-    if may_abstain(parts[0]):
-        meta["abstentions"] = True
+    meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
+    if "queries" in parts[0].arrays:
+        arrays["queries"] = parts[0]["queries"]
     digest = write_arrays(out, VOTES, {**arrays, **soft.joined(parts)}, meta)
     votes, abstentions = arrays["votes"], may_abstain(parts[0])
-    measured = votes, arrays.get("test_votes"), answers["y"], test_set["y"], facts["classes"]
+    truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
+    measured = votes, arrays.get("test_votes"), truths, test_set["y"], facts["classes"]
     quality = describe(*measured, abstentions=abstentions)
     known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]
     log.info(
@@ -64,6 +77,7 @@ def run(
         "split": queries.meta["split"],
         "teachers": len(votes),
         "partition": shards.meta["strategy"],
+        "queries": votes.shape[1] if "queries" in arrays else None,
         "seed": parts[0].meta["seed"],
         "training": parts[0].meta["training"],
         **{name: facts[name] for name in ("classes", "model", "recipe", "epochs")},

@@ -53,6 +53,16 @@ def may_abstain(source: Artefact) -> bool:
     return bool(source.meta.get("abstentions", False))
 
 
+def check_whole_pool(source: Artefact) -> None:
+    """Refuse a CHUNK or VOTES of queries that were selected beforehand, where votes on every sample are needed."""
+    if "queries" in source.arrays:
+        raise ArtefactError(
+            source.path,
+            f"it holds votes on {len(source['queries'])} selected queries, and those on the whole pool are needed",
+            "give votes of an ensemble without queries of its own",
+        )
+
+
 def query_positions(labels: Artefact, pool: int, of: Path, mend: str | None = None) -> NDArray[np.integer]:
     """The positions that LABELS are of in a pool of so many samples; the first ones where they do not say."""
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
@@ -101,6 +111,7 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 
 
 def _read_queries(path: Path, votes: Artefact) -> Artefact:
+    check_whole_pool(votes)
     queries = read_arrays(path, QUERIES)
     queries.require("pool", votes.meta["pool"], str(votes.path))
     queries.require("classes", votes.meta["classes"], str(votes.path))

@@ -18,7 +18,7 @@ from patebench.core.formats import CHUNK, SHARES
 from patebench.secure.party import Party
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
-from patebench.stages.reading import may_abstain
+from patebench.stages.reading import check_whole_pool, may_abstain
 
 
 def run(
@@ -48,6 +48,7 @@ def run(
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
         raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
+    check_whole_pool(source)
     if may_abstain(source):
         raise ArtefactError(
             chunk,

@@ -1,4 +1,4 @@
-"""The stage `select_queries`: which samples of the pool the ensemble is asked to label in one round.
+"""The stage `select_queries`: which samples of the pool the ensemble is asked to label, in a round or beforehand.
 
 It reads public files alone: the pool, features of it, the labels so far, and what the student made of them.
 """
@@ -32,7 +32,7 @@ def run(
     predictions: Path | None,
     features: Path | None,
     selection: SelectionParameters,
-    student: StudentParameters,
+    student: StudentParameters | None,
     seed: int,
     stream: str,
     out: Path,
@@ -40,7 +40,7 @@ def run(
     """Select the queries of one round: positions of samples of the pool, none of them selected before.
 
     Labels and predictions are those of the round before; without them it is the first round. Features are of the pool,
-    for strategies that choose by them.
+    for strategies that choose by them. Without a student there are no rounds: these are all queries of an ensemble.
     """
     from patebench.students.strategies import STRATEGIES, initial, needs_features
 
@@ -49,6 +49,8 @@ def run(
         raise PatebenchError(
             "labels and predictions of the round before go together; give both, or none in the first one"
         )
+    if labels is not None and student is None:
+        raise PatebenchError("labels of the round before go with the student that learnt from them; give --method too")
     if labels is None and strategy != initial(strategy):
         able = " or ".join(name for name in STRATEGIES if name == initial(name))
         raise PatebenchError(f"{strategy} needs a student, and there is none yet; let the first round be {able}")
@@ -75,18 +77,18 @@ def run(
     if state.predictions is not None:
         arrays["predictions"] = state.predictions[chosen]
     facts = {"pool": samples.digest, "classes": samples.meta["classes"], "strategy": strategy}
-    facts |= {"student": student.model_dump()}
+    facts |= {"student": student.model_dump() if student else None}
     write_arrays(out, QUERIES, arrays, {**facts, **parents})
 
 
 def _state(
-    samples: Artefact, labels: Path | None, predictions: Path | None, student: StudentParameters
+    samples: Artefact, labels: Path | None, predictions: Path | None, student: StudentParameters | None
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
     """What is known before this round, and the digests of the labels and predictions that it was known from."""
-    from patebench.students.interface import StudentData
+    from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.strategies.acquisition_state import AcquisitionState
 
-    config = config_of(student)
+    config = config_of(student) if student else StudentConfig(method="none")
     if labels is None or predictions is None:
         nothing = np.full(len(samples["x"]), -1, np.int64)
         data = StudentData(pool=samples["x"], labels=nothing, classes=samples.meta["classes"])
@@ -108,7 +110,7 @@ command = stage_command(
     file_option("predictions", "The student's predictions after them.", needed=False),
     file_option("features", "Features of the pool, for strategies that choose by them.", needed=False),
     parameter_options(SelectionParameters, "selection"),
-    parameter_options(StudentParameters, "student"),
+    parameter_options(StudentParameters, "student", needed=False),
     threads,
     seeded,
     file_option("out", "Where the queries go."),

@@ -34,8 +34,11 @@ def student_data(samples: Artefact, released: Artefact, queries: int) -> "Studen
             released.path, f"none of its first {queries} queries was answered", "use less noise or more queries"
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
-    labels[query_positions(released, len(labels), samples.path)[:queries]] = given[:queries]
+    asked = query_positions(released, len(labels), samples.path)[:queries]
+    labels[asked] = given[:queries]
     likelihood = None
     if "reports" in released.arrays:
-        likelihood = pool_log_likelihood(released["reports"][:, :queries], released.meta, len(labels))
+        likelihood = np.zeros((len(labels), released.meta["classes"]))
+        reports = released["reports"][:, :queries]
+        likelihood[asked] = pool_log_likelihood(reports, released.meta, queries)
     return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,20 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import PatebenchError
+from patebench.accounting.votes import SILENT
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import CHUNK, POOL
+from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.models import on_queries
 from patebench.plan.parameters import TrainingParameters
 from patebench.stages.command import TeacherRange, file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_partition, read_samples
+from patebench.stages.reading import check_distinct, read_partition, read_samples
 
 log = logging.getLogger("patebench")
+
+_RECORDS = 1000  # of one block whose features are made
 
 
 def run(
@@ -36,17 +41,19 @@ def run(
     weights: Path | None = None,
     soft: Sequence[float] = (),
     hints: str | None = None,
+    selected: Path | None = None,
+    features: Path | None = None,
+    encoder: Path | None = None,
 ) -> None:
-    """Train a chunk of teachers and write their votes on pool and test set.
+    """Train a chunk of teachers and write their votes on pool and test set; of the pool, on --selected queries alone.
 
-    Each teacher's randomness is named by its own number, so the votes do not depend on the size of the chunks. With
-    --weights, a folder, every teacher's weights are kept there; with --soft, temperatures, the teachers' probabilities
-    of the pool are summed for distillation; with --hints, what each teacher says of the pool is kept for PET-DL.
+    A model that votes on queries by public features is not trained: it needs --features of the pool and the --encoder
+    that makes them. Each teacher's randomness is named by its own number, so the votes do not depend on the size of the
+    chunks. With --weights, a folder, every teacher's weights are kept there; with --soft, temperatures, the teachers'
+    probabilities of the pool are summed for distillation; with --hints, what each teacher says of the pool is kept for
+    PET-DL.
     """
-    from patebench.models.learner import epochs_of, make_learner
-    from patebench.teachers.knowledge import Knowledge
-    from patebench.teachers.soft import SoftVotes
-    from patebench.teachers.training import train
+    from patebench.models.learner import epochs_of
 
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
@@ -54,33 +61,30 @@ def run(
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
         raise PatebenchError(f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}")
-    numbers = np.arange(first, last + 1)
-    classes = samples.meta["classes"]
-    smallest = np.min_scalar_type(classes - 1)  # that holds every label
-    votes = np.empty((len(numbers), len(queries["x"])), smallest)
-    test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
-    together, knowledge = SoftVotes(soft, len(queries["x"]), classes), Knowledge(hints)
-    learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
-    owned = [shard(samples, shards, int(number)) for number in numbers]
-    seeds = [derive(seed, stream, "teacher", int(number)) for number in numbers]
-    with progress(f"teachers {first} to {last}", len(numbers), "teachers") as done:
-        for positions, trained in train(learner, owned, seeds, done):
-            votes[positions], test_votes[positions] = trained.predict(queries["x"]), trained.predict(test_set["x"])
-            together.add(trained, queries["x"])
-            knowledge.add(positions, trained, queries["x"])
-            for place, position in enumerate(positions):
-                accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
-                size = len(owned[position][1])
-                log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
-                if weights is not None:
-                    trained.save(place, weights / f"{numbers[position]}.pt")
+    asked = None if selected is None else _asked(selected, queries)
+    chunk = _Chunk(samples, shards, first, last)
+    if on_queries(training.model):
+        if weights is not None or soft or hints is not None:
+            raise PatebenchError(
+                f"'{training.model}' has neither weights nor probabilities; leave out --weights, --soft, --hints"
+            )
+        if features is None or encoder is None:
+            raise PatebenchError(f"'{training.model}' votes by public features; give --features and --encoder")
+        arrays, facts = _nearest(chunk, queries, asked, features, encoder)
+    else:
+        if features is not None or encoder is not None:
+            raise PatebenchError(f"'{training.model}' looks at no features; leave out --features and --encoder")
+        kept = _Kept(weights, soft, hints)
+        arrays, facts = _trained(chunk, queries, asked, test_set, training, (seed, stream), kept)
+    if asked is not None:
+        arrays["queries"], facts["selected"] = asked["queries"], asked.digest
     meta = {
-        **trained.device_facts,
+        **facts,
         "partition": shards.digest,
         "records": shards.meta.get("records"),
         "pool": queries.digest,
         "test": test_set.digest,
-        "classes": classes,
+        "classes": samples.meta["classes"],
         "model": training.model,
         "recipe": training.recipe,
         "epochs": epochs_of(training.recipe, training.epochs),
@@ -89,9 +93,109 @@ def run(
         "temperatures": list(soft),
         "hints": hints,
     }
-    arrays = {"teachers": numbers, "votes": votes, "test_votes": test_votes}
-    arrays |= {**together.arrays(), **knowledge.arrays()}
-    write_arrays(out, CHUNK, arrays, meta)
+    write_arrays(out, CHUNK, {"teachers": chunk.numbers, **arrays}, meta)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Private samples and the partition, of which teachers `first` to `last` are this job's."""
+
+    samples: Artefact
+    shards: Artefact
+    first: int
+    last: int
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        return np.arange(self.first, self.last + 1)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is kept of trained teachers beside their votes: see `run`."""
+
+    weights: Path | None
+    soft: Sequence[float]
+    hints: str | None
+
+
+def _asked(path: Path, pool: Artefact) -> Artefact:
+    """The QUERIES of an ensemble, of this pool and selected by what is public alone."""
+    found = read_arrays(path, QUERIES)
+    found.require("pool", pool.digest, str(pool.path))
+    if found.meta["labels"] is not None:
+        raise ArtefactError(path, "its queries were selected in a round, after labels were released", "give the first")
+    if found["queries"].max() >= len(pool["x"]):
+        raise ArtefactError(path, f"it selects a sample that {pool.path} does not hold")
+    check_distinct(found["queries"], path)
+    return found
+
+
+def _nearest(
+    chunk: _Chunk, pool: Artefact, asked: Artefact | None, features: Path, encoder: Path
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Votes of records for the query that they are nearest to, and what they were made by."""
+    from patebench.students.contrast import Encoder
+    from patebench.teachers import nearest_query
+
+    known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
+    known.require("pool", pool.digest, str(pool.path))
+    known.require("encoder", learnt.digest, str(encoder))
+    positions = np.arange(len(pool["x"])) if asked is None else asked["queries"]
+    centres = nearest_query.centres(known["vectors"], positions)
+    offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
+    rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
+    teacher = np.repeat(chunk.numbers - chunk.first, np.diff(offsets))
+    made, classes = Encoder.of(learnt.arrays), int(chunk.samples.meta["classes"])
+    place = np.empty(len(rows), dtype=np.intp)
+    with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
+        for start in range(0, len(rows), _RECORDS):
+            here = slice(start, start + _RECORDS)
+            place[here] = nearest_query.nearest(made.features(chunk.samples["x"][rows[here]]), centres)
+            done(min(start + _RECORDS, len(rows)))
+    labels = chunk.samples["y"][rows]
+    votes = nearest_query.votes(teacher, place, labels, (len(chunk.numbers), len(positions)), classes)
+    log.info("teachers %d to %d: %d records, %d votes", chunk.first, chunk.last, len(rows), np.sum(votes != SILENT))
+    return {"votes": votes}, {"abstentions": True, "encoder": learnt.digest}
+
+
+def _trained(
+    chunk: _Chunk,
+    pool: Artefact,
+    asked: Artefact | None,
+    test_set: Artefact,
+    training: TrainingParameters,
+    randomness: tuple[int, str],
+    kept: _Kept,
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Votes of trained teachers, and what they were trained on."""
+    from patebench.models.learner import make_learner
+    from patebench.teachers.knowledge import Knowledge
+    from patebench.teachers.soft import SoftVotes
+    from patebench.teachers.training import train
+
+    numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
+    queries = pool["x"] if asked is None else pool["x"][asked["queries"]]
+    smallest = np.min_scalar_type(classes - 1)  # that holds every label
+    votes = np.empty((len(numbers), len(queries)), smallest)
+    test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
+    together, knowledge = SoftVotes(kept.soft, len(queries), classes), Knowledge(kept.hints)
+    learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
+    owned = [shard(chunk.samples, chunk.shards, int(number)) for number in numbers]
+    seeds = [derive(*randomness, "teacher", int(number)) for number in numbers]
+    with progress(f"teachers {chunk.first} to {chunk.last}", len(numbers), "teachers") as done:
+        for positions, trained in train(learner, owned, seeds, done):
+            votes[positions], test_votes[positions] = trained.predict(queries), trained.predict(test_set["x"])
+            together.add(trained, queries)
+            knowledge.add(positions, trained, queries)
+            for place, position in enumerate(positions):
+                accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
+                size = len(owned[position][1])
+                log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
+                if kept.weights is not None:
+                    trained.save(place, kept.weights / f"{numbers[position]}.pt")
+    found = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
+    return found, dict(trained.device_facts)
 
 
 def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -119,6 +223,9 @@ command = stage_command(
         "--hints", default=None, help="Also keep each teacher's probabilities of the pool, and the hints of this layer."
     ),
     file_option("weights", "Keep each teacher's weights in this folder.", needed=False),
+    file_option("selected", "Vote on these queries alone; without, on the whole pool.", needed=False),
+    file_option("features", "Features of the pool, for models that vote by them.", needed=False),
+    file_option("encoder", "What makes such features of any sample.", needed=False),
     threads,
     seeded,
     file_option("out", "Where the votes go."),

@@ -1,6 +1,6 @@
 """What each teacher says of the pool beyond its votes, for PET-DL: probabilities, and the hints of one of its layers.
 
-Nothing here is private. Chunks hold it where it is asked for; votes.npz does not.
+It is as private as the shards: no noise protects it. Chunks hold it where it is asked for; votes.npz does not.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,193 @@
+"""Every record a teacher, on files: one that is replaced changes nothing public, and two cells of the table at most."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.stages.digits import Divided
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import CHUNK, ENCODER, LABELS, QUERIES, SAMPLES, TRUTH, VOTES
+from patebench.plan.parameters import (
+    AccountParameters,
+    PartitionParameters,
+    SelectionParameters,
+    SplitParameters,
+    StudentParameters,
+    TrainingParameters,
+)
+from patebench.stages import (
+    account,
+    aggregate,
+    collect,
+    extract_features,
+    join_votes,
+    partition,
+    secure_share,
+    select_queries,
+    train_student,
+    train_teachers,
+)
+from patebench.students import contrast
+
+STREAM, TEACHERS, K = "one-vote", 600, 12
+NAMED = {"seed": 0, "stream": STREAM}
+SETTING = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 3.0}}
+
+
+class OneVote(Divided):
+    """All stages, on the embedded digits with an encoder that learns for a moment."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, SplitParameters(pool=100, test=100), STREAM)
+
+    def file(self, name: str) -> Path:
+        return self.folder / name
+
+    def prepare(self) -> None:
+        """What is public, and who owns which record."""
+        extract_features.run(pool=self.pool, **NAMED, out=self.file("features.npz"), encoder=self.file("encoder.npz"))
+        select_queries.run(
+            pool=self.pool, labels=None, predictions=None, features=self.file("features.npz"), student=None,
+            selection=SelectionParameters(strategy="prototypes", queries=K), **NAMED, out=self.file("queries.npz"),
+        )  # fmt: skip
+        partition.run(
+            private=self.private, public=self.public, teachers=TEACHERS, parameters=PartitionParameters(), **NAMED,
+            out=self.file("partition.npz"),
+        )  # fmt: skip
+
+    def vote(self, first: int = 0, last: int = TEACHERS - 1, **changes: object) -> Path:
+        out = self.file(f"{first}-{last}.npz")
+        known = {"selected": "queries.npz", "features": "features.npz", "encoder": "encoder.npz"}
+        arguments = {
+            "private": self.private, "partition": self.file("partition.npz"), "pool": self.pool, "test": self.test,
+            "teachers": (first, last), "training": TrainingParameters(model="nearest-query"), **NAMED, "out": out,
+            **{name: self.file(file) for name, file in known.items()},
+        }  # fmt: skip
+        train_teachers.run(**{**arguments, **changes})  # type: ignore[arg-type]
+        return out
+
+    def join(self, *chunks: Path) -> Path:
+        join_votes.run(
+            partition=self.file("partition.npz"), pool=self.pool, truth=self.truth, test=self.test, chunk=chunks,
+            out=self.file("votes.npz"), summary=self.file("ensemble.json"),
+        )  # fmt: skip
+        return self.file("votes.npz")
+
+    def label(self) -> Path:
+        aggregate.run(votes=self.file("votes.npz"), **SETTING, **NAMED, out=self.file("labels.npz"))  # type: ignore[arg-type]
+        return self.file("labels.npz")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> OneVote:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contrast, "STEPS", 40)
+        patch.setattr(contrast, "PASSES", 1)
+        made = OneVote(tmp_path_factory.mktemp("one"))
+        made.prepare()
+    made.join(made.vote())
+    made.label()
+    return made
+
+
+def test_votes_are_of_the_selected_queries_alone_and_do_not_depend_on_chunks(world: OneVote, tmp_path: Path) -> None:
+    whole = read_arrays(world.vote(), CHUNK)
+    parts = [read_arrays(world.vote(*ends), CHUNK) for ends in ((0, 0), (1, 399), (400, 599))]
+    assert np.array_equal(whole["votes"], np.concatenate([part["votes"] for part in parts]))
+    assert whole["votes"].shape == (TEACHERS, K)
+    assert "test_votes" not in whole.arrays
+    asked = read_arrays(world.file("queries.npz"), QUERIES)["queries"]
+    assert np.array_equal(whole["queries"], asked)
+    assert ((whole["votes"] >= 0).sum(axis=1) == np.diff(np.load(world.file("partition.npz"))["offsets"])).mean() > 0.8
+
+
+def test_ensemble_labels_bounds_and_records_are_of_the_selected_queries(world: OneVote) -> None:
+    labels, votes = read_arrays(world.file("labels.npz"), LABELS), read_arrays(world.file("votes.npz"), VOTES)
+    truth = read_arrays(world.truth, TRUTH)["y"][votes["queries"]]
+    assert np.array_equal(labels["queries"], votes["queries"])
+    assert np.array_equal(labels["labels"], labels["noisy_counts"].argmax(axis=1))
+    summary = read_json(world.file("ensemble.json"), "join_votes")
+    counts = np.stack([(votes["votes"] == label).sum(axis=0) for label in range(10)], axis=1)
+    assert summary["plurality_accuracy_pool"] == pytest.approx(np.mean(counts.argmax(axis=1) == truth))
+    assert summary["plurality_accuracy_test"] is None
+    assert summary["queries"] == K
+    given = {"votes": world.file("votes.npz"), "labels": world.file("labels.npz")}
+    account.run(**given, accounting=AccountParameters(delta=1e-5), **NAMED, out=world.file("bounds.json"))  # type: ignore[arg-type]
+    stated = read_json(world.file("bounds.json"), "account")["bounds"]
+    (gdp,) = (bound for bound in stated if bound["accountant"] == "gdp")
+    assert gdp["epsilon"] == pytest.approx(1.866, abs=1e-3)
+    train_student.run(
+        pool=world.pool, labels=world.file("labels.npz"), test=world.test, queries=K, **NAMED,
+        parameters=StudentParameters(method="supervised", model="logistic"), out=world.file("student.json"),
+        predictions=world.file("predictions.npz"),
+    )  # fmt: skip
+    collect.run(
+        ensemble=world.file("ensemble.json"), votes=world.file("votes.npz"), truth=world.truth,
+        labels=[world.file("labels.npz")], bounds=[world.file("bounds.json")], students=[world.file("student.json")],
+        out=world.file("collected.json"),
+    )  # fmt: skip
+    records = {each["record"]: each for each in read_json(world.file("collected.json"), "collect")["records"]}
+    right = np.mean(labels["labels"] == truth)
+    assert records["label_set"]["label_accuracy"] == records["student"]["label_accuracy"] == pytest.approx(right)
+    assert 0.5 < records["label_set"]["expected_label_accuracy"] < 1
+    assert records["ensemble"]["ensemble"] == f"teachers-{TEACHERS}_queries-{K}_iid_nearest-query_modern"
+
+
+def test_one_record_replaced_changes_nothing_public_and_two_cells_at_most(world: OneVote, tmp_path: Path) -> None:
+    before = {name: world.file(name).read_bytes() for name in ("encoder.npz", "features.npz", "queries.npz")}
+    table = read_arrays(world.file("labels.npz"), LABELS)["noisy_counts"]
+    moved = []
+    for record in (3, 77, 500):
+        other = OneVote(tmp_path / str(record))
+        private = read_arrays(other.private, SAMPLES)
+        x, y = private["x"].copy(), private["y"].copy()
+        x[record], y[record] = 255 - x[record], (y[record] + 1) % 10
+        write_arrays(other.private, SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(contrast, "STEPS", 40)
+            patch.setattr(contrast, "PASSES", 1)
+            other.prepare()
+        for name, known in before.items():
+            assert other.file(name).read_bytes() == known, name
+        other.join(other.vote())
+        rows = [read_arrays(each.file("votes.npz"), VOTES)["votes"] for each in (world, other)]
+        assert (rows[0] != rows[1]).any(axis=1).sum() <= 1
+        change = read_arrays(other.label(), LABELS)["noisy_counts"] - table
+        assert np.allclose(change, np.round(change), atol=1e-9)
+        assert np.abs(np.round(change)).max() <= 1
+        moved.append(int(np.abs(np.round(change)).sum()))
+    assert max(moved) == 2
+    assert min(moved) >= 0
+
+
+def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
+    with pytest.raises(PatebenchError, match="votes by public features; give --features and --encoder"):
+        world.vote(features=None)
+    with pytest.raises(PatebenchError, match="looks at no features"):
+        world.vote(0, 1, training=TrainingParameters(model="logistic"))
+    with pytest.raises(PatebenchError, match="neither weights nor probabilities"):
+        world.vote(soft=(1.0,))
+    encoder = read_arrays(world.file("encoder.npz"), ENCODER)
+    write_arrays(world.file("other.npz"), ENCODER, encoder.arrays, {**encoder.meta, "pool": "another"})
+    with pytest.raises(ArtefactError, match="made with another encoder"):
+        world.vote(encoder=world.file("other.npz"))
+    with pytest.raises(ArtefactError, match="the whole pool are needed"):
+        secure_share.run(
+            chunk=world.vote(), mechanism="distributed-gnmax", parameters={"sigma": 3.0, "tolerance": 0.0},
+            teachers=TEACHERS, out=[world.file("a.npz"), world.file("b.npz")], **NAMED,
+        )  # fmt: skip
+    with pytest.raises(PatebenchError, match="proven for teachers that vote on every query"):
+        aggregate.run(
+            votes=world.file("votes.npz"), mechanism="gnmax", parameters={"sigma": 3.0}, **NAMED,
+            out=world.file("refused.npz"),
+        )  # fmt: skip
+
+
+def test_trained_teachers_too_vote_on_selected_queries_alone(world: OneVote) -> None:
+    alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
+    few, whole = (
+        read_arrays(world.vote(0, 2, **alone, **changes), CHUNK)["votes"] for changes in ({}, {"selected": None})
+    )
+    assert np.array_equal(few, whole[:, read_arrays(world.file("queries.npz"), QUERIES)["queries"]])

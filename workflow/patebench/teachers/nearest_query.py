@@ -1,0 +1,63 @@
+"""Teachers that are records: the votes of many shards at once, by public features (`models/nearest_query.py`).
+
+Each query stands for the samples of the pool that are nearer to it than to any other query. A private record belongs to
+the query whose samples' mean it is nearest to, and its teacher votes on that query with the record's label. So a shard
+of one record has one vote, and a teacher keeps silent on all queries that no record of its own belongs to.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.votes import SILENT
+
+Array = NDArray[np.float64]
+
+_CELLS = 1 << 22  # of one block of vectors × queries
+
+
+def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
+    """What each query stands for (queries × features): the mean of the pool's `features` (samples × features) there.
+
+    The queries are positions in the pool. A function of public values alone.
+    """
+    start: Array = np.asarray(features, dtype=np.float64)[queries]
+    member = nearest(features, start)
+    member[queries] = np.arange(len(queries))  # of equal samples, each is its own
+    sums = np.zeros_like(start)
+    np.add.at(sums, member, features)
+    result: Array = sums / np.bincount(member, minlength=len(queries))[:, None]
+    return result
+
+
+def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
+    """The number of the nearest of `centres` (queries × features) for each vector (samples × features).
+
+    The first one of equally near ones.
+    """
+    result = np.empty(len(vectors), dtype=np.intp)
+    square = np.square(centres).sum(axis=1)
+    block = max(1, _CELLS // len(centres))
+    for start in range(0, len(vectors), block):
+        part = np.asarray(vectors[start : start + block], dtype=np.float64)
+        result[start : start + block] = np.argmin(square - 2 * (part @ centres.T), axis=1)
+    return result
+
+
+def votes(
+    teacher: NDArray[np.integer],
+    query: NDArray[np.integer],
+    label: NDArray[np.integer],
+    shape: tuple[int, int],
+    classes: int,
+) -> NDArray[np.integer]:
+    """The vote matrix (teachers × queries, its `shape`) of records, each with its teacher, query and label.
+
+    Where several records of a teacher belong to one query, it votes for their most frequent label, the lowest of tied
+    ones. A row follows from that teacher's records alone.
+    """
+    result = np.full(shape, SILENT, dtype=np.min_scalar_type(-classes))
+    place = (teacher.astype(np.int64) * shape[1] + query) * classes + label
+    cell, times = np.unique(place, return_counts=True)
+    ascending = np.lexsort((-cell, times))  # of each query the most frequent label comes last, of tied ones the lowest
+    result.reshape(-1)[cell[ascending] // classes] = cell[ascending] % classes
+    return result
