@@ -1,9 +1,9 @@
 """How the numbers scale: votes, labels and bounds of ensembles far larger than those that were ever trained.
 
 Chunks of made-up votes are written in the layout of `patebench teach`; then the real commands run on them, each in a
-process of its own whose processor time and greatest memory are measured. Bounds, which take longest, are computed for a
-part of the queries, as their time is proportional to them. Prints a table and writes it as Markdown. Not collected by
-pytest; `--queries 10000` is a quick try.
+process of its own whose processor time, time by the clock and greatest memory are measured. Bounds take longest: they
+share `--threads` processes. Prints a table and writes it as Markdown. Not collected by pytest; `--queries 10000` is a
+quick try, `--part 10000` accounts for so many of the queries alone.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Measured:
-    """One command: its processor seconds, and the greatest memory that its process held, in MB.
+    """One command: its processor seconds, those by the clock, and the greatest memory that its process held, in MB.
 
     `own` leaves out pages of mapped files, which the kernel drops when memory is short.
     """
@@ -56,6 +56,7 @@ class Measured:
     what: str
     queries: int
     seconds: float
+    clock: float
     peak: float
     own: float
     written: float
@@ -64,7 +65,15 @@ class Measured:
         """A line of the table; the last cell is the time for so many queries."""
         memory = [f"{mb:,.0f} MB" for mb in (self.peak, self.own)]
         size = f"{self.written:,.0f} MB" if self.written >= 1 else f"{1000 * self.written:,.0f} kB"
-        return [self.what, f"{self.queries:,}", _time(self.seconds), *memory, size, self.expected(queries)]
+        return [
+            self.what,
+            f"{self.queries:,}",
+            _time(self.seconds),
+            _time(self.clock),
+            *memory,
+            size,
+            self.expected(queries),
+        ]
 
     def expected(self, queries: int) -> str:
         return _time(self.seconds * queries / self.queries)
@@ -140,6 +149,7 @@ def _filled(path: Path, size: Size, queries: int, seed: int) -> tuple[NDArray[An
 
 def measure(what: str, queries: int, out: Path, *command: object) -> Measured:
     """Run one command of the workflow in a process of its own."""
+    started = time.monotonic()
     process = subprocess.Popen([Path(sys.executable).with_name("patebench"), *map(str, command)])
     peak = own = 0.0
     while True:
@@ -151,7 +161,8 @@ def measure(what: str, queries: int, out: Path, *command: object) -> Measured:
         time.sleep(0.1)
     if status:
         raise SystemExit(f"{what}: failed; see above")
-    found = Measured(what, queries, used.ru_utime + used.ru_stime, peak, own, out.stat().st_size / 1e6)
+    clock = time.monotonic() - started
+    found = Measured(what, queries, used.ru_utime + used.ru_stime, clock, peak, own, out.stat().st_size / 1e6)
     print(*found.cells(queries), sep=" | ", file=sys.stderr)
     return found
 
@@ -180,7 +191,7 @@ def join(folder: Path, size: Size) -> tuple[Measured, Path]:
     return found, votes
 
 
-def run(folder: Path, size: Size, part: Size) -> list[Measured]:
+def run(folder: Path, size: Size, part: Size, threads: int) -> list[Measured]:
     joined, votes = join(folder / "whole", size)
     rows = [joined]
     for name, parameters in MECHANISMS.items():
@@ -188,13 +199,13 @@ def run(folder: Path, size: Size, part: Size) -> list[Measured]:
         rows.append(
             measure(f"aggregate, {name}", size.queries, labels, "aggregate", *_of(votes, name, parameters), labels)
         )
-    _, few = join(folder / "part", part)
+    few = votes if part == size else join(folder / "part", part)[1]
     for name, parameters in MECHANISMS.items():
         bounds = folder / name / "bounds.json"
         stated = "--queries", part.queries, "--delta", 1e-6
         labels = bounds.with_name("part.npz")
         measure(f"aggregate, {name}", part.queries, labels, "aggregate", *_of(few, name, parameters), labels)
-        command = "account", *stated, "--votes", few, "--labels", labels, "--out", bounds
+        command = "account", "--threads", threads, *stated, "--votes", few, "--labels", labels, "--out", bounds
         rows.append(measure(f"account, {name}", part.queries, bounds, *command))
     return rows
 
@@ -204,11 +215,12 @@ def _of(votes: Path, name: str, parameters: dict[str, float]) -> list[object]:
     return ["--votes", votes, "--mechanism", name, *spelt, "--seed", 0, "--stream", "bench", "--out"]
 
 
-def markdown(size: Size, rows: list[Measured]) -> str:
+def markdown(size: Size, rows: list[Measured], threads: int) -> str:
     head = [
         "command",
         "queries",
-        "time",
+        "processor time",
+        "by the clock",
         "peak memory",
         "of it not of files",
         "file",
@@ -216,10 +228,11 @@ def markdown(size: Size, rows: list[Measured]) -> str:
         "10⁶ queries",
     ]
     body = [[*row.cells(size.queries), row.expected(1_000_000)] for row in rows]
-    lines = [head, ["---", *["---:"] * 7], *body]
+    lines = [head, ["---", *["---:"] * 8], *body]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
     about = (
-        f"{size}. Processor time of one core on {platform.machine()}, Python {platform.python_version()}, NumPy "
+        f"{size}. Processor time of all cores on {platform.machine()}, account with {threads} "
+        f"processes, Python {platform.python_version()}, NumPy "
         f"{np.__version__}; the last two columns are in proportion to the queries, and extrapolated where these "
         "differ from those measured.\nVotes are made up: an ensemble that is mostly sure, with a tail."
     )
@@ -231,19 +244,21 @@ def main() -> int:
     parser.add_argument("--teachers", type=int, default=5000)
     parser.add_argument("--queries", type=int, default=100_000)
     parser.add_argument("--classes", type=int, default=1000)
-    # So many that sanitised bounds are left out, as they are for all: else the time would not be in proportion.
-    parser.add_argument("--part", type=int, default=5000, help="queries that bounds are computed for")
+    parser.add_argument("--part", type=int, default=None, help="queries that bounds are computed for [default: all]")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="processes that account shares [all cores]")
     parser.add_argument("--folder", type=Path, default=None, help="where the files go [default: one that is removed]")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="where the Markdown goes")
     given = parser.parse_args()
-    size, part = (Size(given.teachers, queries, given.classes) for queries in (given.queries, given.part))
+    size, part = (
+        Size(given.teachers, queries, given.classes) for queries in (given.queries, given.part or given.queries)
+    )
     folder = given.folder or Path(tempfile.mkdtemp(prefix="patebench-scale-"))
     try:
-        rows = run(folder, size, part)
+        rows = run(folder, size, part, given.threads)
     finally:
         if given.folder is None:
             shutil.rmtree(folder)
-    write_text(given.out, markdown(size, rows))
+    write_text(given.out, markdown(size, rows, given.threads))
     print(given.out.read_text())
     return 0
 

@@ -221,7 +221,7 @@ class ExactDivergence:
         each = np.zeros((self.votes.teachers, 2, len(orders))) if self.votes.matrix is not None else None
         pieces = [(i, rows) for i, rows in self._pieces(stops, int(used.sum(axis=1).max()))]
         parts = (self._part(rows, orders[used[i]]) for i, rows in pieces)
-        shared = self._work(int(stops[-1])) > _WORTH_SHARING
+        shared = self.is_long(int(stops[-1]))
         solve = partial(in_order, _sums) if shared else partial(map, partial(_sums, kept=self._kept))
         said = progress("exact divergences", int(stops[-1]), "queries") if shared else nullcontext(_say_nothing)
         done = 0
@@ -238,8 +238,9 @@ class ExactDivergence:
                 report(done)
         return Directions(*np.where(forms < _LARGE, forms, np.inf))
 
-    def _work(self, queries: int) -> int:
-        return queries * self._most_ranks**2
+    def is_long(self, queries: int) -> bool:
+        """Whether the divergences of so many queries take long enough to be shared among processes."""
+        return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
         """Queries that are worked out together: the number of the first of `stops` that they belong to, and their own.

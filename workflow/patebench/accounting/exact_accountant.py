@@ -6,7 +6,7 @@ ones while the least ε is at the last of these. What is stated follows from all
 look.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -28,12 +28,13 @@ COARSE = conversion.ORDERS[::2]
 #: Where they are divided: beyond about 100 and 10⁴ they matter for few queries only.
 _STAGES = (33, 49)
 
-#: Orders that are stated: so close that the least ε is missed by a relative 10⁻⁴ at most, as it is flat there.
-ORDERS: Array = 1.0 + np.geomspace(1e-2, 1e6, 747)
-_STEP = float(np.log((ORDERS[1] - 1) / (ORDERS[0] - 1)))
+#: Orders that are stated. Every fourth is tried, and so misses the least ε by a relative 10⁻⁴ at most, as it is flat
+#: there; then, where that costs little, the one of all that is foretold from those.
+ORDERS: Array = 1.0 + np.geomspace(1e-2, 1e6, 2985)
+_STEP, _EVERY = float(np.log((ORDERS[1] - 1) / (ORDERS[0] - 1))), 4
 
-#: How many of them on either side of the one foretold: where the sample holds all queries, and elsewhere.
-_SURE, _UNSURE = 2, 4
+#: How many are tried on either side of the one foretold: where the sample holds all queries, and elsewhere.
+_SURE, _UNSURE = 3, 6
 
 #: How many more beyond the last where the least ε is there, and how often.
 _FURTHER, _TURNS = 8, 6
@@ -83,19 +84,26 @@ class OrderSearch:
         """Curves at all `ORDERS`, and which of them are known (stops × orders)."""
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
-            new = wanted & ~known
-            rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
-            if not len(rows):
-                break
-            asked = new[np.ix_(rows, columns)]
-            found = self.divergence.sums(stops[rows], ORDERS[columns], asked)
-            for i, row in enumerate(rows):
-                at = columns[reaching(asked)[i]]
-                for form, sums in zip(forms, found, strict=True):
-                    form[row, at] = sums[i].max(axis=0)[reaching(asked)[i]]
-                known[row, at] = True
+            self._add(forms, known, stops, wanted)
             wanted = _beyond(forms, known, delta)
+            if not wanted.any():
+                break
+        if not self.divergence.is_long(int(stops[-1])):
+            self._add(forms, known, stops, _between(forms, delta))
         return forms, known
+
+    def _add(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
+        """Work out what is wanted and not yet known."""
+        new = wanted & ~known
+        rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
+        if not len(rows):
+            return
+        asked = new[np.ix_(rows, columns)]
+        found = self.divergence.sums(stops[rows], ORDERS[columns], asked)
+        for i, (row, used) in enumerate(zip(rows, reaching(asked), strict=True)):
+            for form, sums in zip(forms, found, strict=True):
+                form[row, columns[used]] = sums[i][:, used].max(axis=0)
+            known[row, columns[used]] = True
 
     def foretold(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
         """Which of `ORDERS` to work out for each T (stops × orders), by the sample."""
@@ -110,41 +118,57 @@ class OrderSearch:
             for how in _CONVERSIONS:
                 for i, (T, curve) in enumerate(zip(stops, form, strict=True)):
                     if np.isfinite(curve).any():
-                        place = _least(conversion.unclipped(how, COARSE, curve, delta))
-                        wide = _SURE if T <= _SAMPLE else _UNSURE
-                        wanted[i, max(place - wide, 0) : place + wide + 1] = True
+                        place, wide = _foretold(how, curve, delta), _SURE if T <= _SAMPLE else _UNSURE
+                        wanted[i, max(place - wide, 0) * _EVERY : (place + wide) * _EVERY + 1 : _EVERY] = True
         # Where so little is given away that δ is enough, the lowest order shows it (`conversion.tight`).
         little = -np.expm1(-curves[:, :, 0].min(axis=0)) <= 2 * delta * delta
         wanted[little | ~wanted.any(axis=1), 0] = True
         return wanted
 
 
-def _least(epsilons: Array) -> int:
-    """Which of `ORDERS` is nearest to the least of these, which stand at `COARSE`: by a parabola through three."""
+def _foretold(how: Conversion, curve: Array, delta: float) -> int:
+    """Which of those `ORDERS` that are tried is nearest to the least ε of this curve at `COARSE` orders."""
+    epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
-    shift = 0.0
-    if 0 < best < len(epsilons) - 1:
-        before, least, after = epsilons[best - 1 : best + 2]
-        bend = before - 2 * least + after
-        shift = (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
-    step = np.log((COARSE[1] - 1) / (COARSE[0] - 1))
-    return min(round(float((best + shift) * step / _STEP)), len(ORDERS) - 1)
+    shift = _vertex(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
+    step = float(np.log((COARSE[1] - 1) / (COARSE[0] - 1)))
+    return min(round((best + shift) * step / (_STEP * _EVERY)), (len(ORDERS) - 1) // _EVERY)
+
+
+def _vertex(before: float, least: float, after: float) -> float:
+    """Where the parabola through three points is least, in steps from the middle one, which is the least of them."""
+    bend = before - 2 * least + after
+    return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 
 
 def _beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
     """Orders beyond those known, where the least ε is at the last that is."""
     wanted = np.zeros_like(known)
+    for i, at, _ in _bests(forms, delta):
+        if at > 0 and not known[i, at - _EVERY]:
+            wanted[i, max(at - _FURTHER * _EVERY, 0) : at : _EVERY] = True
+        if at + 1 < len(ORDERS) and not known[i, at + _EVERY]:
+            wanted[i, at + _EVERY : at + _FURTHER * _EVERY + 1 : _EVERY] = True
+    return wanted
+
+
+def _between(forms: Array, delta: float) -> NDArray[np.bool_]:
+    """The one of all orders where the least ε is foretold from those that were tried."""
+    wanted = np.zeros(forms.shape[1:], dtype=bool)
+    for i, at, epsilons in _bests(forms, delta):
+        if 0 < at < len(ORDERS) - 1:
+            wanted[i, at + round(_EVERY * _vertex(*epsilons[[at - _EVERY, at, at + _EVERY]]))] = True
+    return wanted
+
+
+def _bests(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
+    """For each T, form and conversion with an ε: which T, at which order ε is least, and ε at all orders."""
     for form in forms:
         for how in _CONVERSIONS:
-            epsilons = conversion.convert(how, ORDERS, form, delta)
-            best = np.argmin(epsilons, axis=1)
-            for i in np.flatnonzero((epsilons.min(axis=1) > 0) & np.isfinite(epsilons.min(axis=1))):
-                at = int(best[i])
-                if at > 0 and not known[i, at - 1]:
-                    wanted[i, max(at - _FURTHER, 0) : at] = True
-                if at + 1 < len(ORDERS) and not known[i, at + 1]:
-                    wanted[i, at + 1 : at + 1 + _FURTHER] = True
-    return wanted
+            for i, epsilons in enumerate(conversion.convert(how, ORDERS, form, delta)):
+                at = int(np.argmin(epsilons))
+                if 0 < epsilons[at] < np.inf:
+                    yield i, at, epsilons
 
 
 def _coarse(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
