@@ -1,0 +1,104 @@
+"""Steps of the Poisson-subsampled Gaussian mechanism, which DP-SGD is made of (Abadi et al. 2016).
+
+In each step every record takes part with the same probability, independently of all others; the sum of what takes part
+gets Gaussian noise. Two data sets are neighbours if one has a record that the other lacks, which changes the sum by a
+vector of norm 1 at most (in units of the clipping norm). Nothing here depends on the records or on their number.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from patebench.accounting.calibrate import bisect, geometric
+from patebench.accounting.independent import gaussian_dp
+from patebench.core.bound import Adjacency, Bound, Kind, check_delta
+from patebench.core.errors import PatebenchError
+
+#: What dp-accounting's convolutions may be wrong by is small beside this share of δ, from this δ on.
+_SLACK, LEAST_DELTA = 1e-3, 1e-8
+
+#: The grid of privacy losses. All rounding is upward, so a finer one only takes longer to give a little less.
+_GRID = 1e-3
+
+#: Noise is looked for between these; with less than the first, ε would be so large that it says nothing.
+_LEAST_NOISE, _MOST_NOISE = 0.3, 1e5
+
+#: How near to the least noise a search ends, relatively.
+_NEAR = 1e-4
+
+_SOURCE = (
+    "Abadi et al. 2016, section 3.1, for the step; Zhu, Dong, Wang 2022, Theorem 11, for the pairs that dominate it, "
+    "in both directions; composed as privacy loss distributions, rounded up (Doroshenko et al. 2022)"
+)
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian:
+    """So many steps, each with noise of standard deviation `noise` times the clipping norm, and sampled at `rate`."""
+
+    noise: float
+    rate: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        if not self.noise >= 0:
+            raise PatebenchError(f"noise = {self.noise}; a noise multiplier of at least 0 is needed")
+        if not 0 < self.rate <= 1:
+            raise PatebenchError(f"rate = {self.rate}; a probability above 0 is needed")
+        if self.steps < 0:
+            raise PatebenchError(f"steps = {self.steps}; at least 0 is needed")
+
+    def epsilon(self, delta: float) -> float:
+        """An ε for which all steps together are (ε, δ)-DP under adding or removing a record, rounded up."""
+        check_delta(delta)
+        if delta < LEAST_DELTA:
+            raise PatebenchError(f"δ = {delta:g}; the accountant of DP-SGD is exact enough from δ = {LEAST_DELTA:g} on")
+        if self.steps == 0:
+            return 0.0
+        if self.noise == 0:
+            return float("inf")
+        if self.rate == 1:
+            return gaussian_dp(float(np.sqrt(self.steps)) / self.noise, delta)
+        return self._composed(delta * (1 - _SLACK))
+
+    def _composed(self, delta: float) -> float:
+        from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+
+        losses = from_gaussian_mechanism(
+            self.noise, value_discretization_interval=_GRID, sampling_prob=self.rate, pessimistic_estimate=True
+        )
+        return float(losses.self_compose(self.steps).get_epsilon_for_delta(delta))
+
+    def bound(self, delta: float) -> Bound:
+        """The same as a record; its `queries` are the steps. No noise that is drawn from a seed may be published."""
+        return Bound(
+            epsilon=self.epsilon(delta),
+            delta=delta,
+            queries=self.steps,
+            accountant="pld",
+            kind=Kind.WORST_CASE,
+            publishable=False,
+            source=_SOURCE,
+            adjacency=Adjacency.ADD_OR_REMOVE_RECORD,
+            label="PLD, Poisson sampling",
+        )
+
+
+def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
+    """The least noise multiplier, rounded up, with which so many steps at this rate cost at most ε at δ."""
+    if not epsilon > 0:
+        raise PatebenchError(f"ε = {epsilon}; a target above 0 is needed")
+
+    def holds(noise: float) -> bool:
+        return SubsampledGaussian(noise, rate, steps).epsilon(delta) <= epsilon
+
+    safe = 1.0
+    while not holds(safe):
+        safe *= 2
+        if safe > _MOST_NOISE:
+            raise PatebenchError(f"no noise up to {_MOST_NOISE:g} gives {steps} steps an ε of {epsilon:g}")
+    if safe > 1:
+        return bisect(holds, safe, safe / 2, halve=geometric, near=_NEAR)
+    if holds(_LEAST_NOISE):
+        return _LEAST_NOISE
+    return bisect(holds, 1.0, _LEAST_NOISE, halve=geometric, near=_NEAR)
