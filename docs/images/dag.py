@@ -13,7 +13,7 @@ STYLES = {
     "#0072B2": ("train_teachers", "join_votes"),
     "#009E73": ("aggregate", "secure_share", "secure_sum", "secure_open"),
     "#D55E00": ("account", "audit"),
-    "#CC79A7": ("extract_features", "select_queries", "train_student", "distil", "train_baseline"),
+    "#CC79A7": ("extract_features", "select_queries", "train_student", "distil", "train_baseline", "train_dpsgd"),
     "#555555": ("collect", "figure", "table", "manifest", "report"),
 }
 
@@ -32,6 +32,7 @@ WORDS = {
     "train_student": ("method × queries", True),
     "distil": ("non-private", False),
     "train_baseline": ("non-private", False),
+    "train_dpsgd": ("form × ε", True),
     "audit": ("what is lost at least", True),
     "figure": ("", True),
     "table": ("", True),

@@ -89,6 +89,49 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         "experiments.demo.rounds[0].queries",
         ["is 401", "the pool holds 400"],
     ),
+    "DP-SGD in an unknown form": (
+        "experiments/demo/dpsgd",
+        [{"form": "linaer", "epsilon": 1}],
+        "experiments.demo.dpsgd[0].form",
+        ["did you mean 'linear'"],
+    ),
+    "DP-SGD of an unknown model": (
+        "experiments/demo/dpsgd",
+        [{"form": "scratch", "model": "tanh-cmm", "epsilon": 1}],
+        "experiments.demo.dpsgd[0].model",
+        ["did you mean 'tanh-cnn'"],
+    ),
+    "DP-SGD of a model where there is none to choose": (
+        "experiments/demo/dpsgd",
+        [{"form": "linear", "model": "mlp", "epsilon": 1}],
+        "experiments.demo.dpsgd[0].model",
+        ["is 'mlp', and the form linear has none to choose"],
+    ),
+    "views of features": (
+        "experiments/demo/dpsgd",
+        [{"form": "linear", "views": 4, "epsilon": 1}],
+        "experiments.demo.dpsgd[0].views",
+        ["is 4, and the form linear"],
+    ),
+    "DP-SGD without an ε": ("experiments/demo/dpsgd", [{"form": "linear"}], "experiments.demo.dpsgd[0].epsilon", []),
+    "DP-SGD at no ε": (
+        "experiments/demo/dpsgd",
+        [{"form": "linear", "epsilon": [1, 0]}],
+        "experiments.demo.dpsgd[0].epsilon[1]",
+        ["is 0; a value above 0 is needed"],
+    ),
+    "DP-SGD at a δ that no accountant reaches": (
+        "experiments/demo/dpsgd",
+        [{"form": "linear", "epsilon": 1, "delta": 1e-12}],
+        "experiments.demo.dpsgd[0].delta",
+        ["is 1e-12; a value of at least 1e-08 is needed"],
+    ),
+    "DP-SGD at a rate above one": (
+        "experiments/demo/dpsgd",
+        [{"form": "linear", "epsilon": 1, "rate": 2}],
+        "experiments.demo.dpsgd[0].rate",
+        ["is 2; a value of at most 1 is needed"],
+    ),
     "distillation without probabilities": (
         "experiments/demo/distillation",
         [{"samples": 100, "model": "small-cnn"}],
@@ -404,6 +447,10 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
         "distillation": [{"samples": 100, "model": "small-cnn"}],
     }
     assert validate(settings | {"mode": "seeded"}).plan().of(Distil)
+    dpsgd = copy.deepcopy(settings)
+    dpsgd["experiments"]["demo"] |= {"distillation": [], "dpsgd": [{"form": "linear", "epsilon": 1}]}
+    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.dpsgd\[0\]: draws noise from a seed"):
+        validate(dpsgd)
     with pytest.raises(PatebenchError, match=r"^experiments\.demo\.distillation\[0\]: is not private"):
         validate(settings)
 
@@ -605,7 +652,15 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
 def test_shipped_configurations_are_good(file: str) -> None:
     config = validate(load(ROOT / "config" / file))
     assert config.experiments
-    optional = {"train_baseline", "audit", "extract_features", "select_queries", "distil", "train_student"}
+    optional = {
+        "train_baseline",
+        "train_dpsgd",
+        "audit",
+        "extract_features",
+        "select_queries",
+        "distil",
+        "train_student",
+    }
     optional |= {"secure_share", "secure_sum", "secure_open"}
     made = config.plan().artefacts()
     assert all(files for stage, files in made.items() if stage not in optional)

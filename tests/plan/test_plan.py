@@ -34,6 +34,7 @@ from patebench.plan.jobs import (
     Setting,
     Split,
     TrainBaseline,
+    TrainDpsgd,
     TrainStudent,
     TrainTeachers,
 )
@@ -83,6 +84,7 @@ DEMO: dict[str, Any] = {
     ],
     "distillation": [{"teachers": 60, "samples": [400, 100], "model": "mlp"}],
     "baseline": {"model": "mlp", "epochs": 3},
+    "dpsgd": [{"form": "linear", "epsilon": [1, 4]}, {"form": "scratch", "model": "mlp", "epsilon": 1, "rate": 0.1}],
     "true_label_baseline": {"model": "mlp", "queries": [100]},
     "audit": {"teachers": 10, "runs": 5000},
 }
@@ -185,6 +187,9 @@ def test_artefacts_of_one_experiment() -> None:
     assert found["distil"] == [f"{large}/distillation/mlp_modern/distillation.json"]
     trained = ("mlp_modern_epochs-3", "truth-100_mlp_modern")
     assert found["train_baseline"] == [f"{split}/baseline/{each}/baseline.json" for each in trained]
+    private = ("linear_epsilon-1_delta-1e-05", "linear_epsilon-4_delta-1e-05")
+    private += ("scratch_epsilon-1_delta-1e-05_mlp_rate-0.1",)
+    assert found["train_dpsgd"] == [f"{split}/dpsgd/{each}/dpsgd.json" for each in private]
     assert found["collect"] == [f"{each}/collected.json" for each in (small, large, skewed)]
     assert found["report"] == ["results/report.html"]
 
@@ -206,6 +211,19 @@ def test_a_baseline_learns_from_private_samples_or_from_true_labels() -> None:
     assert made.inputs(private) == {"private": ["results/digits/private.npz"], "test": test}
     assert made.inputs(labelled) == {"pool": [f"{split}/pool.npz"], "truth": [f"{split}/truth.npz"], "test": test}
     assert "--true-labels 100 --model mlp" in " ".join(made.command(labelled))
+
+
+def test_a_private_model_learns_on_from_public_features_or_from_nothing() -> None:
+    made = plan(demo(), seeds=0)
+    linear, _, scratch = made.of(TrainDpsgd)
+    split = "results/digits/seed-0_pool-400_test-200"
+    public = {"pool": [f"{split}/pool.npz"], "test": [f"{split}/test.npz"]}
+    assert made.inputs(scratch) == {"private": ["results/digits/private.npz"], **public}
+    assert made.inputs(linear) == {**made.inputs(scratch), "encoder": [f"{split}/encoder.npz"]}
+    assert "--form scratch --model mlp --rate 0.1 --epsilon 1 --delta 1e-05 --seed 0" in " ".join(made.command(scratch))
+    for stage in ("figure", "table"):
+        (job, *_) = made.jobs[stage].values()
+        assert made.inputs(job)["models"] == made.artefacts()["train_dpsgd"]
 
 
 def test_rounds_share_what_was_selected_before_them() -> None:
@@ -252,7 +270,7 @@ def test_features_of_a_pool_are_extracted_once_for_all_that_select_by_them() -> 
     rounds_of_three_ensembles = 2 * 3
     files = made_of_each[::2]
     assert Counter(read) == {None: 12, **dict.fromkeys(files, rounds_of_three_ensembles)}
-    assert plan(demo()).artefacts()["extract_features"] == []
+    assert plan(demo(dpsgd=[])).artefacts()["extract_features"] == []
 
 
 def parsed(made: Plan, stage: str, path: str) -> SimpleNamespace:

@@ -1,4 +1,4 @@
-# What is not private: true labels, all private data, and the teachers' probabilities.
+# What is not released by an ensemble: models of true labels, of all private data, of probabilities, and DP-SGD's.
 
 
 rule distil:
@@ -45,5 +45,29 @@ rule train_baseline:
         runtime=120,
     params:
         command=command("train_baseline"),
+    shell:
+        "patebench {params.command} --threads {threads} --log {log:q}"
+
+
+rule train_dpsgd:
+    input:
+        unpack(inputs("train_dpsgd")),
+    output:
+        **outputs("train_dpsgd"),
+    log:
+        logs("train_dpsgd"),
+    benchmark:
+        times("train_dpsgd")
+    wildcard_constraints:
+        **PLAN.constraints("train_dpsgd"),
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        gpu=1,
+        mem_mb=memory(4000),
+        runtime=240,
+    params:
+        command=command("train_dpsgd"),
     shell:
         "patebench {params.command} --threads {threads} --log {log:q}"

@@ -5,12 +5,10 @@ gets Gaussian noise. Two data sets are neighbours if one has a record that the o
 vector of norm 1 at most (in units of the clipping norm). Nothing here depends on the records or on their number.
 """
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from patebench.accounting.calibrate import bisect, geometric
-from patebench.accounting.independent import gaussian_dp
 from patebench.core.bound import Adjacency, Bound, Kind, check_delta
 from patebench.core.errors import PatebenchError
 
@@ -56,9 +54,11 @@ class SubsampledGaussian:
         if self.steps == 0:
             return 0.0
         if self.noise == 0:
-            return float("inf")
+            return math.inf
         if self.rate == 1:
-            return gaussian_dp(float(np.sqrt(self.steps)) / self.noise, delta)
+            from patebench.accounting.independent import gaussian_dp
+
+            return gaussian_dp(math.sqrt(self.steps) / self.noise, delta)
         return self._composed(delta * (1 - _SLACK))
 
     def _composed(self, delta: float) -> float:

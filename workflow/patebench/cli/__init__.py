@@ -31,6 +31,7 @@ COMMANDS = {
     "train_student": "Train a student on released labels.",
     "distil": "Train networks on plain labels and on probabilities, without privacy.",
     "train_baseline": "Train a model without privacy.",
+    "train_dpsgd": "Train a model by DP-SGD, which is private itself.",
     "audit": "Look for two data sets that a mechanism tells apart better than it states.",
     "collect": "Gather everything known of one ensemble.",
     "figure": "Draw a figure.",

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from patebench.baselines.dpsgd.forms import form_of
 from patebench.config.checks import (
     Agreement,
     at,
@@ -34,17 +35,21 @@ from patebench.plan.jobs import (
     Data,
     Distil,
     Ensemble,
+    Job,
     SecureOpen,
     SelectQueries,
     Setting,
     Split,
     TrainBaseline,
+    TrainDpsgd,
     TrainStudent,
 )
 from patebench.plan.parameters import (
     AuditParameters,
     ClassParameters,
     DistilParameters,
+    DpsgdParameters,
+    DpsgdTraining,
     SelectionParameters,
     SplitParameters,
     StudentParameters,
@@ -108,6 +113,7 @@ class _Expanded:
         students: list[TrainStudent] = []
         baselines: list[TrainBaseline] = []
         distillations: list[Distil] = []
+        private_models: list[Job] = []
         for seed in seeds:
             split = Split(self._data(), seed, SplitParameters.of(settings))
             ensembles = list(self._ensembles(split))
@@ -120,11 +126,13 @@ class _Expanded:
             accounts += [*pool, *(Account(each.labels, (each.queries,), accounting.delta) for each in rounds)]
             distillations += self._distil(ensembles)
             baselines += self._baselines(split)
+            private_models += self._dpsgd(split)
         for account in accounts:
             self.all.agreement.settle(account.folder, f"{where}.accounting.delta", accounting.delta)
         whole_pool = [account for account in accounts if not account.labels.selection]
         audits = list(self._audits(settings.audit, whole_pool)) if settings.audit else []
-        return Experiment(name, tuple(accounts), tuple(students), tuple(baselines), tuple(audits), tuple(distillations))
+        made = (accounts, students, baselines, audits, distillations, private_models)
+        return Experiment(name, *map(tuple, made))  # type: ignore[arg-type]
 
     def _queries(self) -> tuple[int, ...]:
         """The numbers of queries accounted for: of a release all, as its labels are handed out together."""
@@ -273,6 +281,22 @@ class _Expanded:
             check_pool(f"{where}.queries", wanted.queries, split.parameters.pool)
             training = checked_training(where, wanted)
             yield from (TrainBaseline(split, training, queries) for queries in wanted.queries)
+
+    def _dpsgd(self, split: Split) -> Iterator[TrainDpsgd]:
+        """A model for each ε."""
+        for where, settings in entries(f"{self.where}.dpsgd", self.settings.dpsgd):
+            if self.all.mode is Mode.RELEASE:
+                raise PatebenchError(
+                    f"{where}: draws noise from a seed, and this configuration makes a release; leave it out"
+                )
+            with at(f"{where}.form"):
+                form_of(settings.form)
+            if settings.model is not None:
+                check_registered(f"{where}.model", settings.model, MODELS)
+            trained = DpsgdTraining.of(settings).model_dump()
+            for epsilon in settings.epsilon:
+                privacy = {"epsilon": epsilon, "delta": settings.delta or self.settings.accounting.delta}
+                yield TrainDpsgd(split, DpsgdParameters.checked({**trained, **privacy}, where))
 
     def _audits(self, settings: AuditSettings, accounts: Sequence[Account]) -> Iterator[Audit]:
         """An audit of each mechanism, whatever the seed; by default at the most queries accounted for."""

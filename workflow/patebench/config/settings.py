@@ -30,8 +30,10 @@ from patebench.plan.parameters import (
     AuditParameters,
     ClassParameters,
     DistilParameters,
+    DpsgdTraining,
     LedgerParameters,
     PartitionParameters,
+    PositiveNumber,
     PositiveWhole,
     SplitParameters,
     StudentParameters,
@@ -131,6 +133,15 @@ class DistilSettings(_OfEnsembles, DistilParameters):
     """Networks that learn from plain labels and from probabilities."""
 
 
+class DpsgdSettings(DpsgdTraining):
+    """Models trained by DP-SGD."""
+
+    epsilon: OneOrMore[PositiveNumber] = Field(
+        description="The ε that a model keeps; a list makes one model for each. It protects one private sample."
+    )
+    delta: Number | None = Field(None, gt=0, lt=1, description="The δ of that ε, that of `accounting` by default.")
+
+
 class TrueLabelSettings(TrainingParameters):
     """A model trained on true labels of the pool."""
 
@@ -176,6 +187,9 @@ class ExperimentSettings(SplitParameters):
     )
     baseline: TrainingParameters | None = Field(
         None, description="A model trained on all private data, without privacy, for comparison."
+    )
+    dpsgd: List[DpsgdSettings] = Field(
+        [], description="Models trained on all private data by DP-SGD, which are private themselves, for comparison."
     )
     true_label_baseline: TrueLabelSettings | None = Field(
         None, description="A model trained on so many true labels of the pool, for comparison with students."

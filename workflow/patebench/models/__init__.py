@@ -11,6 +11,7 @@ from patebench.core.registry import Registry
 MODELS = Registry("model", "patebench.models")
 MODELS.add("small-cnn", "patebench.models.small_cnn:learner")
 MODELS.add("student-cnn", "patebench.models.student_cnn:learner")
+MODELS.add("tanh-cnn", "patebench.models.tanh_cnn:learner")
 MODELS.add("paper-cnn", "patebench.models.paper_cnn:learner")
 MODELS.add("paper-cnn-deep", "patebench.models.paper_cnn_deep:learner")
 MODELS.add("conv-middle", "patebench.models.conv_net:middle")

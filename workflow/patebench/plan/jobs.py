@@ -10,6 +10,7 @@ The path is the provenance: it spells how an artefact was made, from left to rig
                                                           / <student> / <round> / <round> …
                                   / distillation / <training>
                      / baseline / <training>
+                     / dpsgd / <form, ε and training>
            / audit / teachers-<n> / <mechanism> / <noise>
 
 so jobs that agree on a prefix share its files. Nothing here reads or writes a file, or checks a value.
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 from string import Formatter
 from typing import Any, ClassVar, Self
 
+from patebench.baselines.dpsgd.forms import form_of
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 from patebench.core.slugs import parameters_slug, slug
@@ -29,6 +31,7 @@ from patebench.plan.parameters import (
     AuditParameters,
     ClassParameters,
     DistilParameters,
+    DpsgdParameters,
     PartitionParameters,
     SelectionParameters,
     SplitParameters,
@@ -704,6 +707,33 @@ class TrainBaseline(Job):
 
 
 @dataclass(frozen=True)
+class TrainDpsgd(Job):
+    """One model trained by DP-SGD on all private data: it is private itself."""
+
+    files = {"out": "{dpsgd}/dpsgd.json"}
+    trains = True
+    private_model = True
+
+    split: Split
+    parameters: DpsgdParameters
+
+    @property
+    def dpsgd(self) -> str:
+        return f"{self.split.folder}/dpsgd/{self.parameters.slug}"
+
+    folder = dpsgd
+
+    def inputs(self) -> Inputs:
+        found: Inputs = {"private": File(self.split.data, "private"), "pool": self.split.pool, "test": self.split.test}
+        if form_of(self.parameters.form).from_encoder:
+            found["encoder"] = File(ExtractFeatures(self.split), "encoder")
+        return found
+
+    def options(self) -> Options:
+        return {**self.parameters.options(), **self.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
 class Audit(Job):
     """What a mechanism loses at least, whatever so many teachers vote: it needs no votes, so all seeds share it."""
 
@@ -860,7 +890,7 @@ def _united(numbers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
 #: Every stage, in the order of the way of the data.
 STAGES: tuple[type[Job], ...] = (
     *(Data, Split, Partition, TrainTeachers, JoinVotes, ExtractFeatures, SelectQueries, Aggregate),
-    *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent, Distil, TrainBaseline, Audit),
+    *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent, Distil, TrainBaseline, TrainDpsgd, Audit),
     *(Collect, Figure, Table, Manifest, Report),
 )
 BY_STAGE = {each.stage(): each for each in STAGES}

@@ -9,6 +9,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from patebench.accounting.subsampled_gaussian import LEAST_DELTA
+from patebench.baselines.dpsgd.forms import FORMS, form_of
 from patebench.core.parameters import NOT_IN_PATH, AnyNumber, Number, OneOrMore, Parameters, Text, Truth, Whole, show
 from patebench.core.seeds import Mode
 from patebench.core.slugs import Part, slug
@@ -230,6 +232,61 @@ class DistilParameters(TrainingParameters):
     samples: OneOrMore[PositiveWhole] = Field(
         description="How many samples of the pool are learnt from, in turn.", json_schema_extra=NOT_IN_PATH
     )
+
+
+class DpsgdTraining(Parameters):
+    """What DP-SGD trains and how; what is left out is the form's own choice."""
+
+    form: Text = Field(description=", ".join(f"{name} ({form.about})" for name, form in FORMS.items()) + ".")
+    model: Text | None = Field(
+        None,
+        description="The network, a name of the registry of models, only for scratch; tanh-cnn or mlp by the data's"
+        " shape.",
+    )
+    rate: Number | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="The probability with which each private sample takes part in a step. Choose it from public"
+        " knowledge: how many samples there are is private.",
+    )
+    steps: Whole | None = Field(None, ge=1, description="How many noisy steps are taken.")
+    clip: Number | None = Field(None, gt=0, description="The norm that no sample's gradient exceeds.")
+    learning_rate: Number | None = Field(None, gt=0, description="Adam's at the first step; it falls to 0.")
+    views: Whole | None = Field(
+        None,
+        ge=1,
+        description="Of how many random views of an image its gradient is the mean; 1 is the image itself.",
+    )
+    ema: Number | None = Field(None, ge=0, lt=1, description="The decay of the average of the weights that predicts.")
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        form = FORMS.get(self.form)
+        for key, fits in (("model", form is FORMS["scratch"]), ("views", form is not FORMS["linear"])):
+            if form is not None and getattr(self, key) is not None and not fits:
+                hint = f"is {show(getattr(self, key))}, and the form {self.form} has none to choose; leave it out"
+                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+        return self
+
+
+class DpsgdParameters(DpsgdTraining):
+    """The same, and the privacy that it keeps."""
+
+    epsilon: PositiveNumber = Field(description="The ε that the model keeps, at `delta`.")
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of that ε.")
+
+    @property
+    def slug(self) -> str:
+        privacy = (("epsilon", self.epsilon), ("delta", self.delta))
+        return slug(self.form, *privacy, *self.parts("form", "epsilon", "delta"))
+
+    def chosen(self) -> dict[str, float]:
+        """The numbers that steer the training: what is given here, and else the form's own."""
+        form = form_of(self.form)
+        names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
+        given = {name: getattr(self, name) for name in names}
+        return {name: getattr(form, name) if value is None else value for name, value in given.items()}
 
 
 class AuditParameters(Parameters):

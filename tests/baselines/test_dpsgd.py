@@ -1,0 +1,323 @@
+"""DP-SGD: what a step does is what its account says, and no sample changes a sum by more than the clipping norm."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from patebench.accounting.subsampled_gaussian import SubsampledGaussian
+from patebench.baselines.dpsgd.clipping import clip_factors
+from patebench.baselines.dpsgd.forms import FORMS
+from patebench.baselines.dpsgd.linear import LinearModel
+from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
+from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
+from patebench.baselines.dpsgd.training import train
+from patebench.core.errors import PatebenchError
+from patebench.models import mlp, small_cnn, student_cnn, tanh_cnn
+from patebench.models.network import Standardise
+
+CLASSES = 4
+
+
+def _rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _images(samples: int = 7, size: int = 8, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (samples, 1, size, size), dtype=np.uint8), rng.integers(0, CLASSES, samples)
+
+
+def _network(build, x, y, views: int = 1, seed: int = 0) -> NetworkModel:
+    torch.manual_seed(seed)
+    return NetworkModel(build(x.shape[1:], CLASSES), Standardise(torch.from_numpy(x)), x, y, views=views, rng=_rng())
+
+
+def _nothing(chosen, clip):
+    return torch.zeros(3)
+
+
+def _spent_of(noisy: NoisySteps, steps: int) -> SubsampledGaussian:
+    """What so many steps that learn nothing cost."""
+    for _ in range(steps):
+        noisy.step(_nothing)
+    return noisy.spent()
+
+
+# What is drawn is what is accounted for.
+
+
+class Shuffled:
+    """Batches of one size from shuffled epochs, as non-private training has them; charged as Poisson."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self._rng, self._left = rate, _rng(), torch.empty(0, dtype=torch.int64)
+
+    def draw(self, samples: int) -> torch.Tensor:
+        size = round(self.rate * samples)
+        if len(self._left) < size:
+            self._left = torch.randperm(samples, generator=self._rng)
+        chosen, self._left = self._left[:size], self._left[size:]
+        return chosen
+
+
+class FixedSize(Shuffled):
+    """Each batch drawn anew, but all of one size."""
+
+    def draw(self, samples: int) -> torch.Tensor:
+        return torch.randperm(samples, generator=self._rng)[: round(self.rate * samples)]
+
+
+class ShuffledPoissonSizes(Shuffled):
+    """Sizes as those of Poisson sampling, from shuffled epochs."""
+
+    def draw(self, samples: int) -> torch.Tensor:
+        size = int((torch.rand(samples, generator=self._rng) < self.rate).sum())
+        if len(self._left) < size:
+            self._left = torch.cat([self._left, torch.randperm(samples, generator=self._rng)])
+        chosen, self._left = self._left[:size], self._left[size:]
+        return torch.unique(chosen)
+
+
+class WithReplacement(Shuffled):
+    def draw(self, samples: int) -> torch.Tensor:
+        return torch.randint(samples, (round(self.rate * samples),), generator=self._rng)
+
+
+class Always(Shuffled):
+    """The same batch again and again."""
+
+    def draw(self, samples: int) -> torch.Tensor:
+        return torch.nonzero(torch.rand(samples, generator=_rng()) < self.rate).flatten()
+
+
+class Denser(PoissonSampler):
+    """Draws more than it says."""
+
+    def draw(self, samples: int) -> torch.Tensor:
+        return torch.nonzero(torch.rand(samples, generator=self._rng) < 1.3 * self.rate).flatten()
+
+
+@pytest.mark.parametrize("kind", [Shuffled, FixedSize, ShuffledPoissonSizes, WithReplacement, Always])
+def test_batches_that_are_not_poisson_are_refused(kind) -> None:
+    noisy = NoisySteps(kind(0.1), 500, noise=1.0, clip=1.0, rng=_rng())
+    with pytest.raises(PatebenchError, match="Poisson sampling"):
+        _spent_of(noisy, 100)
+
+
+def test_a_sampler_that_draws_more_than_it_says_is_refused() -> None:
+    noisy = NoisySteps(Denser(0.1, _rng()), 500, noise=1.0, clip=1.0, rng=_rng())
+    with pytest.raises(PatebenchError, match=r"can not come from Poisson sampling at a rate of 0\.1"):
+        _spent_of(noisy, 100)
+
+
+def test_a_sampler_that_changes_its_rate_on_the_way_is_refused() -> None:
+    sampler = PoissonSampler(0.1, _rng())
+    noisy = NoisySteps(sampler, 50, noise=1.0, clip=1.0, rng=_rng())
+    sampler.rate = 0.2
+    noisy.step(_nothing)
+    with pytest.raises(PatebenchError, match=r"rate was 0\.1 and is 0\.2"):
+        noisy.spent()
+
+
+@pytest.mark.parametrize(("rate", "samples", "steps"), [(0.01, 300, 40), (0.3, 40, 300), (0.9, 60, 60), (1.0, 20, 30)])
+def test_poisson_batches_are_accounted_for_as_they_were(rate: float, samples: int, steps: int) -> None:
+    for seed in range(30):
+        noisy = NoisySteps(PoissonSampler(rate, _rng(seed)), samples, noise=2.5, clip=1.0, rng=_rng())
+        assert _spent_of(noisy, steps) == SubsampledGaussian(2.5, rate, steps)
+
+
+def test_no_samples_and_no_steps_have_an_account_too() -> None:
+    noisy = NoisySteps(PoissonSampler(0.5, _rng()), 0, noise=1.0, clip=1.0, rng=_rng())
+    assert noisy.spent().steps == 0
+    assert noisy.step(_nothing).shape == (3,)
+    assert noisy.spent().steps == 1
+
+
+def test_the_noise_depends_on_nothing_but_the_clipping_norm() -> None:
+    """Neither on the number of samples nor on how many were drawn; a sum is told in units of the norm."""
+    for samples, clip in ((10, 0.1), (1000, 4.0)):
+        noisy = NoisySteps(PoissonSampler(0.5, _rng()), samples, noise=3.0, clip=clip, rng=_rng(7))
+        drawn = noisy.step(lambda chosen, clip: torch.full((20_000,), 2 * clip))
+        expected = 2 + 3.0 * torch.randn(20_000, generator=_rng(7))
+        assert torch.allclose(drawn, expected, atol=1e-5)
+        assert float(drawn.std()) == pytest.approx(3.0, rel=0.03)
+
+
+def test_what_protects_nothing_is_refused() -> None:
+    for noise, clip in ((-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)):
+        with pytest.raises(PatebenchError, match="noise ="):
+            NoisySteps(PoissonSampler(0.5, _rng()), 5, noise=noise, clip=clip, rng=_rng())
+
+
+# Gradients.
+
+
+def _by_loop(net, standardise, x, y, clip: float) -> torch.Tensor:
+    """The clipped sum, one sample after the other, by plain backward passes."""
+    total = torch.zeros(sum(each.numel() for each in net.parameters()))
+    for sample, label in zip(torch.from_numpy(x), torch.from_numpy(y), strict=True):
+        net.zero_grad()
+        F.cross_entropy(net(standardise(sample[None])), label[None]).backward()
+        gradient = torch.cat([each.grad.flatten() for each in net.parameters()])
+        total += gradient * min(1.0, clip / float(gradient.norm()))
+    return total
+
+
+@pytest.mark.parametrize("build", [tanh_cnn.build, small_cnn.build, student_cnn.build, mlp.build])
+@pytest.mark.parametrize("clip", [0.3, 100.0])
+def test_the_clipped_sum_of_a_network_is_that_of_a_loop(build, clip: float) -> None:
+    x, y = _images()
+    model = _network(build, x, y)
+    chosen = torch.tensor([0, 2, 3, 6])
+    found = model.clipped_sum(model.start(), chosen, clip)
+    assert torch.allclose(found, _by_loop(model._net, Standardise(torch.from_numpy(x)), x[chosen], y[chosen], clip),
+                          rtol=1e-3, atol=2e-4)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Full backward hook")
+def test_opacus_finds_the_same_clipped_sum() -> None:
+    from opacus import GradSampleModule
+
+    x, y = _images(20, 28)
+    model = _network(tanh_cnn.build, x, y)
+    found = model.clipped_sum(model.start(), torch.arange(20), 0.5)
+    torch.manual_seed(0)
+    theirs = GradSampleModule(tanh_cnn.build(x.shape[1:], CLASSES))
+    logits = theirs(Standardise(torch.from_numpy(x))(torch.from_numpy(x)))
+    F.cross_entropy(logits, torch.from_numpy(y)).backward()
+    gradients = torch.cat([each.grad_sample.flatten(1) for each in theirs.parameters()], 1)
+    expected = (0.5 / gradients.norm(dim=1)).clamp(max=1) @ gradients
+    assert torch.allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_the_clipped_sum_of_a_linear_model_is_that_of_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(30, 5)), rng.integers(0, CLASSES, 30)
+    model = LinearModel(lambda x: x, x, y, CLASSES)
+    layer, weights = nn.Linear(5, CLASSES), torch.randn(6 * CLASSES, generator=_rng())
+    layer.weight.data, layer.bias.data = weights.view(6, CLASSES)[:5].T.clone(), weights.view(6, CLASSES)[5].clone()
+    for clip in (0.2, 1.0, 50.0):
+        total = torch.zeros(6, CLASSES)
+        for sample, label in zip(torch.from_numpy(x).float(), torch.from_numpy(y), strict=True):
+            layer.zero_grad()
+            F.cross_entropy(layer(sample[None]), label[None]).backward()
+            gradient = torch.cat([layer.weight.grad.T, layer.bias.grad[None]])
+            total += gradient * min(1.0, clip / float(gradient.norm()))
+        found = model.clipped_sum(weights, torch.arange(30), clip)
+        assert torch.allclose(found, total.flatten(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("clip", [1e-3, 1.0])
+def test_one_sample_changes_a_sum_by_the_clipping_norm_at_most(clip: float) -> None:
+    """Also one that was made to have a huge gradient, or none that is a number."""
+    x, y = _images(12)
+    tables = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    tables[0], tables[1], tables[2] = 1e30, np.nan, 1e12
+    models = [_network(tanh_cnn.build, x, y, views=3), LinearModel(lambda x: x, tables, y, CLASSES)]
+    for model in models:
+        weights = 3 * torch.randn(model.start().shape, generator=_rng())
+        for one in range(12):
+            assert float(model.clipped_sum(weights, torch.tensor([one]), clip).norm()) <= clip
+    found = models[1].clipped_sum(models[1].start(), torch.arange(12), clip)
+    assert bool(torch.isfinite(found).all()), "a gradient that is no number counts as none"
+
+
+def test_an_empty_batch_is_a_sum_of_nothing() -> None:
+    x, y = _images()
+    for model in (_network(tanh_cnn.build, x, y), LinearModel(lambda x: x.reshape(len(x), -1), x, y, CLASSES)):
+        found = model.clipped_sum(model.start(), torch.empty(0, dtype=torch.int64), 1.0)
+        assert found.shape == model.start().shape
+        assert not bool(found.any())
+
+
+def test_views_are_averaged_before_clipping() -> None:
+    """However many views a sample has, it is clipped once; views are drawn anew at every step."""
+    x, y = _images(5)
+    model = _network(tanh_cnn.build, x, y, views=8)
+    first, second = (model.clipped_sum(model.start(), torch.tensor([1]), 1e9) for _ in range(2))
+    assert not torch.equal(first, second)
+    views = model._views_of(torch.from_numpy(x[1:2]))
+    model._views_of = lambda samples: views
+    net, total = model._net, torch.zeros_like(first)
+    for view in views[0]:
+        net.zero_grad()
+        F.cross_entropy(net(view[None]), torch.from_numpy(y[1:2])).backward()
+        total += torch.cat([each.grad.flatten() for each in net.parameters()]) / 8
+    assert torch.allclose(model.clipped_sum(model.start(), torch.tensor([1]), 1e9), total, rtol=1e-3, atol=1e-4)
+
+
+def test_large_batches_are_summed_in_parts() -> None:
+    x, y = _images(600)
+    model = _network(mlp.build, x, y)
+    whole = model.clipped_sum(model.start(), torch.arange(600), 1.0)
+    parts = [model.clipped_sum(model.start(), part, 1.0) for part in torch.arange(600).split(7)]
+    assert torch.allclose(whole, torch.stack(parts).sum(0), rtol=1e-3, atol=1e-3)
+
+
+def test_layers_that_mix_samples_are_refused() -> None:
+    x, y = _images()
+    mixing = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, CLASSES))
+    with pytest.raises(PatebenchError, match="BatchNorm cannot support training with differential privacy; use"):
+        _network(lambda shape, classes: mixing, x, y)
+    grouped = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(144, CLASSES))
+    _network(lambda shape, classes: grouped, x, y)
+
+
+def test_a_new_head_knows_nothing() -> None:
+    x, _ = _images()
+    net = with_new_head(small_cnn.build(x.shape[1:], 32), CLASSES)
+    assert not bool(net(torch.from_numpy(x).float()).any())
+    with pytest.raises(PatebenchError, match="ends in a linear layer"):
+        with_new_head(nn.Sequential(nn.Flatten(), nn.ReLU()), CLASSES)
+
+
+def test_clip_factors_by_hand() -> None:
+    found = clip_factors(torch.tensor([0.0, 0.5, 1.0, 4.0, math.inf, math.nan]), 1.0)
+    assert found.tolist() == pytest.approx([1, 1, 1, 0.25, 0, 0], rel=2e-5)
+    assert bool((found <= torch.tensor([1, 1, 1, 0.25, 0, 0])).all())
+
+
+# Training.
+
+
+def _separable(samples: int = 400):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, CLASSES, samples)
+    return (np.eye(CLASSES)[y] + 0.1 * rng.normal(size=(samples, CLASSES))).astype(np.float32), y
+
+
+def _trained(noise: float, samples: int = 400, clip: float = 1.0):
+    x, y = _separable(samples)
+    model = LinearModel(lambda x: x, x, y, CLASSES)
+    noisy = NoisySteps(PoissonSampler(0.5, _rng(1)), samples, noise=noise, clip=clip, rng=_rng(2))
+
+    def accuracy(weights: torch.Tensor) -> float:
+        return float((model.logits(weights, x).argmax(1).numpy() == y).mean())
+
+    made = train(model, noisy, steps=30, learning_rate=0.3, ema=0.9, evaluate=accuracy)
+    return made, noisy.spent()
+
+
+def test_little_noise_learns_and_much_noise_does_not() -> None:
+    made, spent = _trained(2.0)
+    assert spent == SubsampledGaussian(2.0, 0.5, 30)
+    assert [point["step"] for point in made.curve] == list(range(3, 31, 3))
+    assert made.curve[-1]["accuracy"] > 0.95
+    lost, _ = _trained(1e4)
+    assert lost.curve[-1]["accuracy"] < 0.8
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    assert torch.equal(_trained(2.0)[0].weights, _trained(2.0)[0].weights)
+
+
+def test_defaults_are_sound() -> None:
+    for form in FORMS.values():
+        assert 0 < form.rate <= 1
+        assert 0 <= form.ema < 1
+        assert form.views >= 1

@@ -1,0 +1,137 @@
+"""The stage `train_dpsgd`: three forms with the ε asked for, and nothing public that follows from private data."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.stages.digits import Digits
+
+from patebench.core.bound import Adjacency, Bound, Kind
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import ENCODER, SAMPLES
+from patebench.plan.parameters import DpsgdParameters
+from patebench.reporting.frames import RECORDS, check_record
+from patebench.stages import extract_features, train_dpsgd
+from patebench.stages.names import of_private_model
+from patebench.stages.reading import read_samples
+from patebench.students import contrast
+
+PRIVACY = {"epsilon": 8.0, "delta": 1e-5}
+FEW = {"rate": 0.3, "steps": 12}
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    made = Digits(tmp_path_factory.mktemp("dpsgd"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contrast, "STEPS", 60)
+        patch.setattr(contrast, "PASSES", 1)
+        extract_features.run(
+            pool=made.pool, seed=0, stream="features", out=made.folder / "features.npz", encoder=_encoder(made)
+        )
+    return made
+
+
+def _encoder(digits: Digits):
+    return digits.folder / "encoder.npz"
+
+
+def _train(digits: Digits, form: str, private=None, encoder: Path | str | None = "its own", **settings):
+    if encoder == "its own":
+        encoder = None if form == "scratch" else _encoder(digits)
+    out = digits.folder / "dpsgd.json"
+    train_dpsgd.run(
+        private=private or digits.private, pool=digits.pool, test=digits.test, encoder=encoder,
+        training=DpsgdParameters(form=form, **{**PRIVACY, **settings}), seed=0, stream="digits/dpsgd", out=out,
+    )  # fmt: skip
+    return read_json(out, "train_dpsgd")
+
+
+def test_a_linear_model_of_public_features_learns(digits: Digits) -> None:
+    told = _train(digits, "linear")
+    assert told["accuracy"] > 0.8
+    assert told["encoder"] == read_arrays(_encoder(digits), ENCODER).digest
+    assert (told["model"], told["model_parameters"]) == ("linear", 33 * 10)
+    (bound,) = (Bound.from_json(each) for each in told["bounds"])
+    assert 7.9 < bound.epsilon <= 8.0
+    assert (bound.delta, bound.queries, bound.kind) == (1e-5, 100, Kind.WORST_CASE)
+    assert (bound.adjacency, bound.publishable) == (Adjacency.ADD_OR_REMOVE_RECORD, False)
+    assert told["parameters"]["rate"] == 1
+    assert len(told["curve"]) == 10
+    assert "no release" in told["statement"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "model"), [("scratch", "tanh-cnn"), ("fine-tuned", "encoder")])
+def test_a_network_takes_the_steps_that_are_accounted_for(digits: Digits, form: str, model: str) -> None:
+    told = _train(digits, form, views=2, **FEW)
+    assert told["model"] == model
+    assert told["model_parameters"] > 4000
+    assert [point["step"] for point in told["curve"]][-1] == 12
+    (bound,) = told["bounds"]
+    assert bound["queries"] == 12
+    assert bound["epsilon"] <= 8
+    assert ("encoder" in told) == (form == "fine-tuned")
+
+
+def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: Digits) -> None:
+    first, second = (_train(digits, "linear", steps=20) for _ in range(2))
+    differing = {key for key in first if first[key] != second[key]}
+    assert differing <= {"seconds"}
+    (record,) = of_private_model(digits.folder / "dpsgd.json", first)
+    assert (
+        check_record(digits.folder / "dpsgd.json", record)["private_model"] == "linear_epsilon-8_delta-1e-05_steps-20"
+    )
+    assert set(RECORDS["private_model"]) <= set(record)
+
+
+def test_nothing_is_learnt_from_a_test_sample(digits: Digits) -> None:
+    """The test set stands among the private data too, with other labels: who learnt from it would be wrong there."""
+    private, test = read_samples(digits.private, "private"), read_samples(digits.test, "test")
+    x, y = np.concatenate([private["x"], test["x"]]), np.concatenate([private["y"], (test["y"] + 1) % 10])
+    mixed = digits.folder / "mixed.npz"
+    write_arrays(mixed, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, private.meta)
+    both = [_train(digits, "linear", private=path, steps=20) for path in (mixed, digits.private)]
+    assert both[0]["curve"] == both[1]["curve"]
+
+
+def test_how_many_private_samples_there_are_changes_no_setting(digits: Digits) -> None:
+    """Nor does any value of theirs: rate, noise, steps and ε are the same for a hundredth of the samples, all black."""
+    private, few = read_samples(digits.private, "private"), digits.folder / "few.npz"
+    black = {"x": np.zeros_like(private["x"][:12]), "y": private["y"][:12], "row": np.arange(12)}
+    write_arrays(few, SAMPLES, black, private.meta)
+    told = [_train(digits, "linear", private=path, steps=10, rate=0.4) for path in (digits.private, few)]
+    assert told[0]["parameters"] == told[1]["parameters"]
+    assert told[0]["bounds"] == told[1]["bounds"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"form": "linaer"}, r"unknown form 'linaer' \(did you mean 'linear'\?\)"),
+        ({"form": "scratch", "model": "logistic", **FEW}, "'logistic' is no network"),
+        ({"form": "linear", "epsilon": 1e-9}, "no noise up to"),
+    ],
+)
+def test_refuses_what_can_not_be(digits: Digits, settings, words: str) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        _train(digits, **settings)
+
+
+def test_an_encoder_of_another_pool_is_refused(digits: Digits) -> None:
+    known, other = read_arrays(_encoder(digits), ENCODER), digits.folder / "other.npz"
+    write_arrays(other, ENCODER, known.arrays, {**known.meta, "pool": "another"})
+    with pytest.raises(ArtefactError, match=r"other\.npz"):
+        _train(digits, "linear", encoder=other)
+    with pytest.raises(PatebenchError, match="give --encoder"):
+        _train(digits, "linear", encoder=None)
+    with pytest.raises(PatebenchError, match="leave out --encoder"):
+        _train(digits, "scratch", encoder=_encoder(digits))
+
+
+def test_the_log_tells_accuracy_and_epsilon(digits: Digits, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "patebench"):
+        _train(digits, "linear", steps=10)
+    assert "on the test set at ε = " in caplog.text

@@ -1,0 +1,1 @@
+"""DP-SGD (Abadi et al. 2016): a model that learns from clipped gradients with noise, and is private itself."""

@@ -1,0 +1,177 @@
+"""The stage `train_dpsgd`: a model that learns from all private data by noisy gradients, and is private itself.
+
+What protects one private sample is the noise of each step and the chance of taking part in it. Nothing else that the
+stage does depends on a private sample but by these steps, nor on how many there are: statistics and the shape are those
+of the pool, and all settings are given beforehand.
+"""
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.subsampled_gaussian import least_noise
+from patebench.baselines.dpsgd.forms import form_of
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.formats import ENCODER, POOL
+from patebench.core.progress import progress
+from patebench.core.seeds import derive
+from patebench.data.content import content
+from patebench.plan.parameters import DpsgdParameters
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.stages.reading import read_samples
+
+if TYPE_CHECKING:
+    import torch
+
+    from patebench.baselines.dpsgd.clipping import PrivateModel
+
+log = logging.getLogger("patebench")
+
+#: So many test samples draw the learning curve; the final accuracy is of all.
+_CURVE_SAMPLES = 1000
+
+#: What the result says first.
+_SEEDED = (
+    "The noise of this model comes from a named seed: whoever knows it takes the noise off, so it is no release. Its ε "
+    "is that of noise that is drawn afresh."
+)
+
+
+def run(
+    *,
+    private: Path,
+    pool: Path,
+    test: Path,
+    encoder: Path | None,
+    training: DpsgdParameters,
+    seed: int,
+    stream: str,
+    out: Path,
+) -> None:
+    """Train a model by DP-SGD on all private samples, with the least noise that keeps the ε asked for.
+
+    Private samples that equal a test sample byte for byte are left out, as no teacher has them. The forms linear and
+    fine-tuned learn on from the encoder of the public pool.
+    """
+    import torch
+
+    from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
+    from patebench.baselines.dpsgd.training import train
+
+    started = time.monotonic()
+    if encoder is not None and not form_of(training.form).from_encoder:
+        raise PatebenchError(f"the form {training.form} learns from private samples alone; leave out --encoder")
+    given, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
+    unseen = ~np.isin(content(given["x"]), content(test_set["x"]))
+    x, y = given["x"][unseen], given["y"][unseen]
+    chosen = training.chosen()
+    rate, steps = chosen["rate"], int(chosen["steps"])
+    noise = least_noise(training.epsilon, training.delta, rate, steps)
+
+    def random(what: str) -> torch.Generator:
+        return torch.Generator().manual_seed(derive(seed, stream, what))
+
+    name, model = _model(training, x, y, public, encoder, random("views"), derive(seed, stream, "weights"))
+    sampler = PoissonSampler(rate, random("sampling"))
+    noisy = NoisySteps(sampler, len(x), noise=noise, clip=chosen["clip"], rng=random("noise"))
+
+    def accuracy(weights: "torch.Tensor", most: int | None = None) -> float:
+        return float(np.mean(model.logits(weights, test_set["x"][:most]).argmax(1).numpy() == test_set["y"][:most]))
+
+    with progress(f"DP-SGD, {training.form}, ε = {training.epsilon:g}", steps, "steps") as done:
+        trained = train(
+            model,
+            noisy,
+            steps=steps,
+            learning_rate=chosen["learning_rate"],
+            ema=chosen["ema"],
+            evaluate=lambda weights: accuracy(weights, _CURVE_SAMPLES),
+            report=done,
+        )
+    bound = noisy.spent().bound(training.delta)
+    if not bound.epsilon <= training.epsilon:
+        raise PatebenchError(f"the steps cost ε = {bound.epsilon:g}, above the target of {training.epsilon:g}")
+    reached = accuracy(trained.weights)
+    log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached, bound.epsilon)
+    result = {
+        "private": given.digest,
+        "pool": public.digest,
+        "test": test_set.digest,
+        **({"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}),
+        "dataset": test_set.meta["dataset"],
+        "split": test_set.meta["split"],
+        "seed": seed,
+        "system": "DP-SGD",
+        "form": training.form,
+        "private_model": training.slug,
+        "parameters": {**chosen, "noise": noise, "epsilon": training.epsilon, "delta": training.delta},
+        "training": training.model_dump(),
+        "model": name,
+        "model_parameters": len(trained.weights),
+        "accuracy": reached,
+        "curve": trained.curve,
+        "seconds": round(time.monotonic() - started, 1),
+        "statement": _SEEDED,
+        "bounds": [bound.to_json()],
+    }
+    write_json(out, "train_dpsgd", result)
+
+
+def _model(
+    training: DpsgdParameters,
+    x: NDArray[Any],
+    y: NDArray[np.integer],
+    pool: Artefact,
+    encoder: Path | None,
+    views: "torch.Generator",
+    weights: int,
+) -> tuple[str, "PrivateModel"]:
+    """What learns, with the name of its architecture; it starts from public samples and a seed alone."""
+    from patebench.baselines.dpsgd.linear import LinearModel
+    from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
+    from patebench.models.network import seeded as weights_from
+    from patebench.students.supervised import untrained_network
+
+    classes, several = pool.meta["classes"], int(training.chosen()["views"])
+    if form_of(training.form).from_encoder:
+        learnt = _read_encoder(encoder, pool)
+        if training.form == "linear":
+            return "linear", LinearModel(learnt.features, x, y, classes)
+        net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
+    else:
+        name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")
+        with weights_from(weights):
+            net, standardise = untrained_network(name, pool["x"], classes)
+    return name, NetworkModel(net, standardise, x, y, views=several, rng=views)
+
+
+def _read_encoder(path: Path | None, pool: Artefact) -> Any:
+    """The encoder of this very pool."""
+    from patebench.students.contrast import Encoder
+
+    if path is None:
+        raise PatebenchError("this form learns on from the encoder of the public pool; give --encoder")
+    found = read_arrays(path, ENCODER)
+    found.require("pool", pool.digest, str(pool.path))
+    try:
+        return Encoder.of(found.arrays)
+    except PatebenchError as fault:
+        raise ArtefactError(path, str(fault)) from None
+
+
+command = stage_command(
+    run,
+    file_option("private", "All private samples."),
+    file_option("pool", "The public pool, which says how samples are standardised."),
+    file_option("test", "The test set."),
+    file_option("encoder", "The encoder learnt from that pool, for the forms linear and fine-tuned.", needed=False),
+    parameter_options(DpsgdParameters, "training"),
+    threads,
+    seeded,
+    file_option("out", "Where the result goes."),
+)
