@@ -1,5 +1,6 @@
 """Every record a teacher, on files: one that is replaced changes nothing public, and two cells of the table at most."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from tests.stages.digits import Divided
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import CHUNK, ENCODER, LABELS, QUERIES, SAMPLES, TRUTH, VOTES
+from patebench.core.formats import CHUNK, ENCODER, LABELS, POOL, QUERIES, SAMPLES, TRUTH, VOTES
 from patebench.plan.parameters import (
     AccountParameters,
     PartitionParameters,
@@ -29,6 +30,7 @@ from patebench.stages import (
     train_student,
     train_teachers,
 )
+from patebench.stages.student_data import student_data
 from patebench.students import contrast
 
 STREAM, TEACHERS, K = "one-vote", 600, 12
@@ -191,3 +193,16 @@ def test_trained_teachers_too_vote_on_selected_queries_alone(world: OneVote) -> 
         read_arrays(world.vote(0, 2, **alone, **changes), CHUNK)["votes"] for changes in ({}, {"selected": None})
     )
     assert np.array_equal(few, whole[:, read_arrays(world.file("queries.npz"), QUERIES)["queries"]])
+
+
+def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: OneVote) -> None:
+    pool, released = read_arrays(world.pool, POOL), read_arrays(world.file("labels.npz"), LABELS)
+    told = student_data(pool, released, K)
+    assert told.log_likelihood is not None
+    table, asked = released["noisy_counts"], released["queries"]
+    assert np.array_equal(told.log_likelihood[asked].argmax(axis=1), table.argmax(axis=1))
+    assert not told.log_likelihood[np.setdiff1d(np.arange(100), asked)].any()
+    flat = {**released.arrays, "noisy_counts": np.where(np.arange(K)[:, None] == 4, 0.0, table)}
+    known = student_data(pool, replace(released, arrays=flat), K)
+    assert known.labels[asked[4]] == -1
+    assert np.array_equal(np.delete(known.labels, asked[4]), np.delete(told.labels, asked[4]))

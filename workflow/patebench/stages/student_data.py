@@ -21,9 +21,13 @@ def config_of(parameters: StudentParameters) -> "StudentConfig":
 
 
 def student_data(samples: Artefact, released: Artefact, queries: int) -> "StudentData":
-    """What a student sees of a POOL and the first `queries` of its LABELS."""
+    """What a student sees of a POOL and the first `queries` of its LABELS.
+
+    Labels that a released table of noisy counts shows to be more likely wrong than right are left out, unless all are.
+    """
     from patebench.students.interface import StudentData
     from patebench.students.report_likelihood import pool_log_likelihood
+    from patebench.students.table_likelihood import hidden, log_likelihood
 
     released.require("pool", samples.digest, str(samples.path))
     given = released["labels"]
@@ -41,4 +45,10 @@ def student_data(samples: Artefact, released: Artefact, queries: int) -> "Studen
         likelihood = np.zeros((len(labels), released.meta["classes"]))
         reports = released["reports"][:, :queries]
         likelihood[asked] = pool_log_likelihood(reports, released.meta, queries)
+    if "noisy_counts" in released.arrays:
+        likelihood = np.zeros((len(labels), released.meta["classes"]))
+        likelihood[asked] = log_likelihood(released["noisy_counts"][:queries], released.meta)
+        covered = hidden(given[:queries], likelihood[asked])
+        if not covered.all():
+            labels[asked[covered]] = -1
     return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)

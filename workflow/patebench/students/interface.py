@@ -16,8 +16,9 @@ class StudentData:
 
     `pool` (samples, …) holds all public samples, bytes for images and floats for tables. `labels` (samples,) holds the
     label that was released for each, −1 for samples that were not queried or not answered. `log_likelihood` (samples,
-    classes) is ln Pr[what was released | class] under a local mechanism, whose channel is public, and 0 for samples
-    that were not queried; None for other mechanisms, whose releases depend on private counts.
+    classes) is ln Pr[what was released | class] up to a constant for each sample, and 0 for samples that were not
+    queried: under a local mechanism, whose channel is public, or of a released table, whose noise is. None for other
+    mechanisms, whose releases depend on private counts.
     """
 
     pool: NDArray[Any]

@@ -1,10 +1,10 @@
 """A supervised student that knows its labels to be noisy: it maximises the likelihood of what was released.
 
-Under local mechanisms that likelihood is exact and public (`StudentData.log_likelihood`). Under others what was
-released depends on the private counts, so the share of wrong labels is estimated from the released labels alone: by
-cross-validation, among the samples of which the held-out student is confident (after Northcutt et al. 2021, *Confident
-learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*),
-section 4.2.
+Under local mechanisms, and where noisy counts are released, that likelihood is public (`StudentData.log_likelihood`).
+Under others what was released depends on the private counts, so the share of wrong labels is estimated from the
+released labels alone: by cross-validation, among the samples of which the held-out student is confident (after
+Northcutt et al. 2021, *Confident learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural
+networks robust to label noise*), section 4.2.
 """
 
 from functools import partial
