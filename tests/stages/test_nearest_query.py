@@ -206,3 +206,18 @@ def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: O
     known = student_data(pool, replace(released, arrays=flat), K)
     assert known.labels[asked[4]] == -1
     assert np.array_equal(np.delete(known.labels, asked[4]), np.delete(told.labels, asked[4]))
+
+
+def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path) -> None:
+    made = {"private": world.private, "public": world.public, "parameters": PartitionParameters(strategy="hash")}
+    made |= {"teachers": TEACHERS, **NAMED, "out": tmp_path / "hash.npz"}
+    with pytest.raises(PatebenchError, match="has no samples"):
+        partition.run(**made)  # type: ignore[arg-type]
+    partition.run(**made, empty=True)  # type: ignore[arg-type]
+    chunk = read_arrays(world.vote(partition=tmp_path / "hash.npz"), CHUNK)
+    sizes = np.diff(np.load(tmp_path / "hash.npz")["offsets"])
+    assert (sizes == 0).any()
+    assert ((chunk["votes"] >= 0).any(axis=1) == (sizes > 0)).all()
+    alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
+    with pytest.raises(ArtefactError, match="its shards may be empty, and 'logistic' learns from samples"):
+        world.vote(0, 1, partition=tmp_path / "hash.npz", **alone)

@@ -257,13 +257,18 @@ def check_filled(sizes: NDArray[np.integer], left_out: int) -> None:
         raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples{beside}; ask for fewer teachers")
 
 
-def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int) -> None:
-    """Refuse shards that are empty, overlap or point outside 0 … samples − 1; raises PatebenchError."""
+def check_disjoint(indices: NDArray[Any], offsets: NDArray[Any], samples: int, *, empty: bool = False) -> None:
+    """Refuse shards that overlap, point outside 0 … samples − 1 or, unless they may be `empty`, are.
+
+    Raises PatebenchError.
+    """
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise PatebenchError("the offsets of the shards do not begin at 0 and end at the number of indices")
     sizes = np.diff(offsets.astype(np.int64))
-    if (sizes < 1).any():
-        raise PatebenchError(f"teacher {int(np.argmax(sizes < 1))} has no samples")
+    if (sizes < (0 if empty else 1)).any():
+        raise PatebenchError(f"teacher {int(np.argmin(sizes))} has no samples")
+    if not len(indices):
+        raise PatebenchError("no teacher has a sample")
     if indices.min() < 0 or indices.max() >= samples:
         raise PatebenchError(f"a shard points outside the {samples} private samples")
     counts = np.bincount(indices.astype(np.int64), minlength=samples)

@@ -287,7 +287,8 @@ class Partition(_OfEnsemble):
         return {"owners": [owners] if owners else []}
 
     def options(self) -> Options:
-        return {"teachers": self.of.teachers, **self.of.partition.options(), **self.of.randomness()}
+        silent = {"empty": True} if on_queries(self.of.training.model) else {}
+        return {"teachers": self.of.teachers, **self.of.partition.options(), **silent, **self.of.randomness()}
 
 
 @dataclass(frozen=True)

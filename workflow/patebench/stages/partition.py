@@ -38,13 +38,15 @@ def run(
     seed: int,
     stream: str,
     out: Path,
+    empty: bool = False,
 ) -> None:
     """Deal the private samples to the teachers.
 
     A private sample that equals a public one byte for byte belongs to no teacher; how many these are is logged and
     recorded as `left_out`. Recorded is as well which change of the private data alters one shard at most (`protects`).
     With the strategy "owners" the number of teachers is that of the owners, and need not be given. A shard that lacks a
-    class is refused with --every-class.
+    class is refused with --every-class, and one without a sample unless --empty allows it, for teachers that then keep
+    silent.
     """
     strategy = PARTITIONS.load(parameters.strategy)
     samples, others = read_samples(private, "private"), read_samples(public, "public")
@@ -67,8 +69,9 @@ def run(
     assignment = np.where(known, NOBODY, assignment)
     indices, offsets = pack(assignment, count)
     sizes = np.diff(offsets)
-    check_filled(sizes, left_out)
-    check_disjoint(indices, offsets, len(samples["y"]))
+    if not empty:
+        check_filled(sizes, left_out)
+    check_disjoint(indices, offsets, len(samples["y"]), empty=empty)
     if parameters.every_class:
         check_every_class(assignment[~known], samples["y"][~known], samples.meta["class_names"])
     facts = {
@@ -82,6 +85,8 @@ def run(
         "protects": PARTITIONS.fact(parameters.strategy, "protects"),
         "protection": PARTITIONS.fact(parameters.strategy, "protection"),
     }
+    if empty:
+        facts["empty"] = True
     write_arrays(out, PARTITION, {"indices": indices, "offsets": offsets}, facts)
     log.info("%d teachers (%s): shards of %d to %d samples", count, parameters.slug, sizes.min(), sizes.max())
     log.info("left out %d private samples that are public as well", left_out)
@@ -114,6 +119,7 @@ command = stage_command(
     file_option("public", "Public samples, which no shard may hold."),
     click.option("--teachers", type=int, default=None, help="Number of shards."),
     parameter_options(PartitionParameters),
+    click.option("--empty", is_flag=True, help="Allow shards without a sample, for teachers that then keep silent."),
     seeded,
     file_option("out", "Where the shards go."),
 )

@@ -72,6 +72,8 @@ def run(
             raise PatebenchError(f"'{training.model}' votes by public features; give --features and --encoder")
         arrays, facts = _nearest(chunk, queries, asked, features, encoder)
     else:
+        if shards.meta.get("empty"):
+            raise ArtefactError(partition, f"its shards may be empty, and '{training.model}' learns from samples")
         if features is not None or encoder is not None:
             raise PatebenchError(f"'{training.model}' looks at no features; leave out --features and --encoder")
         kept = _Kept(weights, soft, hints)
