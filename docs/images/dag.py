@@ -13,7 +13,10 @@ STYLES = {
     "#0072B2": ("train_teachers", "join_votes"),
     "#009E73": ("aggregate", "secure_share", "secure_sum", "secure_open"),
     "#D55E00": ("account", "audit"),
-    "#CC79A7": ("extract_features", "select_queries", "train_student", "distil", "train_baseline", "train_dpsgd"),
+    "#CC79A7": (
+        *("extract_features", "select_queries", "train_student", "distil"),
+        *("train_petdl", "train_baseline", "train_dpsgd"),
+    ),
     "#555555": ("collect", "figure", "table", "manifest", "report"),
 }
 
@@ -31,6 +34,7 @@ WORDS = {
     "account": ("every bound on ε", True),
     "train_student": ("method × queries", True),
     "distil": ("non-private", False),
+    "train_petdl": ("as published, and sound", True),
     "train_baseline": ("non-private", False),
     "train_dpsgd": ("form × ε", True),
     "audit": ("what is lost at least", True),

@@ -12,7 +12,7 @@ import yaml
 from patebench.config import load, validate
 from patebench.config.schema import page, schema, schema_text
 from patebench.core.errors import PatebenchError
-from patebench.plan.jobs import Account, Data, Distil, Partition
+from patebench.plan.jobs import Account, Collect, Data, Distil, Partition, TrainPetdl
 from patebench.plan.parameters import PartitionParameters, SplitParameters
 
 ROOT = Path(__file__).parents[2]
@@ -149,6 +149,30 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         [{"samples": 100, "model": "smal-cnn"}],
         "experiments.demo.distillation[0].model",
         ["did you mean 'small-cnn'"],
+    ),
+    "PET-DL without knowledge": (
+        "experiments/demo/petdl",
+        [{"form": "published", "noise": 1}],
+        "experiments.demo.petdl[0]",
+        ["teachers-10_iid_small-cnn_modern", "hints: block2"],
+    ),
+    "PET-DL of an unknown form": (
+        "experiments/demo/petdl",
+        [{"form": ["published", "noisy-gradients"], "noise": 1}],
+        "experiments.demo.petdl[0].form[1]",
+        ["did you mean 'noisy-gradient'"],
+    ),
+    "PET-DL without noise": (
+        "experiments/demo/petdl",
+        [{"form": "published"}],
+        "experiments.demo.petdl[0].noise",
+        ["is needed, or epsilon in its place"],
+    ),
+    "PET-DL of more than there is": (
+        "experiments/demo/petdl",
+        [{"form": "noisy-knowledge", "noise": 1, "samples": [10, 500]}],
+        "experiments.demo.petdl[0].samples[1]",
+        ["500", "400"],
     ),
     "a temperature of 0": (f"{ENSEMBLE}/soft", [1, 0], "experiments.demo.ensembles[0].soft[1]", ["0", "above 0"]),
     "rounds of other teachers": (
@@ -455,6 +479,35 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
         validate(settings)
 
 
+def petdl(*settings: dict[str, Any], hints: str | None = "block2", mode: str = "seeded") -> Any:
+    """A configuration with nothing but teachers and students of PET-DL."""
+    ensemble = {"teachers": [2, 4], "model": "conv-small", "hints": hints}
+    experiment = {"dataset": "digits", "pool": 400, "ensembles": [ensemble], "accounting": {"delta": 1e-5}}
+    return {"seeds": [0], "mode": mode, "experiments": {"demo": {**experiment, "petdl": list(settings)}}}
+
+
+def test_petdl_multiplies_what_is_listed_and_needs_no_mechanism() -> None:
+    plan = validate(petdl({"form": "published", "noise": [1, 2], "batch": [64, 128], "teachers": 4})).plan()
+    assert {(each.parameters.noise, each.parameters.batch) for each in plan.of(TrainPetdl)} == {
+        (1.0, 64), (2.0, 64), (1.0, 128), (2.0, 128),
+    }  # fmt: skip
+    assert {(each.ensemble.teachers, each.parameters.delta) for each in plan.of(TrainPetdl)} == {(4, 1e-5)}
+    assert [each.of.teachers for each in plan.of(Collect)] == [4], "its teachers are described too"
+
+
+def test_petdl_is_no_release() -> None:
+    settings = petdl({"form": "noisy-knowledge", "noise": 1}, mode="release")
+    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.petdl\[0\]: PET-DL's noise is seeded"):
+        validate(settings)
+
+
+def test_petdl_learns_hints_only_where_they_are_kept() -> None:
+    wanted = {"form": "published", "noise": 1, "hint_epochs": [0, 2]}
+    with pytest.raises(PatebenchError, match=r"hint_epochs: needs hints, and teachers-2_iid_conv-small_modern keeps"):
+        validate(petdl(wanted, hints="probabilities"))
+    assert validate(petdl({**wanted, "hint_epochs": 0}, hints="probabilities")).plan().of(TrainPetdl)
+
+
 def test_several_releases_need_a_limit_for_all() -> None:
     settings = changed("experiments/demo/accounting", {"delta": 1e-5}) | {"mode": "release"}
     settings["experiments"]["demo"]["students"] = []
@@ -660,6 +713,7 @@ def test_shipped_configurations_are_good(file: str) -> None:
         "select_queries",
         "distil",
         "train_student",
+        "train_petdl",
     }
     optional |= {"secure_share", "secure_sum", "secure_open"}
     made = config.plan().artefacts()

@@ -59,7 +59,7 @@ DEMO: dict[str, Any] = {
     "pool": 400,
     "test": 200,
     "ensembles": [
-        {"teachers": [10, 60], "model": "small-cnn", "epochs": 5, "soft": [1, 5]},
+        {"teachers": [10, 60], "model": "small-cnn", "epochs": 5, "soft": [1, 5], "hints": "probabilities"},
         {
             "teachers": 10,
             "model": "mlp",
@@ -83,6 +83,7 @@ DEMO: dict[str, Any] = {
         }
     ],
     "distillation": [{"teachers": 60, "samples": [400, 100], "model": "mlp"}],
+    "petdl": [{"teachers": 60, "form": ["published", "noisy-knowledge"], "epsilon": 1, "weighted": True}],
     "baseline": {"model": "mlp", "epochs": 3},
     "dpsgd": [{"form": "linear", "epsilon": [1, 4]}, {"form": "scratch", "model": "mlp", "epsilon": 1, "rate": 0.1}],
     "true_label_baseline": {"model": "mlp", "queries": [100]},
@@ -185,6 +186,10 @@ def test_artefacts_of_one_experiment() -> None:
     student = f"{small}/lnmax/gamma-0.05/supervised_queries-100_logistic"
     assert {f"{student}/student.json", f"{student}/predictions.npz"} <= set(found["train_student"])
     assert found["distil"] == [f"{large}/distillation/mlp_modern/distillation.json"]
+    assert found["train_petdl"] == [
+        f"{large}/petdl/{form}_epsilon-1_delta-1e-05_weighted-True/petdl.json"
+        for form in ("published", "noisy-knowledge")
+    ]
     trained = ("mlp_modern_epochs-3", "truth-100_mlp_modern")
     assert found["train_baseline"] == [f"{split}/baseline/{each}/baseline.json" for each in trained]
     private = ("linear_epsilon-1_delta-1e-05", "linear_epsilon-4_delta-1e-05")
@@ -335,14 +340,16 @@ def test_what_no_experiment_asks_for() -> None:
 
 def test_weights_lie_in_the_ensemble_and_only_on_request() -> None:
     keeping = [{"teachers": 10, "model": "mlp", "keep_weights": keep, "epochs": 1 + keep} for keep in (False, True)]
-    made = plan(demo(ensembles=keeping, distillation=[]), seeds=0)
+    made = plan(demo(ensembles=keeping, distillation=[], petdl=[]), seeds=0)
     folder = "results/digits/seed-0_pool-400_test-200/teachers-10_iid_mlp_modern_epochs-2/weights"
     assert [f"--weights {folder} " in each for each in commands(made, "train_teachers")] == [False, True]
 
 
 def test_probabilities_are_kept_on_request_alone_and_leave_every_path_as_it_is() -> None:
-    plain = plan(demo(ensembles=[{"teachers": 10, "model": "mlp"}], distillation=[]), seeds=0)
-    softened = plan(demo(ensembles=[{"teachers": 10, "model": "mlp", "soft": [1, 5]}], distillation=[]), seeds=0)
+    plain = plan(demo(ensembles=[{"teachers": 10, "model": "mlp"}], distillation=[], petdl=[]), seeds=0)
+    softened = plan(
+        demo(ensembles=[{"teachers": 10, "model": "mlp", "soft": [1, 5]}], distillation=[], petdl=[]), seeds=0
+    )
     assert softened.artefacts() == plain.artefacts()
     told = [each for made in (plain, softened) for each in commands(made, "train_teachers")]
     assert ["--soft 1 --soft 5" in each for each in told] == [False, True]
@@ -359,7 +366,7 @@ def test_distillations_of_one_ensemble_are_joined() -> None:
 @pytest.mark.parametrize("needed", [True, False])
 def test_shards_that_lack_a_class_are_refused_only_on_request(needed: bool) -> None:
     ensembles = [{"teachers": 10, "model": "mlp", "partition": {"every_class": needed}}]
-    made = plan(demo(ensembles=ensembles, distillation=[]), seeds=0)
+    made = plan(demo(ensembles=ensembles, distillation=[], petdl=[]), seeds=0)
     assert ("--every-class" in commands(made, "partition")[0]) == needed
 
 

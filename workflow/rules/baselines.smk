@@ -1,4 +1,4 @@
-# What is not released by an ensemble: models of true labels, of all private data, of probabilities, and DP-SGD's.
+# What is compared with students of released labels: models that are private themselves, and what is not private.
 
 
 rule distil:
@@ -21,6 +21,30 @@ rule distil:
         runtime=120,
     params:
         command=command("distil"),
+    shell:
+        "patebench {params.command} --threads {threads} --log {log:q}"
+
+
+rule train_petdl:
+    input:
+        unpack(inputs("train_petdl")),
+    output:
+        **outputs("train_petdl"),
+    log:
+        logs("train_petdl"),
+    benchmark:
+        times("train_petdl")
+    wildcard_constraints:
+        **PLAN.constraints("train_petdl"),
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        gpu=1,
+        mem_mb=memory(4000),
+        runtime=120,
+    params:
+        command=command("train_petdl"),
     shell:
         "patebench {params.command} --threads {threads} --log {log:q}"
 

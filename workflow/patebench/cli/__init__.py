@@ -30,6 +30,7 @@ COMMANDS = {
     "account": "State every bound on ε of a label set.",
     "train_student": "Train a student on released labels.",
     "distil": "Train networks on plain labels and on probabilities, without privacy.",
+    "train_petdl": "Train a student of PET-DL, as published or in a sound form.",
     "train_baseline": "Train a model without privacy.",
     "train_dpsgd": "Train a model by DP-SGD, which is private itself.",
     "audit": "Look for two data sets that a mechanism tells apart better than it states.",

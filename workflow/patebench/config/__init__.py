@@ -21,6 +21,7 @@ from patebench.core.seeds import Mode
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES
+from patebench.petdl import FORMS
 from patebench.plan.jobs import (
     LEDGER,
     Audit,
@@ -107,7 +108,7 @@ def validate(written: Mapping[str, Any]) -> Config:
     Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
     """
     settings = ConfigSettings.checked(written)
-    for registry in (DATASETS, MECHANISMS, MODELS, RECIPES, STUDENTS, STRATEGIES, FIGURES, TABLES):
+    for registry in (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES):
         registry.names()  # refuses packages that claim a name twice
     own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
     taken = [*DATASETS, *own, *RESERVED]

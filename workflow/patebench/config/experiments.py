@@ -18,7 +18,13 @@ from patebench.config.checks import (
     entries,
     places,
 )
-from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
+from patebench.config.settings import (
+    AuditSettings,
+    DatasetSettings,
+    EnsembleSettings,
+    ExperimentSettings,
+    PetdlSettings,
+)
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
@@ -27,6 +33,7 @@ from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
 from patebench.models import MODELS, RECIPES, on_queries
+from patebench.petdl import FORMS
 from patebench.plan.jobs import (
     Account,
     Aggregate,
@@ -42,6 +49,7 @@ from patebench.plan.jobs import (
     Split,
     TrainBaseline,
     TrainDpsgd,
+    TrainPetdl,
     TrainStudent,
 )
 from patebench.plan.parameters import (
@@ -50,6 +58,7 @@ from patebench.plan.parameters import (
     DistilParameters,
     DpsgdParameters,
     DpsgdTraining,
+    PetdlParameters,
     SelectionParameters,
     SplitParameters,
     StudentParameters,
@@ -59,6 +68,7 @@ from patebench.plan.parameters import (
 from patebench.plan.plan import Experiment
 from patebench.students import STUDENTS, refuse_choice
 from patebench.students.strategies import STRATEGIES, initial, needs_features
+from patebench.teachers.knowledge import PROBABILITIES
 
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -104,7 +114,7 @@ class _Expanded:
         settings, where = self.settings, self.where
         accounting = settings.accounting
         queries = self._queries()
-        if not settings.mechanisms and not settings.rounds:
+        if not settings.mechanisms and not settings.rounds and not settings.petdl:
             raise PatebenchError(f"{where}.mechanisms: is missing; add the mechanisms that aggregate votes")
         grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
         budget = Budget(accounting.budget, accounting.delta) if accounting.budget else None
@@ -125,6 +135,7 @@ class _Expanded:
             students += [*self._students(pool), *rounds]
             accounts += [*pool, *(Account(each.labels, (each.queries,), accounting.delta) for each in rounds)]
             distillations += self._distil(ensembles)
+            private_models += self._petdl(ensembles)
             baselines += self._baselines(split)
             private_models += self._dpsgd(split)
         for account in accounts:
@@ -273,6 +284,23 @@ class _Expanded:
                         )
                     yield Distil(ensemble, parameters)
 
+    def _petdl(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainPetdl]:
+        """A student of PET-DL for each ensemble that is meant and each combination of values."""
+        for where, settings in entries(f"{self.where}.petdl", self.settings.petdl):
+            if self.all.mode is Mode.RELEASE:
+                raise PatebenchError(
+                    f"{where}: PET-DL's noise is seeded, and this configuration makes a release; leave it out"
+                )
+            self._check_whole_pool(where)
+            for path, form in places(f"{where}.form", settings.form):
+                check_registered(path, form, FORMS)
+            check_pool(f"{where}.samples", settings.samples or (), ensembles[0].split.parameters.pool)
+            teachers = _teachers(where, settings.teachers, ensembles)
+            grid = list(_petdl_parameters(where, settings, self.settings.accounting.delta))
+            for ensemble in (each for each in ensembles if each.teachers in teachers):
+                _check_hints(where, ensemble, grid)
+                yield from (TrainPetdl(ensemble, parameters) for parameters in grid)
+
     def _baselines(self, split: Split) -> Iterator[TrainBaseline]:
         if self.settings.baseline:
             yield TrainBaseline(split, checked_training(f"{self.where}.baseline", self.settings.baseline))
@@ -406,6 +434,30 @@ def _in_rounds(
         labels = Aggregate(ensemble, setting, mode, selection=selection)
         last = TrainStudent(labels, student, selection.total)
         yield last
+
+
+def _petdl_parameters(where: str, settings: PetdlSettings, delta: float) -> Iterator[PetdlParameters]:
+    """Every combination of the values that are listed, at that δ unless another is given."""
+    given = {name: getattr(settings, name) for name in PetdlParameters.model_fields if name != "delta"}
+    columns = {name: values for name, values in given.items() if values is not None}
+    for row in itertools.product(*columns.values()):
+        chosen = dict(zip(columns, row, strict=True))
+        yield PetdlParameters.checked({**chosen, "delta": settings.delta or delta}, where)
+
+
+def _check_hints(where: str, ensemble: Ensemble, grid: Iterable[PetdlParameters]) -> None:
+    """Refuse an ensemble whose teachers do not say of the pool what is to be learnt."""
+    kept = ensemble.work.hints
+    if kept is None:
+        raise PatebenchError(
+            f"{where}: needs what each teacher of {ensemble.slug} says of the pool; give that ensemble hints: block2,"
+            " or probabilities for teachers without blocks"
+        )
+    if kept == PROBABILITIES and any(each.hint_epochs for each in grid):
+        raise PatebenchError(
+            f"{where}.hint_epochs: needs hints, and {ensemble.slug} keeps probabilities alone; give that ensemble"
+            " hints: block2, or hint_epochs: 0"
+        )
 
 
 def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ensemble]) -> Sequence[int]:

@@ -33,6 +33,7 @@ from patebench.plan.parameters import (
     DpsgdTraining,
     LedgerParameters,
     PartitionParameters,
+    PetdlParameters,
     PositiveNumber,
     PositiveWhole,
     SplitParameters,
@@ -140,6 +141,31 @@ class DpsgdSettings(DpsgdTraining):
         description="The ε that a model keeps; a list makes one model for each. It protects one private sample."
     )
     delta: Number | None = Field(None, gt=0, lt=1, description="The δ of that ε, that of `accounting` by default.")
+def _also_list(name: str) -> Any:
+    """A field of PET-DL's parameters of which there may be several values."""
+    return Field(None, description=PetdlParameters.model_fields[name].description)
+
+
+class PetdlSettings(_OfEnsembles):
+    """Students of PET-DL: one for each ensemble and each combination of what is listed."""
+
+    form: OneOrMore[Text] = Field(description=PetdlParameters.model_fields["form"].description)
+    noise: OneOrMore[Annotated[Number, Field(ge=0)]] | None = _also_list("noise")
+    epsilon: OneOrMore[PositiveNumber] | None = _also_list("epsilon")
+    delta: Number | None = Field(
+        None, gt=0, lt=1, description="The δ of that ε and of what is reported; by default that of `accounting`."
+    )
+    hint_epochs: OneOrMore[Annotated[Whole, Field(ge=0)]] | None = _also_list("hint_epochs")
+    distillation_epochs: OneOrMore[PositiveWhole] | None = _also_list("distillation_epochs")
+    batch: OneOrMore[PositiveWhole] | None = _also_list("batch")
+    clip: OneOrMore[PositiveNumber] | None = _also_list("clip")
+    hint_clip: OneOrMore[PositiveNumber] | None = _also_list("hint_clip")
+    temperature: OneOrMore[PositiveNumber] | None = _also_list("temperature")
+    weighted: OneOrMore[Truth] | None = _also_list("weighted")
+    compression: OneOrMore[PositiveNumber] | None = _also_list("compression")
+    samples: OneOrMore[PositiveWhole] | None = _also_list("samples")
+    guided: OneOrMore[Text] | None = _also_list("guided")
+    learning_rate: OneOrMore[PositiveNumber] | None = _also_list("learning_rate")
 
 
 class TrueLabelSettings(TrainingParameters):
@@ -184,6 +210,11 @@ class ExperimentSettings(SplitParameters):
     distillation: List[DistilSettings] = Field(
         [],
         description="Networks that learn from plain labels and from probabilities, without privacy, to compare these.",
+    )
+    petdl: List[PetdlSettings] = Field(
+        [],
+        description="Students of PET-DL, which learn from all that teachers say of the pool, as published or in sound"
+        " forms.",
     )
     baseline: TrainingParameters | None = Field(
         None, description="A model trained on all private data, without privacy, for comparison."

@@ -53,12 +53,16 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Streams:
-    """Generators for shuffling and for noise, which differ: what is public and what protects."""
+    """Generators by name: what shuffles is public, and noise protects. `noises` tells draws of noise alone apart."""
 
     seed: int
+    noises: int = 0
 
     def generator(self, name: str) -> torch.Generator:
         return torch.Generator().manual_seed(derive(self.seed, name))
+
+    def noise(self) -> torch.Generator:
+        return torch.Generator().manual_seed(derive(self.seed, "noise", self.noises))
 
 
 class Form(ABC):
@@ -72,6 +76,10 @@ class Form(ABC):
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
         """How many noisy releases of which sort are made, over so many public samples."""
+
+    def clip_of(self, sort: Release, settings: Settings) -> float:
+        """What the vectors of a sort are clipped to."""
+        return settings.clip
 
     def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor | None:
         """The noisy sum of vectors (teachers, features) as the form makes it, to be audited; None: there is none."""

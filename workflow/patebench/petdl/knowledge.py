@@ -23,6 +23,11 @@ class Knowledge:
     def samples(self) -> int:
         return self.probabilities.shape[1]
 
+    @property
+    def features(self) -> int:
+        """Of a hint; 0 where there are none."""
+        return 0 if self.hints is None else self.hints.shape[2]
+
     def first(self, samples: int) -> "Knowledge":
         """What is said of the first samples alone."""
         hints = None if self.hints is None else self.hints[:, :samples]

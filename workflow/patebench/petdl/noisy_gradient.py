@@ -43,7 +43,7 @@ class NoisyGradient(Form):
     def learn(
         self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
-        noise = streams.generator("noise")
+        noise = streams.noise()
 
         def take(output: Tensor, towards: Tensor, rows: Tensor, parameters: list[nn.Parameter]) -> None:
             confidence = knowledge.confidence(rows) if settings.weighted else torch.ones_like(towards[..., 0])

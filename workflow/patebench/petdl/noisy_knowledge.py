@@ -39,13 +39,16 @@ class NoisyKnowledge(Form):
         hints = {Release.VECTOR: samples} if settings.hint_epochs else {}
         return {Release.NON_NEGATIVE: samples, **hints}
 
+    def clip_of(self, sort: Release, settings: Settings) -> float:
+        return settings.clip if sort is Release.NON_NEGATIVE else settings.hint_clip
+
     def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
         return noisy_sum_of(vectors, sort, settings, noise)
 
     def learn(
         self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
-        outputs, hints = released(knowledge, settings, streams.generator("noise"))
+        outputs, hints = released(knowledge, settings, streams.noise())
 
         def hint(samples: Tensor, rows: Tensor) -> None:
             assert hints is not None
@@ -65,8 +68,7 @@ class NoisyKnowledge(Form):
 
 def noisy_sum_of(vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
     """What is released of vectors (teachers, …, features) of a sort, with the clip of that sort."""
-    clip = settings.clip if sort is Release.NON_NEGATIVE else settings.hint_clip
-    return noisy_sum(vectors, clip, settings.noise, noise)
+    return noisy_sum(vectors, FORM.clip_of(sort, settings), settings.noise, noise)
 
 
 def released(knowledge: Knowledge, settings: Settings, noise: torch.Generator) -> tuple[Tensor, Tensor | None]:

@@ -38,7 +38,7 @@ class Published(Form):
     def learn(
         self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
-        noise = streams.generator("noise")
+        noise = streams.noise()
 
         def backward(losses: Tensor, rows: Tensor) -> None:
             aggregated(losses, weights(knowledge, rows, settings), settings, noise).backward()  # type: ignore[no-untyped-call]

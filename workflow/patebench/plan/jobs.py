@@ -9,6 +9,7 @@ The path is the provenance: it spells how an artefact was made, from left to rig
     <data> / <split> / <ensemble> / <mechanism> / <noise> / <student>
                                                           / <student> / <round> / <round> …
                                   / distillation / <training>
+                                  / petdl / <student>
                      / baseline / <training>
                      / dpsgd / <form, ε and training>
            / audit / teachers-<n> / <mechanism> / <noise>
@@ -33,6 +34,7 @@ from patebench.plan.parameters import (
     DistilParameters,
     DpsgdParameters,
     PartitionParameters,
+    PetdlParameters,
     SelectionParameters,
     SplitParameters,
     StudentParameters,
@@ -681,6 +683,37 @@ class Distil(Job):
 
 
 @dataclass(frozen=True)
+class TrainPetdl(Job):
+    """A student of PET-DL, which learns from all that the teachers of an ensemble say of the pool."""
+
+    files = {"out": "{petdl}/petdl.json"}
+    trains = True
+    private_model = True
+
+    ensemble: Ensemble
+    parameters: PetdlParameters
+
+    @property
+    def petdl(self) -> str:
+        return f"{self.ensemble.folder}/petdl/{self.parameters.slug}"
+
+    folder = petdl
+
+    def inputs(self) -> Inputs:
+        joined, split = JoinVotes(self.ensemble), self.ensemble.split
+        return {
+            "ensemble": File(joined, "summary"),
+            "votes": joined.file,
+            "chunk": [chunk.file for chunk in self.ensemble.chunks()],
+            "pool": split.pool,
+            "test": split.test,
+        }
+
+    def options(self) -> Options:
+        return {**self.parameters.options(), **self.ensemble.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
 class TrainBaseline(Job):
     """One model trained without privacy: on all private data, or on so many true labels of the pool."""
 
@@ -891,7 +924,8 @@ def _united(numbers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
 #: Every stage, in the order of the way of the data.
 STAGES: tuple[type[Job], ...] = (
     *(Data, Split, Partition, TrainTeachers, JoinVotes, ExtractFeatures, SelectQueries, Aggregate),
-    *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent, Distil, TrainBaseline, TrainDpsgd, Audit),
+    *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent),
+    *(Distil, TrainPetdl, TrainBaseline, TrainDpsgd, Audit),
     *(Collect, Figure, Table, Manifest, Report),
 )
 BY_STAGE = {each.stage(): each for each in STAGES}

@@ -17,6 +17,7 @@ from patebench.core.slugs import Part, slug
 from patebench.data.partitions import PARTITIONS, default_strategy
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
+Whole0 = Annotated[Whole, Field(ge=0)]
 PositiveNumber = Annotated[Number, Field(gt=0)]
 ClassName = Annotated[Text, Field(min_length=1)]
 
@@ -287,6 +288,46 @@ class DpsgdParameters(DpsgdTraining):
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         given = {name: getattr(self, name) for name in names}
         return {name: getattr(form, name) if value is None else value for name, value in given.items()}
+class PetdlParameters(Parameters):
+    """How a student of PET-DL learns; what is left out is the form's own choice."""
+
+    form: Text = Field(description="published, or a sound form: noisy-gradient or noisy-knowledge.")
+    noise: Annotated[Number, Field(ge=0)] | None = Field(
+        None, description="The standard deviation of the noise, in clips; or epsilon, from which it follows."
+    )
+    epsilon: PositiveNumber | None = Field(
+        None, description="The ε of the whole training, in place of the noise: the least noise that keeps it is taken."
+    )
+    delta: Number = Field(gt=0, lt=1, description="The δ of that ε and of what is reported.")
+    hint_epochs: Whole0 | None = Field(None, description="Passes of hint learning, before distillation; 0 for none.")
+    distillation_epochs: PositiveWhole | None = Field(None, description="Passes of distillation.")
+    batch: PositiveWhole | None = Field(None, description="Public samples in a batch, which is one query.")
+    clip: PositiveNumber | None = Field(
+        None,
+        description="What one teacher may add: PET-DL's B of a loss, the norm of a gradient, or that of an output.",
+    )
+    hint_clip: PositiveNumber | None = Field(None, description="With noisy-knowledge, the norm of a teacher's hints.")
+    temperature: PositiveNumber | None = Field(None, description="The temperature of softened outputs.")
+    weighted: Truth | None = Field(None, description="Whether teachers count by their confidence.")
+    compression: PositiveNumber | None = Field(
+        None, description="How many times as many parameters a teacher has as the student; 1 by default."
+    )
+    samples: PositiveWhole | None = Field(None, description="How many of the pool's first samples; all by default.")
+    guided: Text | None = Field(
+        None, description="The student's layer that learns the hints, block1, block2 or block3; by default theirs."
+    )
+    learning_rate: PositiveNumber | None = Field(None, description="The highest learning rate of its one cycle.")
+
+    @model_validator(mode="after")
+    def _noise_or_target(self) -> Self:
+        if (self.noise is None) == (self.epsilon is None):
+            hint = "is needed, or epsilon in its place" if self.noise is None else "and epsilon are two ways to say one"
+            raise PydanticCustomError("key", "{hint}", {"key": "noise", "hint": hint})
+        return self
+
+    @property
+    def slug(self) -> str:
+        return slug(*self.parts())
 
 
 class AuditParameters(Parameters):

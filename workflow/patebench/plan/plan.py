@@ -23,6 +23,7 @@ from patebench.plan.jobs import (
     Job,
     SecureOpen,
     TrainBaseline,
+    TrainPetdl,
     TrainStudent,
 )
 from patebench.plan.words import shell, words
@@ -164,6 +165,8 @@ class Plan:
             found.setdefault(student.labels.ensemble, ([], [], []))[1].append(student)
         for each in self.of(Distil):
             found.setdefault(each.ensemble, ([], [], []))[2].append(each)
+        for model in self.of(TrainPetdl):
+            found.setdefault(model.ensemble, ([], [], []))
         return (Collect(ensemble, *map(tuple, jobs)) for ensemble, jobs in found.items())  # type: ignore[arg-type]
 
     def _paths(self, inputs: Inputs) -> dict[str, list[str]]:

@@ -63,7 +63,8 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int, "accuracy": float},
     "private_model": {
         **_SPLIT,
-        **{"system": str, "form": str, "private_model": str, "teachers": int, "parameters": dict},
+        **{"system": str, "form": str, "private_model": str, "parameters": dict},
+        **{"teachers": int, "ensemble": str, "audited": float, "verdict": str},
         **{"model": str, "model_parameters": int, "accuracy": float, "learning_curve": list, "seconds": float},
         **_BOUND,
     },
@@ -75,8 +76,8 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
 }
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
 _NULLABLE |= {"plurality_accuracy_test"}  # of teachers that vote on queries alone
-#: The same of one kind of record alone: DP-SGD has no teachers.
-_NULLABLE_OF = {"private_model": {"teachers"}}
+#: The same of one kind of record alone: DP-SGD has no teachers, and is audited elsewhere.
+_NULLABLE_OF = {"private_model": {"teachers", "ensemble", "audited"}}
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")

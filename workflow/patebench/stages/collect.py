@@ -17,12 +17,11 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
-from patebench.core.slugs import slug
 from patebench.mechanisms.base import plain
 from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.names import of_rounds, of_split, of_student, of_training, take
+from patebench.stages.names import of_ensemble, of_rounds, of_split, of_student, of_training, take
 from patebench.stages.reading import query_positions, read_votes
 from patebench.stages.releases import mechanism_of
 
@@ -118,9 +117,7 @@ class _LabelSet:
 def _common(path: Path, summary: Record) -> Record:
     """What every record of this ensemble says of it."""
     found = take(path, summary, ("teachers", "partition", "model", "recipe", "epochs"))
-    asked = ("queries", summary.get("queries"))
-    name = slug(("teachers", found["teachers"]), asked, found["partition"], of_training(path, summary))
-    return {**of_split(path, summary), "ensemble": name, **found}
+    return {**of_split(path, summary), "ensemble": of_ensemble(path, summary), **found}
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:

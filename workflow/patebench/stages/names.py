@@ -43,6 +43,13 @@ def of_training(path: Path, content: Facts) -> str:
     return _training(path, content).slug
 
 
+def of_ensemble(path: Path, summary: Facts) -> str:
+    """The column `ensemble` of records, of what join_votes says of an ensemble."""
+    found = take(path, summary, ("teachers", "partition"))
+    asked = ("queries", summary.get("queries"))
+    return slug(("teachers", found["teachers"]), asked, found["partition"], of_training(path, summary))
+
+
 def of_baseline(path: Path, content: Facts) -> Facts:
     """A record of the kind "baseline"."""
     facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
@@ -53,7 +60,8 @@ def of_baseline(path: Path, content: Facts) -> Facts:
 def of_private_model(path: Path, content: Facts) -> list[Facts]:
     """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
     facts = take(path, content, _PRIVATE_MODEL)
-    same = {"record": "private_model", **of_split(path, content), **facts, "teachers": content.get("teachers")}
+    same = {"record": "private_model", **of_split(path, content), **facts}
+    same |= {name: content.get(name) for name in ("teachers", "ensemble", "audited", "verdict")}
     learning_curve, bounds = take(path, content, ("curve", "bounds")).values()
     if not isinstance(bounds, list) or not bounds:
         raise ArtefactError(path, "its 'bounds' is not a list of bounds")

@@ -1,0 +1,132 @@
+"""The stage `train_petdl`: what it writes of every form, the verdict of its audit, and what it refuses."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.stages.ensemble import Ensemble
+
+from patebench.core.bound import Bound, Kind
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays, write_json
+from patebench.core.formats import CHUNK, VOTES
+from patebench.petdl import FORMS
+from patebench.plan.parameters import PetdlParameters
+from patebench.stages import train_petdl
+from patebench.stages.names import of_private_model
+
+STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_conv-small_plain_epochs-6/petdl/published"
+
+
+class World(Ensemble):
+    """Six teachers in two chunks, and students of what they say of the pool."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.chunks = [self.train(*of, model="conv-small", epochs=3, hints="block2") for of in ((0, 3), (4, 5))]
+        self.votes, self.summary = self.join(*self.chunks)
+
+    def learn(self, **changes: Any) -> dict[str, Any]:
+        """What the stage writes; `files` are changes of what it reads."""
+        files = {"ensemble": self.summary, "votes": self.votes, "chunk": self.chunks, **changes.pop("files", {})}
+        given = {"form": "published", "delta": 1e-5, "hint_epochs": 1, "distillation_epochs": 6, "compression": 20}
+        given |= {"batch": 32, **({} if "epsilon" in changes else {"noise": 2.0}), **changes}
+        out = self.folder / "petdl.json"
+        train_petdl.run(
+            **files, pool=self.pool, test=self.test, parameters=PetdlParameters.checked(given), seed=0, stream=STREAM,
+            out=out,
+        )  # fmt: skip
+        return read_json(out, "train_petdl")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"))
+
+
+def test_as_published_it_learns_states_its_claim_and_is_found_out(world: World) -> None:
+    told = world.learn(epsilon=1.21, distillation_epochs=16)
+    assert told["accuracy"] > 0.4, "after 64 steps"
+    assert told["curve"][-1] == {"epoch": 16, "accuracy": told["accuracy"]}
+    (bound,) = [Bound.from_json(each) for each in told["bounds"]]
+    assert (bound.kind, bound.publishable, bound.queries) == (Kind.CLAIMED, False, (1 + 16) * 4)
+    assert bound.epsilon == pytest.approx(1.21, rel=1e-6)
+    assert (told["audited"], told["verdict"]) == ("inf", "violated")
+    assert "same bit for bit" in told["audit"]["noise"]["how"]
+    assert abs(told["model_parameters"] - 157_066 / 20) < 1_000
+    assert told["parameters"]["hint_layer"] == "block2"
+    assert (told["teachers"], told["partition"], told["system"]) == (6, "iid", "PET-DL")
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS.names() if name != "published"])
+def test_the_sound_forms_hold_what_they_state(world: World, form: str) -> None:
+    told = world.learn(form=form, noise=10.0, distillation_epochs=1)
+    (bound,) = [Bound.from_json(each) for each in told["bounds"]]
+    assert bound.kind is Kind.WORST_CASE
+    assert told["verdict"] == "holds"
+    assert 0.9 * bound.epsilon < told["audited"] <= bound.epsilon, "the worst pair is nearly the bound"
+    assert told["audit"]["releases"]
+
+
+def test_without_noise_nothing_is_stated(world: World) -> None:
+    told = world.learn(form="noisy-knowledge", noise=0.0, distillation_epochs=1)
+    assert told["bounds"][0]["epsilon"] == "inf"
+    assert told["verdict"] == "vacuous"
+
+
+def test_fewer_samples_cost_less(world: World) -> None:
+    few, all_of_them = (world.learn(form="noisy-knowledge", hint_epochs=0, samples=n) for n in (25, 100))
+    mus = [Bound.from_json(each["bounds"][0]).queries for each in (few, all_of_them)]
+    assert mus == [25, 100]
+    assert few["bounds"][0]["epsilon"] < all_of_them["bounds"][0]["epsilon"]
+
+
+def test_it_becomes_a_record_for_tables(world: World) -> None:
+    (record,) = of_private_model(Path("petdl.json"), world.learn(distillation_epochs=1))
+    assert record["private_model"].startswith("teachers-6_iid_conv-small_modern_epochs-3_published_noise-2_delta-1e-05")
+    assert (record["verdict"], record["audited"]) == ("violated", "inf")
+    assert record["ensemble"] == "teachers-6_iid_conv-small_modern_epochs-3"
+
+
+def test_the_same_again(world: World) -> None:
+    one, again = (world.learn(form="noisy-gradient", distillation_epochs=1) for _ in range(2))
+    assert one["curve"] == again["curve"]
+
+
+def test_chunks_that_do_not_belong_to_the_votes_are_refused(world: World, tmp_path: Path) -> None:
+    with pytest.raises(PatebenchError, match=r"votes.npz: was joined from other chunks than these"):
+        world.learn(files={"chunk": world.chunks[:1]})
+    other = tmp_path / "ensemble.json"
+    write_json(other, "join_votes", {**read_json(world.summary, "join_votes"), "votes": "0" * 64})
+    with pytest.raises(ArtefactError, match="it was made with another votes than"):
+        world.learn(files={"ensemble": other})
+
+
+def test_chunks_without_knowledge_are_refused(world: World, tmp_path: Path) -> None:
+    bare = []
+    for i, path in enumerate(world.chunks):
+        chunk = read_arrays(path, CHUNK)
+        kept = {name: chunk[name] for name in ("teachers", "votes", "test_votes")}
+        bare.append(tmp_path / f"{i}.npz")
+        write_arrays(bare[-1], CHUNK, kept, {**chunk.meta, "hints": None})
+    votes = read_arrays(world.votes, VOTES)
+    meta = {**votes.meta, "chunks": [read_arrays(path, CHUNK).digest for path in bare]}
+    digest = write_arrays(tmp_path / "votes.npz", VOTES, votes.arrays, meta)
+    summary = {**read_json(world.summary, "join_votes"), "votes": digest}
+    write_json(tmp_path / "ensemble.json", "join_votes", summary)
+    files = {"chunk": bare, "votes": tmp_path / "votes.npz", "ensemble": tmp_path / "ensemble.json"}
+    with pytest.raises(ArtefactError, match="what each teacher says of the pool; give the ensemble hints: block2"):
+        world.learn(files=files)
+
+
+def test_noise_or_a_target_is_needed() -> None:
+    for given, words in (({}, "is needed, or epsilon"), ({"noise": 1, "epsilon": 1}, "two ways to say one")):
+        with pytest.raises(PatebenchError, match=words):
+            PetdlParameters.checked({"form": "published", "delta": 1e-5, **given})
+
+
+def test_an_unreachable_layer_is_refused(world: World) -> None:
+    with pytest.raises(PatebenchError, match="no layer 'block9' for hints: it names block1, block2, block3"):
+        world.learn(guided="block9")
+    assert math.isfinite(world.learn(guided="block1", distillation_epochs=1)["accuracy"])

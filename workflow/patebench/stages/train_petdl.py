@@ -1,0 +1,168 @@
+"""The stage `train_petdl`: a student of PET-DL (Sun et al. 2019), as published or in a sound form, and its audit.
+
+It reads the chunks of an ensemble themselves: what each teacher says of the pool is no vote and is joined nowhere.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, read_arrays, read_json, write_json
+from patebench.core.formats import CHUNK, POOL, VOTES
+from patebench.core.progress import progress
+from patebench.core.seeds import derive
+from patebench.core.slugs import slug
+from patebench.plan.parameters import PetdlParameters
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.stages.names import of_ensemble, take
+from patebench.stages.reading import read_samples
+
+if TYPE_CHECKING:
+    from patebench.petdl.form import Form
+    from patebench.petdl.knowledge import Knowledge
+
+log = logging.getLogger("patebench")
+
+
+def run(
+    *,
+    ensemble: Path,
+    votes: Path,
+    chunk: Sequence[Path],
+    pool: Path,
+    test: Path,
+    parameters: PetdlParameters,
+    seed: int,
+    stream: str,
+    out: Path,
+) -> None:
+    """Train a student of PET-DL on what the teachers of an ensemble say of the pool, and audit how it was trained.
+
+    Refuses chunks that are not all those of the votes, or that do not hold what the teachers say of the pool.
+    """
+    import torch
+
+    from patebench.models import conv_net
+    from patebench.petdl import FORMS
+    from patebench.petdl.form import Streams
+    from patebench.petdl.student import Student
+    from patebench.stages.petdl_audit import audit
+
+    summary, source = read_json(ensemble, "join_votes"), read_arrays(votes, VOTES)
+    public, test_set = read_arrays(pool, POOL), read_samples(test, "test")
+    if summary.get("votes") != source.digest:
+        raise ArtefactError(ensemble, f"it was made with another votes than {votes}")
+    for name, each in (("pool", public), ("test", test_set)):
+        source.require(name, each.digest, str(each.path))
+    known, layer = _knowledge(chunk, source)
+    form: Form = FORMS.load(parameters.form)
+    settings = form.settled(parameters.model_dump(), len(public["x"]), known.hints is not None)
+    assert settings.samples is not None
+    known, classes = known.first(settings.samples), int(source.meta["classes"])
+    samples, test_x = torch.from_numpy(public["x"])[: settings.samples], torch.from_numpy(test_set["x"])
+    shape = tuple(samples.shape[1:])
+    width = conv_net.width_of(_parameters(summary, shape, classes) / (parameters.compression or 1), shape, classes)
+    guided = parameters.guided or ("block2" if known.hints is None else layer)
+    make = partial(Student, classes=classes, width=width, guided=guided, features=known.features)
+    student = make(samples, seed=derive(seed, stream, "weights"))
+    bound = form.bound(settings, parameters.delta)
+    log.info("%s: noise %.4g, ε = %.4g, %d parameters", form.name, settings.noise, bound.epsilon, student.parameters)
+    curve: list[dict[str, float]] = []
+    started = time.perf_counter()
+    with progress(f"PET-DL, {form.name}", settings.distillation_epochs, "epochs") as done:
+
+        def after(epoch: int) -> None:
+            done(epoch)
+            if epoch % math.ceil(settings.distillation_epochs / 20) == 0 or epoch == settings.distillation_epochs:
+                accuracy = float(np.mean(student.predict(test_x).numpy() == test_set["y"]))
+                curve.append({"epoch": epoch, "accuracy": accuracy})
+
+        form.learn(student, student.samples(samples), known, settings, Streams(derive(seed, stream)), after)
+    seconds = time.perf_counter() - started
+    audited = audit(form, settings, parameters.delta, known, samples, make)
+    log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
+    facts = take(ensemble, summary, ("dataset", "split", "seed", "teachers", "partition"))
+    write_json(
+        out,
+        "train_petdl",
+        {
+            **{"votes": source.digest, "pool": public.digest, "test": test_set.digest, **facts},
+            "ensemble": of_ensemble(ensemble, summary),
+            "teacher_accuracy": float(np.mean(take(ensemble, summary, ("teacher_accuracies",))["teacher_accuracies"])),
+            "system": "PET-DL",
+            "form": form.name,
+            "private_model": slug(of_ensemble(ensemble, summary), parameters.slug),
+            "parameters": {**asdict(settings), **_chosen(parameters), "hint_layer": layer},
+            "model": f"conv, width {width}",
+            "model_parameters": student.parameters,
+            "accuracy": curve[-1]["accuracy"],
+            "curve": curve,
+            "seconds": seconds,
+            "bounds": [bound.to_json()],
+            **audited,
+        },
+    )
+
+
+def _chosen(parameters: PetdlParameters) -> dict[str, Any]:
+    """What was chosen that is no setting of the form."""
+    return {name: getattr(parameters, name) for name in ("epsilon", "delta", "compression", "guided")}
+
+
+def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
+    """What all teachers say of the pool, in their order, and the layer that hints are of."""
+    import torch
+
+    from patebench.petdl.knowledge import Knowledge
+
+    chunks = [read_arrays(path, CHUNK) for path in paths]
+    if sorted(each.digest for each in chunks) != sorted(votes.meta["chunks"]):
+        raise PatebenchError(f"{votes.path}: was joined from other chunks than these; pass all of its chunks")
+    for each in chunks:
+        each.require("hints", chunks[0].meta.get("hints"), str(chunks[0].path))
+        if "probabilities" not in each.arrays:
+            raise ArtefactError(
+                each.path,
+                "it lacks what each teacher says of the pool",
+                "give the ensemble hints: block2 (or probabilities, for teachers without blocks) and train it again",
+            )
+    order = np.argsort(np.concatenate([each["teachers"] for each in chunks]))
+    found = {
+        name: torch.from_numpy(np.concatenate([each[name] for each in chunks])[order])
+        for name in ("probabilities", "hints")
+        if name in chunks[0].arrays
+    }
+    return Knowledge(found["probabilities"], found.get("hints")), str(chunks[0].meta["hints"])
+
+
+def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -> int:
+    """How many parameters a teacher has, in proportion to which the student is small."""
+    from patebench.models.learner import make_learner
+    from patebench.models.network import Network
+
+    learner = make_learner(summary["model"], summary["recipe"], classes=classes)
+    if not isinstance(learner, Network):
+        raise PatebenchError(f"PET-DL's teachers are networks, and '{summary['model']}' is none; use conv-small")
+    return sum(each.numel() for each in learner.build(shape, classes).parameters())
+
+
+command = stage_command(
+    run,
+    file_option("ensemble", "What is known of the ensemble."),
+    file_option("votes", "Its votes, which name the chunks."),
+    file_option("chunk", "What a chunk of its teachers says; repeat for each.", several=True),
+    file_option("pool", "The public pool."),
+    file_option("test", "The test set."),
+    parameter_options(PetdlParameters),
+    threads,
+    seeded,
+    file_option("out", "Where the result goes."),
+)
