@@ -228,7 +228,7 @@ def test_a_private_model_learns_on_from_public_features_or_from_nothing() -> Non
     assert "--form scratch --model mlp --rate 0.1 --epsilon 1 --delta 1e-05 --seed 0" in " ".join(made.command(scratch))
     for stage in ("figure", "table"):
         (job, *_) = made.jobs[stage].values()
-        assert made.inputs(job)["models"] == made.artefacts()["train_dpsgd"]
+        assert set(made.artefacts()["train_dpsgd"]) <= set(made.inputs(job)["models"])
 
 
 def test_rounds_share_what_was_selected_before_them() -> None:
