@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom, norm
 
+from patebench.audit import sampled
 from patebench.audit.rates import Rates, clopper_pearson, weight
-from patebench.audit.sampled import SampledAudit
+from patebench.audit.sampled import SampledAudit, most_labels
 from patebench.audit.search import Search
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
@@ -22,7 +23,7 @@ def streams(name):
 def audit(mechanism, runs, queries=(1,), teachers=50, classes=10, confidence=0.95):
     search = Search(mechanism, teachers, classes, DELTA)
     pairs = [search.worst(T)[0] for T in queries]
-    pairs += [search.measurable(runs // 2, confidence)[0], *search.most_distinguishable()]
+    pairs += [search.measurable(most_labels(runs), confidence)[0], *search.most_distinguishable()]
     return SampledAudit(mechanism, runs, confidence, DELTA, streams)(pairs, queries).largest, search
 
 
@@ -139,3 +140,27 @@ def test_the_same_streams_give_the_same_audit_and_both_sides_have_their_own():
     once = names[: len(names) // 2]
     assert len(set(once)) == len(once), "no stream is used twice"
     assert {name.replace("/here", "/there") for name in once} == set(once) - {n for n in once if n.endswith("/here")}
+
+
+def test_many_runs_are_longer_ones(monkeypatch):
+    """Who asks for more runs than usual gets more answers of each, most where one query is audited."""
+    monkeypatch.setattr(sampled, "_USUAL_RUNS", 1000)
+    found, _ = audit(make_mechanism("gnmax", {"sigma": 4.0}), 4000, (1, 10))
+    assert found[1].rates.runs == found[10].rates.runs == 4 * 4000 * 9
+    found, _ = audit(make_mechanism("gnmax", {"sigma": 4.0}), 20_000, (1, 10))
+    assert found[1].rates.runs == 4 * found[10].rates.runs == 16 * 20_000 * 9
+
+
+@pytest.mark.slow
+def test_coverage_holds_over_many_audits(monkeypatch):
+    """Of 60 audits at 80% confidence, each of which chooses its pair and its event, few exceed what is true."""
+    monkeypatch.setattr(sampled, "_USUAL_RUNS", 100)
+    mechanism = make_mechanism("gnmax", {"sigma": 4.0})
+    search = Search(mechanism, 20, 3, DELTA)
+    pairs = [search.worst(1)[0], search.measurable(most_labels(400), 0.8)[0]]
+    too_large = 0
+    for seed in range(60):
+        one = SampledAudit(mechanism, 400, 0.8, DELTA, lambda name, s=seed: seeds.generator(s, "test", name))
+        found = one(pairs, [1])
+        too_large += found.largest[1].epsilon > found.largest[1].pair.epsilon(1, DELTA)
+    assert too_large <= binom.ppf(1 - 1e-4, 60, 0.2)

@@ -24,6 +24,10 @@ from patebench.mechanisms.local import LocalMechanism
 #: Queries of one run, where queries are independent and drawing them is cheap; and random numbers of one run at most.
 _QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200
 
+#: Who asks for more runs than this wants the last percent, and gets as many times the queries of each run: up to 16
+#: times where one query is audited, whose event is rare, and up to 4 times for several.
+_USUAL_RUNS, _MOST_OF_ONE, _MOST_OF_SEVERAL = 60_000, 16, 4
+
 #: One of so many labels serves to choose the event, and each pair gets so many of them at least.
 _CHOOSING, _AT_LEAST = 10, 200
 
@@ -125,8 +129,11 @@ class SampledAudit:
                 for side, name in enumerate(("here", "there"))
             )
             known += [(pair, likely, rare), (pair.reversed(), rare, likely)]
-        goal = Goal(max(1000, labels - labels // _CHOOSING), self.confidence, self.delta)
-        return Seen({T: self._counted(self._best(goal, known, T), goal, T, tallies) for T in queries}, tallies)
+        goals = {
+            T: Goal(max(1000, (labels - labels // _CHOOSING) * longer(self.runs, T)), self.confidence, self.delta)
+            for T in queries
+        }
+        return Seen({T: self._counted(self._best(goals[T], known, T), goals[T], T, tallies) for T in queries}, tallies)
 
     def _queries_per_run(self, pair: Pair) -> int:
         source = _Counted(self.streams("numbers"))
@@ -251,6 +258,16 @@ class SampledAudit:
         if self.mechanism.independent_queries:
             return self._runner.outcomes(pair.votes(_FRESH_RUNS)[0], rng)
         return self._runner.transcripts(pair.votes(1)[0], rng, _FRESH_RUNS // 4)[:, 0]
+
+
+def longer(runs: int, queries: int) -> int:
+    """How many times the usual queries each of so many runs has, where so many queries are audited."""
+    return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
+
+
+def most_labels(runs: int) -> int:
+    """How often one independent query is counted at most on each side."""
+    return runs * _QUERIES_PER_RUN * longer(runs, 1)
 
 
 class _Counted:

@@ -9,7 +9,7 @@ from typing import Any
 from patebench.audit import agreement
 from patebench.audit.handed_out import HandedOut
 from patebench.audit.running import Runner, Streams
-from patebench.audit.sampled import Sampled, SampledAudit, histogram
+from patebench.audit.sampled import Sampled, SampledAudit, histogram, most_labels
 from patebench.audit.search import Pair, Search
 from patebench.audit.tables import TableAudit, disagreements
 from patebench.core.bound import Bound, Kind
@@ -151,7 +151,8 @@ def run_audit(
     search = Search(mechanism, teachers, classes, delta)
     searches = {T: search.asking(T) for T in wanted}
     found = {T: searches[T].worst(T) for T in wanted}
-    pairs = [*(found[T][0] for T in wanted), search.measurable(runs, confidence)[0], *search.most_distinguishable()]
+    counted = most_labels(runs) if mechanism.independent_queries else runs
+    pairs = [*(found[T][0] for T in wanted), search.measurable(counted, confidence)[0], *search.most_distinguishable()]
     worst = {
         T: max(
             # What a release of one query shows says nothing of one that decides on many together.
