@@ -72,13 +72,19 @@ class Rates:
             binary(float(p), float(q), queries, delta) for p, q in zip(corners.likely, corners.rare, strict=True)
         )
 
-    def mu(self) -> float:
-        """A μ-GDP mechanism has μ ≥ Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6)."""
+    def mu(self, rate: float = 1.0) -> float:
+        """A μ-GDP mechanism has μ ≥ Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
+
+        Where it only runs on D at this rate, and on D′ otherwise, P = rate·P₁ + (1 − rate)·Q, and that is said of P₁. A
+        P that no μ allows for gives ∞.
+        """
         from scipy.special import ndtri
 
         corners = self._corners()
         with np.errstate(invalid="ignore"):
-            return max(0.0, float(np.min(np.nan_to_num(ndtri(corners.likely) - ndtri(corners.rare)))))
+            run = np.clip((corners.likely - (1 - rate) * corners.rare) / rate, 0.0, 1.0)
+            least = ndtri(run) - ndtri(corners.rare)
+        return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def apart(self, wider: "Rates") -> tuple[Array, Array]:
         """P at least and Q at most of this event and of a wider one, all four at once, each by itself."""
