@@ -5,7 +5,7 @@ from tests.reporting import made
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
-from patebench.reporting.published import COLUMNS, read_published
+from patebench.reporting.published import COLUMNS, DPSGD, read_published
 
 #: Typed from the table in Figure 4 of PATE 2017: data set, ε, δ, queries, baseline, student.
 FIGURE_4 = [
@@ -42,6 +42,17 @@ def test_holds_what_scalable_pate_prints_for_mnist():
     keys["parameters"] = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
     found = [published.lookup(name, **keys) for name in ("epsilon", "student_accuracy", "baseline_accuracy")]
     assert found == [1.97, 0.985, 0.992]
+
+
+def test_holds_what_papers_on_dp_sgd_print():
+    published = read_published(made.PUBLISHED)
+    found = {
+        (each.dataset, published.lookup("epsilon", paper=each.paper, row=each.row), each.value)
+        for each in published.of(*DPSGD).select("private_model_accuracy", delta=1e-5)
+    }
+    assert found >= {("mnist", 8, 0.97), ("cifar10", 8, 0.73), ("mnist", 1, 0.968), ("mnist", 8, 0.985)}
+    assert found >= {("mnist", 1.2, 0.981), ("mnist", 2.93, 0.981)}
+    assert {each.paper for each in published.values if each.quantity == "private_model_accuracy"} == set(DPSGD)
 
 
 def test_lookup_finds_nothing_or_refuses_what_disagrees():

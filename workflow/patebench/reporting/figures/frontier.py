@@ -11,13 +11,14 @@ from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
-from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
+from patebench.reporting.published import DPSGD, PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import (
     BLACK,
     GREY,
     MECHANISMS,
     METHODS,
     PRIVATE_MODELS,
+    PURPLE,
     LineStyle,
     empty,
     hollow,
@@ -41,6 +42,8 @@ _WIDE = (9.2, 4.6)
 _CROWD = 20
 #: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
 _PLACES = [(5.0, 3.5), (-5.0, 3.5), (5.0, -11.0), (-5.0, -11.0)]
+#: Of papers on DP-SGD, in their order.
+_MARKERS = "so^D"
 #: Half the side of a marker in pixels.
 _MARKER = 4
 #: The fill of a marker says what may be published.
@@ -76,6 +79,8 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_students(axis, students.assign(style=students[by].map(styles)))
         staircase(axis, students[frontier(students)], "frontier of worst-case ε")
         _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
+        if len(own):
+            _draw_published_models(axis, published.of(*DPSGD), panel[0])
         costly = "of the student's labels" + (", or of the model" if len(own) else "")
         accuracy_over(axis, f"ε {costly}   (← more private){_endless(students)}", "accuracy on the test set")
         axis.margins(x=0.18, y=0.12)
@@ -181,6 +186,15 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
         hollow(axis, value.value, accuracy, BLACK, style.marker, f"published: {cited}{value.paper}")
         if value.queries:
             _annotate(axis, value.value, accuracy, f"T = {value.queries}", (6, -11))
+
+
+def _draw_published_models(axis: "Axes", published: Published, dataset: str) -> None:
+    """What papers print of models that are private themselves: one outline for each paper."""
+    for value in published.select("epsilon", dataset=dataset):
+        accuracy = published.lookup("private_model_accuracy", paper=value.paper, table=value.table, row=value.row)
+        if accuracy is not None:
+            marker = _MARKERS[DPSGD.index(value.paper)]
+            hollow(axis, value.value, accuracy, PURPLE, marker, f"published: {value.paper}, of one record")
 
 
 def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
