@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from patebench.accounting import spending
+from patebench.accounting import independent, spending
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -256,3 +256,19 @@ def test_rounds_are_released_with_discrete_noise_and_paid_for_together(rounds):
     assert [each.queries for each in drawn.entries] == [5, 5]
     together = spending.epsilon(drawn.spent, 1e-5)
     assert min(bound.epsilon for bound in stated) <= together * (1 + 1e-9)
+
+
+def test_each_round_of_a_table_is_a_table_of_its_own_and_paid_for_as_one(rounds):
+    """Two votes of each teacher count in each round of five queries, so four cells move twice."""
+    sparse = {"mechanism": "sparse-gnmax", "parameters": {"k": 2.0, "sigma": 5.0}}
+    rounds.select(0)
+    first = rounds.aggregate(0, **sparse)
+    rounds.train(0, 5)
+    rounds.select(1)
+    both = rounds.aggregate(1, **sparse)
+    assert both["noisy_counts"].shape == (10, 3)
+    np.testing.assert_array_equal(both["noisy_counts"][:5], first["noisy_counts"])
+    np.testing.assert_array_equal(both["noisy_counts"].argmax(axis=1), both["labels"])
+    stated = [Bound.from_json(each) for each in rounds.account(0, 1)["bounds"]]
+    (gdp,) = (bound.epsilon for bound in stated if bound.accountant == "gdp")
+    assert gdp == pytest.approx(independent.gaussian_dp(np.sqrt(8) / 5, 1e-5), rel=1e-12)

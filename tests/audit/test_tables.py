@@ -1,0 +1,68 @@
+"""Audits of tables: pairs that differ in one row, and an exact ε that is below what is stated and close to it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from patebench.accounting import independent
+from patebench.audit.show import render
+from patebench.audit.tables import least_epsilon, worlds
+from patebench.audit.verdict import run_audit
+from patebench.core import seeds
+from patebench.mechanisms.base import make_mechanism
+from patebench.mechanisms.noise import Gaussian, Laplace
+
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize(("teachers", "queries", "k"), [(1, 1, 1), (5, 3, 1), (4, 40, 2), (3, 5, 9)])
+def test_worlds_differ_in_one_row_and_each_is_another(teachers, queries, k):
+    found = worlds(teachers, 3, queries, k)
+    assert len({world.words for world in found}) == len(found)
+    for world in found:
+        assert np.flatnonzero((world.here != world.there).any(axis=1)).tolist() == [0]
+        assert world.here.shape == (teachers, min(queries, 16))
+        assert world.padded(queries).queries == queries
+    assert any((world.here[0] >= 0).sum() > k for world in found) or k >= queries
+
+
+def test_epsilon_of_gaussian_cells_is_that_of_their_distance():
+    moved = np.array([[1, -1], [0, 2]])
+    found = least_epsilon(Gaussian(3.0), moved, DELTA)
+    exact = independent.gaussian_dp(np.sqrt(6) / 3, DELTA)
+    assert exact * (1 - 1e-6) <= found <= exact
+
+
+@pytest.mark.parametrize(("cells", "gamma"), [(1, 0.3), (2, 0.7), (8, 0.2)])
+def test_epsilon_of_laplace_cells_is_a_lower_bound_by_sampling(cells, gamma):
+    """δ at that ε, of as many cells, is at least δ: from a million draws of the loss |z − 1| − |z|."""
+    delta = 1e-2
+    moved = np.concatenate([np.ones(cells, int), np.zeros(3, int)])[None]
+    found = least_epsilon(Laplace(1 / gamma), moved, delta)
+    z = np.random.default_rng(0).laplace(scale=1 / gamma, size=(1_000_000 // cells, cells))
+    loss = gamma * (np.abs(z - 1) - np.abs(z)).sum(axis=1)
+    at_found = np.maximum(1 - np.exp(found - loss), 0)
+    error = at_found.std() / np.sqrt(len(loss))
+    assert at_found.mean() + 5 * error >= delta
+    assert found <= cells * gamma
+    assert found >= 0.9 * independent.pure_composition_exact(gamma, cells, delta) - 0.05
+
+
+def test_no_noise_hides_nothing_and_no_change_needs_no_noise():
+    assert least_epsilon(Gaussian(0.0), np.array([[1, 0]]), DELTA) == np.inf
+    assert least_epsilon(Gaussian(0.0), np.array([[0, 0]]), DELTA) == 0
+    assert least_epsilon(Laplace(2.0), np.array([[0, 0]]), DELTA) == 0
+
+
+def test_what_differs_is_told_in_words():
+    mechanism = make_mechanism("sparse-gnmax", {"k": 1, "sigma": 2.0})
+    found = run_audit(
+        "sparse-gnmax", mechanism, 4, 3, [5], DELTA, 1000, 0.99, lambda name: seeds.generator(0, "tables", name)
+    )
+    finding = json.loads(json.dumps(found.to_json()))["findings"][1]
+    assert finding["pair"]["words"].startswith("one teacher's")
+    shown = "\n".join(str(part) for part in render(found).renderables)
+    assert "between D and D′: one teacher's" in shown
+    (gdp,) = (each for each in finding["bounds"] if each["accountant"] == "gdp")
+    assert (1 - 1e-6) * gdp["epsilon"] <= gdp["audited"] <= gdp["epsilon"]
