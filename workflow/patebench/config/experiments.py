@@ -149,6 +149,9 @@ class _Expanded:
         """The numbers of queries accounted for: of a release all, as its labels are handed out together."""
         where, pool = f"{self.where}.accounting.queries", self.settings.queries or self.settings.pool
         check_pool(f"{self.where}.queries", [pool], self.settings.pool)
+        for path, count in places(where, self.settings.accounting.queries):
+            if self.settings.queries and count > pool:
+                raise PatebenchError(f"{path}: is {count}, but {pool} queries are put to the teachers; leave it out")
         wanted = self.settings.accounting.queries or (pool,)
         check_pool(where, wanted, pool)
         for path, count in places(where, wanted):
