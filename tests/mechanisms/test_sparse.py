@@ -165,6 +165,8 @@ def test_participations_and_most_votes_by_hand():
 def test_what_it_can_not_do_is_one_line():
     with pytest.raises(PatebenchError, match=r"k = 1.5 is no number of votes"):
         SparseGNMax(1.5, 2.0)
+    with pytest.raises(PatebenchError, match="k = inf is out of range"):
+        SparseGNMax(np.inf, 2.0)
     with pytest.raises(PatebenchError, match="only counts are at hand"):
         SparseGNMax(1, 2.0).release(Votes.from_counts(np.array([[3, 1]])), np.random.default_rng(0))
     with pytest.raises(PatebenchError, match="no cost per query"):

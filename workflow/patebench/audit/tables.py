@@ -35,8 +35,9 @@ from patebench.mechanisms.sparse_argmax import SparseArgmax
 Table = NDArray[np.float64]
 Matrix = NDArray[np.int64]
 
-#: Queries of a table that is drawn, at most: what the first ones show is part of what all show.
-_QUERIES = 16
+#: Queries of a table that is drawn, at most: what the first ones show is part of what all show. And teachers: further
+#: ones that keep silent add nothing.
+_QUERIES, _TEACHERS = 16, 50
 
 #: Groups of values of a sum, and of the noise of a cell, all about equally likely.
 _SUMS, _NOISES = 16, 8
@@ -151,7 +152,7 @@ class TableAudit:
     streams: Streams
 
     def worlds(self, queries: int) -> list[World]:
-        return worlds(self.teachers, self.classes, queries, int(self.mechanism.k))
+        return worlds(min(self.teachers, _TEACHERS), self.classes, queries, int(self.mechanism.k))
 
     def exact(self, world: World) -> float:
         """The ε of a pair by the stated counts and the stated noise."""

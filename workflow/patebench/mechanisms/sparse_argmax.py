@@ -38,7 +38,7 @@ class SparseArgmax(Mechanism):
     independent_queries = False
     rounds_add_up = True
 
-    k: float = parameter(low=1)
+    k: float = parameter(low=1, high=1e9)
 
     def __post_init__(self) -> None:
         super().__post_init__()
