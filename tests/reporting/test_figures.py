@@ -247,6 +247,7 @@ SUBSETS = {
     "local": "no labels under local privacy",
     "audit": "audits no mechanism",
     "distillation": "distilled no ensemble",
+    "petdl-ablations": "no student of PET-DL",
 }
 
 
@@ -260,7 +261,7 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed = {"noisy-accuracy": "label_set", "gaussian-accuracy": "label_set"}
     needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
-    needed |= {"audit": "audit", "distillation": "distillation"}
+    needed |= {"audit": "audit", "distillation": "distillation", "petdl-ablations": "private_model"}
     pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}}
     shown = set(kinds) >= (pairs[name] if name in pairs else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing

@@ -141,6 +141,8 @@ class DpsgdSettings(DpsgdTraining):
         description="The ε that a model keeps; a list makes one model for each. It protects one private sample."
     )
     delta: Number | None = Field(None, gt=0, lt=1, description="The δ of that ε, that of `accounting` by default.")
+
+
 def _also_list(name: str) -> Any:
     """A field of PET-DL's parameters of which there may be several values."""
     return Field(None, description=PetdlParameters.model_fields[name].description)

@@ -288,6 +288,8 @@ class DpsgdParameters(DpsgdTraining):
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         given = {name: getattr(self, name) for name in names}
         return {name: getattr(form, name) if value is None else value for name, value in given.items()}
+
+
 class PetdlParameters(Parameters):
     """How a student of PET-DL learns; what is left out is the form's own choice."""
 
