@@ -75,6 +75,11 @@ def test_without_noise_nothing_is_stated(world: World) -> None:
     assert told["verdict"] == "vacuous"
 
 
+def test_as_published_accuracy_is_the_same_at_every_noise(world: World) -> None:
+    curves = [world.learn(noise=noise)["curve"] for noise in (0.0, 3.0, 1e6)]
+    assert curves[0] == curves[1] == curves[2]
+
+
 def test_fewer_samples_cost_less(world: World) -> None:
     few, all_of_them = (world.learn(form="noisy-knowledge", hint_epochs=0, samples=n) for n in (25, 100))
     mus = [Bound.from_json(each["bounds"][0]).queries for each in (few, all_of_them)]

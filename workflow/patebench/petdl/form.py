@@ -123,7 +123,7 @@ class Form(ABC):
             delta=delta,
             queries=sum(releases.values()),
             accountant="gdp",
-            label="Gaussian DP, of fresh noise",
+            label="Gaussian DP",
             kind=self.kind,
             publishable=False,
             source=self.source,

@@ -684,7 +684,10 @@ class Distil(Job):
 
 @dataclass(frozen=True)
 class TrainPetdl(Job):
-    """A student of PET-DL, which learns from all that the teachers of an ensemble say of the pool."""
+    """A student of PET-DL, which learns from all that the teachers of an ensemble say of the pool.
+
+    Its stream is that of all students of the ensemble: those that differ in their noise alone differ in nothing else.
+    """
 
     files = {"out": "{petdl}/petdl.json"}
     trains = True
@@ -710,7 +713,8 @@ class TrainPetdl(Job):
         }
 
     def options(self) -> Options:
-        return {**self.parameters.options(), **self.ensemble.split.randomness(self.folder)}
+        stream = f"{self.ensemble.folder}/petdl"
+        return {**self.parameters.options(), **self.ensemble.split.randomness(stream)}
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ def run(
                 accuracy = float(np.mean(student.predict(test_x).numpy() == test_set["y"]))
                 curve.append({"epoch": epoch, "accuracy": accuracy})
 
-        form.learn(student, student.samples(samples), known, settings, Streams(derive(seed, stream)), after)
+        streams = Streams(derive(seed, stream), noises=derive(seed, stream, parameters.slug))
+        form.learn(student, student.samples(samples), known, settings, streams, after)
     seconds = time.perf_counter() - started
     audited = audit(form, settings, parameters.delta, known, samples, make)
     log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
