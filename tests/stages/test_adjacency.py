@@ -71,6 +71,16 @@ def test_sound_stages_hold(tmp_path: Path, ensemble: dict[str, Any], not_claimed
     assert len(found["shard"].retrained) in (4, 6)
 
 
+def test_ensembles_of_petdl_alone_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "shard")
+    written = settings("digits", teachers=2, model="conv-small", recipe="plain", epochs=1, hints="block2")
+    experiment = written["experiments"]["small"]
+    del experiment["mechanisms"]
+    experiment["petdl"] = [{"form": "published", "noise": 1}]
+    found = audited(tmp_path, written)
+    assert found["shard"].verdict is Verdict.HOLDS
+
+
 @pytest.mark.slow
 def test_owners_keep_their_records_together(tmp_path: Path) -> None:
     np.save(tmp_path / "owners.npy", np.arange(369) % 5)

@@ -44,7 +44,7 @@ from patebench.core.formats import PARTITION, POOL, SAMPLES
 from patebench.core.progress import progress
 from patebench.core.seeds import generator
 from patebench.data.partitions import NOBODY
-from patebench.plan.jobs import Data, Ensemble, Partition, SelectQueries
+from patebench.plan.jobs import Data, Ensemble, Partition, SelectQueries, TrainPetdl
 from patebench.plan.plan import Plan
 from patebench.plan.words import words
 from patebench.stages.adjacency_way import OWNERS, Asked, Given, Way, call, data_traces, numbers_of
@@ -93,11 +93,12 @@ def _ensembles(config: "Config") -> Iterator[tuple[Ensemble, list[SelectQueries]
     """Each ensemble of the first seeds, once, with the first rounds that query it."""
     found: dict[str, tuple[Ensemble, dict[str, SelectQueries]]] = {}
     for experiment in config.experiments:
-        first = experiment.accounts[0].labels.ensemble.split.seed
-        for labels in (account.labels for account in experiment.accounts):
-            if labels.ensemble.split.seed == first:
-                _, rounds = found.setdefault(labels.ensemble.folder, (labels.ensemble, {}))
-                rounds |= {each.key: each for each in labels.rounds[:1]}
+        asked = [(account.labels.ensemble, account.labels.rounds[:1]) for account in experiment.accounts]
+        asked += [(model.ensemble, []) for model in experiment.private_models if isinstance(model, TrainPetdl)]
+        for ensemble, first in asked:
+            if ensemble.split.seed == asked[0][0].split.seed:
+                _, rounds = found.setdefault(ensemble.folder, (ensemble, {}))
+                rounds |= {each.key: each for each in first}
     return ((ensemble, list(rounds.values())) for ensemble, rounds in found.values())
 
 
