@@ -28,7 +28,7 @@ from patebench.petdl.training import Stage, run
 
 class NoisyKnowledge(Form):
     name = "noisy-knowledge"
-    defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=40, batch=64)
+    defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE
     source = (
         "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3, with μ² = (2 or, with hints, 6)·M/z² for M samples; Balle "
