@@ -12,6 +12,8 @@ from patebench.plan.parameters import PartitionParameters
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+#: Types of values that may stand for a list of one.
+_SINGLE = ("integer", "number", "string", "boolean")
 #: How the path of a part's key goes on to the parts in it.
 _MARKS = {list: "[]", dict: ".<name>"}
 _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -62,7 +64,7 @@ def _plain(part: Any) -> Any:
     found.pop("in_path", None)
     if found.pop("or_text", False):
         return _either({"type": "string"}, found)
-    if found.get("type") == "array" and found.get("items", {}).get("type") in ("integer", "number", "string"):
+    if found.get("type") == "array" and found.get("items", {}).get("type") in _SINGLE:
         return _either(found["items"], found)
     return found
 
