@@ -53,6 +53,7 @@ bench: setup
 	$(RUN) python tests/benchmarks/bench_teachers.py
 	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_students.py
 	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_petdl.py
+	$(RUN) python tests/benchmarks/bench_dpsgd.py --write
 	$(RUN) python tests/benchmarks/bench_workflow.py
 	$(RUN) python tests/benchmarks/bench_start.py
 	$(RUN) python tests/benchmarks/bench_scale.py

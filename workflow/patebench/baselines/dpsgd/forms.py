@@ -25,7 +25,7 @@ class Form:
 FORMS: Mapping[str, Form] = {
     "scratch": Form(
         about="a network that learns from the private data alone",
-        from_encoder=False, rate=0.05, steps=300, clip=1.0, learning_rate=5e-3, views=1, ema=0.9,
+        from_encoder=False, rate=0.05, steps=300, clip=1.0, learning_rate=1e-2, views=1, ema=0.9,
     ),
     "linear": Form(
         about="a linear classifier of features that were learnt from the public pool",
@@ -33,7 +33,7 @@ FORMS: Mapping[str, Form] = {
     ),
     "fine-tuned": Form(
         about="a network that starts from the one that learnt these features",
-        from_encoder=True, rate=0.05, steps=200, clip=1.0, learning_rate=2e-3, views=1, ema=0.9,
+        from_encoder=True, rate=0.02, steps=100, clip=1.0, learning_rate=5e-3, views=1, ema=0.9,
     ),
 }  # fmt: skip
 

@@ -1,0 +1,124 @@
+"""How fast DP-SGD takes its steps: images per second beside Opacus' plain loop, in processor time of one core.
+
+Run with `make bench`. The other loop is what Opacus' own tutorials write: `GradSampleModule`, and `DPOptimizer`, which
+clips and adds the noise; of several views, their gradients are averaged before that. Not collected by pytest: rates are
+for people to read.
+"""
+
+import argparse
+import os
+import platform
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from opacus import GradSampleModule
+from opacus.optimizers import DPOptimizer
+from tests.benchmarks.comparison import Row, least, markdown, show
+from torch import nn
+
+from patebench.baselines.dpsgd.linear import LinearModel
+from patebench.baselines.dpsgd.network import NetworkModel
+from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
+from patebench.core.files import write_text
+from patebench.models import small_cnn, tanh_cnn
+from patebench.models.network import Standardise
+
+REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-dpsgd.md"
+SHAPE, CLASSES, FEATURES = (1, 28, 28), 10, 32
+NOISE, CLIP, RATE = 1.0, 1.0, 0.5
+#: Batches of Opacus' loop; larger ones need more memory and are no faster.
+BATCH = 256
+
+
+def ours(model: NetworkModel | LinearModel, samples: int) -> Callable[[], None]:
+    """One step of half of the samples, in expectation."""
+    rng = torch.Generator().manual_seed(0)
+    noisy = NoisySteps(PoissonSampler(RATE, rng), samples, noise=NOISE, clip=CLIP, rng=rng)
+    weights = model.start()
+
+    def step() -> None:
+        noisy.step(lambda chosen, clip: model.clipped_sum(weights, chosen, clip))
+
+    return step
+
+
+def theirs(net: nn.Module, x: torch.Tensor, y: torch.Tensor, views: int) -> Callable[[], None]:
+    """The same with Opacus: as many samples in batches, whose clipped gradients are accumulated."""
+    model = GradSampleModule(net)
+    sgd = torch.optim.SGD(model.parameters(), 0.0)
+    optimiser = DPOptimizer(sgd, noise_multiplier=NOISE, max_grad_norm=CLIP, expected_batch_size=int(RATE * len(x)))
+
+    def step() -> None:
+        chosen = torch.nonzero(torch.rand(len(x)) < RATE).flatten()
+        parts = chosen.split(BATCH // views)
+        for number, part in enumerate(parts):
+            optimiser.zero_grad()
+            batch = x[part].repeat_interleave(views, 0).requires_grad_(True)
+            F.cross_entropy(model(batch), y[part].repeat_interleave(views)).backward()
+            if views > 1:
+                for each in model.parameters():
+                    each.grad_sample = each.grad_sample.unflatten(0, (len(part), views)).mean(1)
+            optimiser.signal_skip_step(number < len(parts) - 1)
+            optimiser.step()
+
+    return step
+
+
+def compare(what: str, mine: Callable[[], None], other: Callable[[], None], images: int) -> Row:
+    """Images per second of processor time, after one call to warm up."""
+    rates = []
+    for step in (mine, other):
+        step()
+        rates.append(images / least(step, clock=time.process_time))
+    return Row(what, f"{rates[0]:,.0f}", f"{rates[1]:,.0f}", f"{rates[0] / rates[1]:.2f}", "≥ 1", rates[0] >= rates[1])
+
+
+def networks(samples: int) -> list[Row]:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (samples, *SHAPE), dtype=np.uint8), rng.integers(0, CLASSES, samples)
+    standardise = Standardise(torch.from_numpy(x))
+    rows = []
+    for name, build in (("tanh-cnn", tanh_cnn.build), ("small-cnn", small_cnn.build)):
+        for views in (1, 4):
+            model = NetworkModel(
+                build(SHAPE, CLASSES), standardise, x, y, views=views, rng=torch.Generator().manual_seed(0)
+            )
+            other = theirs(build(SHAPE, CLASSES), standardise(torch.from_numpy(x)), torch.from_numpy(y), views)
+            rows.append(compare(f"{name}, views: {views}", ours(model, samples), other, int(RATE * samples * views)))
+    return rows
+
+
+def linear(samples: int) -> Row:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(samples, FEATURES)).astype(np.float32), rng.integers(0, CLASSES, samples)
+    model = LinearModel(lambda x: x, x, y, CLASSES)
+    other = theirs(nn.Linear(FEATURES, CLASSES), torch.from_numpy(x), torch.from_numpy(y), 1)
+    return compare(f"linear, {FEATURES} features", ours(model, samples), other, int(RATE * samples))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help=f"write {REFERENCE.name}")
+    write = parser.parse_args().write
+    warnings.filterwarnings("ignore")  # of Opacus, about hooks and seeds
+    torch.manual_seed(0)
+    rows = [*networks(1024), linear(20_000)]
+    show(rows, "Opacus")
+    if write:
+        about = (
+            f"Images, each view being one, per second of processor time on one core ({platform.machine()}, torch "
+            f"{torch.__version__}), beside a plain loop with Opacus. Random views are drawn here, and not there."
+        )
+        write_text(REFERENCE, markdown("DP-SGD: images per second", about, rows, "Opacus"))
+
+
+if __name__ == "__main__":
+    main()
