@@ -1,6 +1,7 @@
 """DP-SGD: what a step does is what its account says, and no sample changes a sum by more than the clipping norm."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
 from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
 from patebench.baselines.dpsgd.training import train
 from patebench.core.errors import PatebenchError
-from patebench.models import mlp, small_cnn, student_cnn, tanh_cnn
+from patebench.models import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
 from patebench.models.network import Standardise
 
 CLASSES = 4
@@ -259,13 +260,20 @@ def test_large_batches_are_summed_in_parts() -> None:
     assert torch.allclose(whole, torch.stack(parts).sum(0), rtol=1e-3, atol=1e-3)
 
 
-def test_layers_that_mix_samples_are_refused() -> None:
+def test_batch_norm_becomes_group_norm_and_other_layers_that_mix_samples_are_refused() -> None:
     x, y = _images()
-    mixing = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, CLASSES))
-    with pytest.raises(PatebenchError, match="BatchNorm cannot support training with differential privacy; use"):
-        _network(lambda shape, classes: mixing, x, y)
-    grouped = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(144, CLASSES))
-    _network(lambda shape, classes: grouped, x, y)
+    model = _network(partial(conv_net.build, width=8), x, y)
+    kinds = {type(layer) for layer in model._net.modules()}
+    assert nn.GroupNorm in kinds
+    assert nn.BatchNorm2d not in kinds
+    alone = [model.clipped_sum(model.start(), torch.tensor([i]), 1.0) for i in range(7)]
+    together = model.clipped_sum(model.start(), torch.arange(7), 1.0)
+    assert torch.allclose(torch.stack(alone).sum(0), together, rtol=1e-3, atol=1e-4)
+    running = nn.Sequential(nn.InstanceNorm2d(1, track_running_stats=True), nn.Flatten(), nn.Linear(64, CLASSES))
+    recurrent = nn.Sequential(nn.Flatten(), nn.LSTM(64, CLASSES))
+    for net, words in ((running, "InstanceNorm2d keeps statistics"), (recurrent, "LSTM")):
+        with pytest.raises(PatebenchError, match=words):
+            _network(lambda shape, classes, net=net: net, x, y)
 
 
 def test_a_new_head_knows_nothing() -> None:

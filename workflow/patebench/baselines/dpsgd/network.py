@@ -1,5 +1,6 @@
 """Networks whose gradients are clipped one sample at a time."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,12 @@ from patebench.models.augment import random_affine
 from patebench.models.network import Standardise
 from patebench.models.recipes import MODERN
 
-#: So many images, each view being one, are looked at together: their gradients fit a processor's cache.
-_AT_ONCE = 256
+#: So many images at most, each view being one, are looked at together, and their samples' gradients hold so many
+#: numbers at most: what is larger needs more memory and is no faster.
+_AT_ONCE, _NUMBERS = 256, 1 << 25
+
+#: The groups of a group norm, or fewer where the channels do not fit.
+_GROUPS = 16
 
 #: Of the features that a new head reads: long enough for its weights to learn as fast as the encoder's.
 _LENGTH = 10.0
@@ -39,9 +44,8 @@ class NetworkModel:
         views: int,
         rng: torch.Generator,
     ) -> None:
-        check_per_sample(net)
         self._device = standardise.mean.device
-        self._net, self._standardise = net.to(self._device), standardise
+        self._net, self._standardise = per_sample(net).to(self._device), standardise
         self._x, self._y = torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))
         self._views, self._rng = views if x.ndim == 4 else 1, rng
         self._gradients = vmap(grad(self._loss), in_dims=(None, 0, 0))
@@ -52,7 +56,8 @@ class NetworkModel:
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
         total, named = torch.zeros_like(weights), self._named(weights)
-        parts = torch.split(chosen, max(1, _AT_ONCE // self._views)) if len(chosen) else ()
+        together = max(1, min(_AT_ONCE // self._views, _NUMBERS // len(weights)))
+        parts = torch.split(chosen, together) if len(chosen) else ()
         for part in parts:
             found = self._gradients(named, self._views_of(self._x[part]), self._y[part].to(self._device))
             gradients = torch.cat([each.flatten(1) for each in found.values()], 1)
@@ -89,13 +94,34 @@ class NetworkModel:
         return torch.unflatten(moved, 0, (len(x), self._views))
 
 
-def check_per_sample(net: nn.Module) -> None:
-    """Refuse a network with a layer that has no gradient for each sample, such as batch norm; Opacus knows which."""
+def per_sample(net: nn.Module) -> nn.Module:
+    """The same network with group norm in place of batch norm, as De et al. 2022 have it.
+
+    PatebenchError for a layer that keeps statistics of many samples, or has no gradient for each by itself. Opacus
+    knows which have none, but it does not look at layers without weights, such as a batch norm that learns nothing.
+    """
     from opacus.validators import ModuleValidator
 
-    if faults := ModuleValidator.validate(net.train(), strict=False):
-        first = str(faults[0]).partition(". ")[0]
-        raise PatebenchError(f"this network can not be trained by DP-SGD: {first}; use tanh-cnn, small-cnn or mlp")
+    fixed = _without_batch_norm(net.train())
+    faults = [str(fault).partition(". ")[0] for fault in ModuleValidator.validate(fixed, strict=False)]
+    faults += [f"{type(each).__name__} keeps statistics of many samples" for each in fixed.modules() if _keeps(each)]
+    if faults:
+        raise PatebenchError(f"this network can not be trained by DP-SGD: {faults[0]}; use tanh-cnn, small-cnn or mlp")
+    return fixed
+
+
+def _keeps(layer: nn.Module) -> bool:
+    return isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats
+
+
+def _without_batch_norm(layer: nn.Module) -> nn.Module:
+    """A layer, and all in it, with each batch norm replaced by a group norm of as many channels."""
+    if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+        channels = layer.num_features
+        return nn.GroupNorm(math.gcd(_GROUPS, channels), channels, affine=layer.affine)
+    for name, inner in layer.named_children():
+        setattr(layer, name, _without_batch_norm(inner))
+    return layer
 
 
 class UnitVectors(nn.Module):
