@@ -110,7 +110,8 @@ def test_the_least_noise_keeps_the_target_and_hardly_less_would(epsilon: float, 
 def test_the_record_says_whom_it_protects() -> None:
     bound = SubsampledGaussian(2.0, 0.1, 50).bound(DELTA)
     assert (bound.adjacency, bound.kind) == (Adjacency.ADD_OR_REMOVE_RECORD, Kind.WORST_CASE)
-    assert (bound.queries, bound.publishable) == (50, False)
+    assert (bound.queries, bound.publishable, bound.accountant) == (50, False, "pld")
+    assert SubsampledGaussian(2.0, 1.0, 50).bound(DELTA).accountant == "gdp"
 
 
 @pytest.mark.parametrize(

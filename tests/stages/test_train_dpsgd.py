@@ -10,7 +10,7 @@ from tests.stages.digits import Digits
 from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import ENCODER, SAMPLES
+from patebench.core.formats import ENCODER, POOL, SAMPLES
 from patebench.plan.parameters import DpsgdParameters
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import extract_features, train_dpsgd
@@ -118,6 +118,17 @@ def test_how_many_private_samples_there_are_changes_no_setting(digits: Digits) -
 def test_refuses_what_can_not_be(digits: Digits, settings, words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
         _train(digits, **settings)
+
+
+def test_tables_have_no_views(digits: Digits, tmp_path: Path) -> None:
+    pool = read_arrays(digits.pool, POOL)
+    tables = tmp_path / "tables.npz"
+    write_arrays(tables, POOL, {"x": pool["x"].reshape(300, -1).astype(np.float32), "row": pool["row"]}, pool.meta)
+    with pytest.raises(PatebenchError, match="no images, so there are no random views"):
+        train_dpsgd.run(
+            private=digits.private, pool=tables, test=digits.test, encoder=None, seed=0, stream="tables",
+            training=DpsgdParameters(form="scratch", views=2, **PRIVACY), out=tmp_path / "out.json",
+        )  # fmt: skip
 
 
 def test_an_encoder_of_another_pool_is_refused(digits: Digits) -> None:

@@ -24,9 +24,13 @@ _LEAST_NOISE, _MOST_NOISE = 0.3, 1e5
 #: How near to the least noise a search ends, relatively.
 _NEAR = 1e-4
 
-_SOURCE = (
+#: Accountants by name, as tables head them, and the theorems: without sampling, and with it.
+_GDP = ("gdp", "Gaussian DP", "Dong, Roth, Su 2022, Corollary 3.3; ε(δ) exactly by Balle & Wang 2018, Theorem 8")
+_PLD = (
+    "pld",
+    "PLD, Poisson sampling",
     "Abadi et al. 2016, section 3.1, for the step; Zhu, Dong, Wang 2022, Theorem 11, for the pairs that dominate it, "
-    "in both directions; composed as privacy loss distributions, rounded up (Doroshenko et al. 2022)"
+    "in both directions; composed as privacy loss distributions, rounded up (Doroshenko et al. 2022)",
 )
 
 
@@ -71,16 +75,17 @@ class SubsampledGaussian:
 
     def bound(self, delta: float) -> Bound:
         """The same as a record; its `queries` are the steps. No noise that is drawn from a seed may be published."""
+        accountant, label, source = _GDP if self.rate == 1 else _PLD
         return Bound(
             epsilon=self.epsilon(delta),
             delta=delta,
             queries=self.steps,
-            accountant="pld",
+            accountant=accountant,
             kind=Kind.WORST_CASE,
             publishable=False,
-            source=_SOURCE,
+            source=source,
             adjacency=Adjacency.ADD_OR_REMOVE_RECORD,
-            label="PLD, Poisson sampling",
+            label=label,
         )
 
 

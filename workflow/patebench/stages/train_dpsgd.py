@@ -67,6 +67,8 @@ def run(
     if encoder is not None and not form_of(training.form).from_encoder:
         raise PatebenchError(f"the form {training.form} learns from private samples alone; leave out --encoder")
     given, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
+    if training.views is not None and public["x"].ndim != 4:
+        raise PatebenchError("these samples are no images, so there are no random views of them; leave out --views")
     unseen = ~np.isin(content(given["x"]), content(test_set["x"]))
     x, y = given["x"][unseen], given["y"][unseen]
     chosen = training.chosen()
