@@ -106,6 +106,9 @@ def test_an_encoder_is_the_same_after_it_was_kept(shape, monkeypatch):
     encoder = contrast.Encoder.learn(pool)
     kept = encoder.arrays()
     np.testing.assert_array_equal(contrast.Encoder.of(kept).features(others), encoder.features(others))
+    alone = encoder.features_alone(others)
+    np.testing.assert_array_equal(encoder.features_alone(others[::-3].copy()), alone[::-3])
+    np.testing.assert_allclose(alone, encoder.features(others), atol=0.02)
     with pytest.raises(PatebenchError, match=r"has [0-9]+ weights, not [0-9]+"):
         contrast.Encoder.of(kept | {"weights": kept["weights"][1:]})
     with pytest.raises(PatebenchError, match="are given to an encoder of"):

@@ -30,6 +30,21 @@ def test_the_nearest_centre_is_that_of_a_plain_search_whatever_the_blocks(cells,
     assert nearest_query.nearest(vectors, centres).tolist() == expected
 
 
+def test_a_vector_between_two_centres_falls_to_the_same_one_whatever_lies_beside_it():
+    """Products of matrices add up in another order at another place, which moves last bits."""
+    rng = np.random.default_rng(3)
+    centres = rng.normal(size=(7, 32))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    for between in (centres[2] + centres[5]) / 2 + rng.normal(0, 1e-17, (20, 32)):
+        found = set()
+        for beside in range(40):
+            vectors = rng.normal(size=(beside + 1, 32)) / 6
+            place = rng.integers(beside + 1)
+            vectors[place] = between
+            found.add(int(nearest_query.nearest(vectors, centres)[place]))
+        assert len(found) == 1
+
+
 def test_a_teacher_votes_for_the_most_frequent_label_of_its_records_at_each_query():
     rng = np.random.default_rng(1)
     teacher, query, label = rng.integers(0, 7, 80), rng.integers(0, 5, 80), rng.integers(0, 3, 80)

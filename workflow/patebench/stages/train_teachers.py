@@ -24,8 +24,6 @@ from patebench.stages.reading import check_distinct, read_partition, read_sample
 
 log = logging.getLogger("patebench")
 
-_RECORDS = 1000  # of one block whose features are made
-
 
 def run(
     *,
@@ -149,12 +147,8 @@ def _nearest(
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
     teacher = np.repeat(chunk.numbers - chunk.first, np.diff(offsets))
     made, classes = Encoder.of(learnt.arrays), int(chunk.samples.meta["classes"])
-    place = np.empty(len(rows), dtype=np.intp)
     with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
-        for start in range(0, len(rows), _RECORDS):
-            here = slice(start, start + _RECORDS)
-            place[here] = nearest_query.nearest(made.features(chunk.samples["x"][rows[here]]), centres)
-            done(min(start + _RECORDS, len(rows)))
+        place = nearest_query.nearest(made.features_alone(chunk.samples["x"][rows], done), centres)
     labels = chunk.samples["y"][rows]
     votes = nearest_query.votes(teacher, place, labels, (len(chunk.numbers), len(positions)), classes)
     log.info("teachers %d to %d: %d records, %d votes", chunk.first, chunk.last, len(rows), np.sum(votes != SILENT))

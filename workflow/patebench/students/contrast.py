@@ -61,6 +61,20 @@ class Encoder:
             found = [F.normalize(self.net(self.standardise(each.to(device))).float(), dim=1).cpu() for each in batches]
         return torch.cat(found).double().numpy()
 
+    def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
+        """The same for each sample by itself, on the CPU: what lies beside a sample does not move its last bits.
+
+        Of private records: else one of them, by its place in a batch, might change what another one votes.
+        """
+        for part in (self.net, self.standardise):
+            part.cpu()
+        found = np.empty((len(x), WIDTH))
+        for row in range(len(x)):
+            found[row] = self.features(x[row : row + 1])
+            if report:
+                report(row + 1, len(x))
+        return found
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that it knows, as arrays that a file can hold."""
         known = {name: torch.cat([each.detach().reshape(-1) for each in places]) for name, places in self._places()}

@@ -12,6 +12,7 @@ from patebench.accounting.votes import SILENT
 
 Array = NDArray[np.float64]
 
+_GRID = 2.0**20
 _CELLS = 1 << 22  # of one block of vectors × queries
 
 
@@ -32,15 +33,22 @@ def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Arr
 def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     """The number of the nearest of `centres` (queries × features) for each vector (samples × features).
 
-    The first one of equally near ones.
+    The first one of equally near ones. Coordinates are rounded to a grid on which every sum below is exact, in
+    whatever order it is made: so a vector's place among others does not move it.
     """
     result = np.empty(len(vectors), dtype=np.intp)
+    centres = _on_grid(centres)
     square = np.square(centres).sum(axis=1)
     block = max(1, _CELLS // len(centres))
     for start in range(0, len(vectors), block):
-        part = np.asarray(vectors[start : start + block], dtype=np.float64)
+        part = _on_grid(vectors[start : start + block])
         result[start : start + block] = np.argmin(square - 2 * (part @ centres.T), axis=1)
     return result
+
+
+def _on_grid(vectors: NDArray[np.floating]) -> Array:
+    """Vectors of at most unit length as multiples of the grid: integers whose products and sums stay below 2⁵³."""
+    return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
 def votes(
