@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from patebench.accounting.independent import gaussian_dp
-from patebench.accounting.subsampled_gaussian import SubsampledGaussian, least_noise
+from patebench.accounting.subsampled_gaussian import LEAST_DELTA, SubsampledGaussian, least_noise
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.errors import PatebenchError
 
@@ -62,11 +62,12 @@ def test_two_steps_are_those_of_the_integral(noise: float, rate: float) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 100, 5000])
-def test_a_rate_of_one_is_gaussian_dp_and_rates_near_it_are_near_it(steps: int) -> None:
+@pytest.mark.parametrize("delta", [DELTA, LEAST_DELTA])
+def test_a_rate_of_one_is_gaussian_dp_and_rates_near_it_are_near_it(steps: int, delta: float) -> None:
     noise = 2.0 * math.sqrt(steps)
-    whole = SubsampledGaussian(noise, 1.0, steps).epsilon(DELTA)
-    assert whole == gaussian_dp(0.5, DELTA)
-    nearly = SubsampledGaussian(noise, 1 - 1e-9, steps).epsilon(DELTA)
+    whole = SubsampledGaussian(noise, 1.0, steps).epsilon(delta)
+    assert whole == gaussian_dp(0.5, delta)
+    nearly = SubsampledGaussian(noise, 1 - 1e-9, steps).epsilon(delta)
     assert whole <= nearly <= whole * 1.01, "composed by the library, of which this is an oracle"
 
 
