@@ -149,7 +149,7 @@ def test_the_noise_depends_on_nothing_but_the_clipping_norm() -> None:
 
 
 def test_what_protects_nothing_is_refused() -> None:
-    for noise, clip in ((-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)):
+    for noise, clip in ((-1.0, 1.0), (math.nan, 1.0), (math.inf, 1.0), (1.0, 0.0), (1.0, math.inf)):
         with pytest.raises(PatebenchError, match="noise ="):
             NoisySteps(PoissonSampler(0.5, _rng()), 5, noise=noise, clip=clip, rng=_rng())
 

@@ -53,8 +53,8 @@ class NoisySteps:
     """
 
     def __init__(self, sampler: Sampler, samples: int, *, noise: float, clip: float, rng: torch.Generator) -> None:
-        if not (noise >= 0 and 0 < clip < math.inf):
-            raise PatebenchError(f"noise = {noise} and clip = {clip}; a noise of at least 0 and a clip above it")
+        if not (0 <= noise < math.inf and 0 < clip < math.inf):
+            raise PatebenchError(f"noise = {noise} and clip = {clip}; finite ones are needed, and a clip above 0")
         self._sampler, self._samples = sampler, samples
         self._noise, self._clip, self._rng = noise, clip, rng
         self._rate, self._sizes = sampler.rate, list[int]()
