@@ -11,6 +11,7 @@ TABLES.add("utility-privacy", "patebench.reporting.tables.utility_privacy:TABLE"
 TABLES.add("frontier", "patebench.reporting.tables.frontier:TABLE")
 TABLES.add("active-learning", "patebench.reporting.tables.active_learning:TABLE")
 TABLES.add("private-models", "patebench.reporting.tables.private_models:TABLE")
+TABLES.add("equal-epsilon", "patebench.reporting.tables.equal_epsilon:TABLE")
 TABLES.add("petdl", "patebench.reporting.tables.petdl:TABLE")
 TABLES.add("distillation", "patebench.reporting.tables.distillation:TABLE")
 TABLES.add("ensembles", "patebench.reporting.tables.ensembles:TABLE")

@@ -1,0 +1,57 @@
+"""What each method reaches at the same ε, worked out by hand from made-up records."""
+
+import math
+
+import pytest
+from tests.reporting import made
+
+from patebench.reporting.published import read_published
+from patebench.reporting.tables import TABLES
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+@pytest.fixture
+def frame(tmp_path):
+    collected, baselines = made.files(tmp_path, teachers=(250,))
+    made_up = [
+        made.private_model(8.0, 0.99),
+        *(made.private_model(1.5, accuracy, seed=n) for n, accuracy in ((0, 0.9), (1, 0.94))),
+    ]
+    models = [made.write_private_model(tmp_path / f"model-{n}.json", each) for n, each in enumerate(made_up)]
+    return TABLES.load("equal-epsilon").build(made.load_records(collected, baselines, models=models), PUBLISHED)
+
+
+def row(frame, **facts):
+    for name, value in facts.items():
+        frame = frame[frame[name] == value]
+    (found,) = frame.to_dict("records")
+    return found
+
+
+def test_of_each_method_the_setting_that_spends_most_of_an_epsilon(frame):
+    found = row(frame, way="gnmax")  # 2.0 for 100 queries, 6.32 for 1000
+    assert math.isnan(found["epsilon_at_1"])
+    assert found["epsilon_at_2"] == found["epsilon_at_4"] == pytest.approx(2.0)
+    assert found["epsilon_at_8"] == pytest.approx(0.2 * 1000**0.5)
+    assert found["accuracy_at_2_mean"] < found["accuracy_at_8_mean"]
+    assert found["seeds_at_2"] == 2
+    found = row(frame, way="lnmax")  # 4.0 and 12.6
+    assert (math.isnan(found["epsilon_at_2"]), found["epsilon_at_8"]) == (True, pytest.approx(4.0))
+    assert (found["system"], found["learner"], found["adjacency"]) == ("PATE", "supervised", "replace_teacher")
+
+
+def test_private_models_and_what_papers_print_stand_beside_them(frame):
+    found = row(frame, way="scratch")
+    assert (found["accuracy_at_2_mean"], found["accuracy_at_8_mean"]) == (pytest.approx(0.92), 0.99)
+    assert (found["adjacency"], found["kind"]) == ("add_or_remove_record", "worst_case")
+    printed = row(frame, learner="DP reproducibility 2024")
+    assert [printed[f"accuracy_at_{target}_mean"] for target in ("1", "4", "8")] == [0.968, 0.968, 0.985]
+    assert printed["kind"] == "claimed"
+
+
+def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_keeps(frame):
+    headings, *_ = TABLES.load("equal-epsilon").rows(frame)
+    assert "At ε ≤ 2: accuracy %" in headings
+    assert "At ε ≤ 0.1: ε" not in headings
+    assert "At ε ≤ 0.1: accuracy %" not in headings

@@ -1,0 +1,108 @@
+"""What each method reaches where all may spend the same ε: students of released labels, and models private themselves.
+
+Of a method, at most ε, it is the setting that spends most of it; which one is more accurate is not looked at. So no
+choice by true labels enters, and a method that was run at one small ε alone stands with it below every larger one.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from patebench.core.bound import Adjacency, Kind
+from patebench.reporting.frames import Records, arrange, means_and_deviations
+from patebench.reporting.outcomes import outcomes, private_models
+from patebench.reporting.published import DPSGD, Published
+from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The largest ε of each pair of columns.
+TARGETS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+#: What makes a method: its settings of noise, queries and ε differ, and nothing else.
+_METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
+_FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
+_AT = means_and_deviations(["accuracy"])
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per method; for each target the ε and the accuracy, NaN where all settings spend more."""
+    import pandas as pd
+
+    frames = [_students(records), _models(records), _published(published, records)]
+    settings = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
+    methods = settings[list(_METHOD)].drop_duplicates()
+    for target in TARGETS:
+        within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
+        spent = within.drop_duplicates(list(_METHOD), keep="last")
+        named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
+        named |= {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
+        methods = methods.merge(spent.rename(columns=named), on=list(_METHOD), how="left")
+    accuracies = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
+    numbers = methods.columns.difference([*_METHOD])
+    methods[numbers] = methods[numbers].astype(float)
+    return arrange(methods.dropna(subset=accuracies, how="all"), list(_METHOD))
+
+
+def columns(frame: "pd.DataFrame") -> Sequence[Column]:
+    """Those that say what the method is, and two for each ε."""
+    found = [
+        *SIZE_COLUMNS,
+        Column("system", "System"),
+        Column("way", "Mechanism or form"),
+        Column("learner", "What learns"),
+        Column("adjacency", "Protects"),
+        Column("kind", "Kind of ε"),
+        Column("delta", "δ", "number"),
+    ]
+    for target in TARGETS:
+        group = f"At ε ≤ {target:g}"
+        found.append(Column(f"epsilon_at_{target:g}", "ε", "epsilon", group=group, optional=True))
+        accuracy = Column(f"accuracy_at_{target:g}", "accuracy %", "percent", True, group=group, optional=True)
+        found.append(accuracy)
+    return found
+
+
+def _students(records: Records) -> "pd.DataFrame":
+    frame = outcomes(records)
+    frame = frame.assign(
+        system="PATE",
+        way=frame["mechanism"],
+        learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
+        adjacency=str(Adjacency.REPLACE_TEACHER),
+        kind=str(Kind.WORST_CASE),
+        epsilon=frame["worst_case_epsilon_mean"],
+    )
+    return frame[[*_METHOD, *_FOUND]]
+
+
+def _models(records: Records) -> "pd.DataFrame":
+    frame = private_models(records)
+    frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
+    frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
+    least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*_METHOD, "private_model"])
+    return least[[*_METHOD, *_FOUND]]
+
+
+def _published(published: Published, records: Records) -> "pd.DataFrame":
+    """What papers print of DP-SGD on the data sets of this run."""
+    import pandas as pd
+
+    rows = []
+    panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
+    for dataset, setting in panels.itertuples(index=False):
+        for value in published.of(*DPSGD).select("epsilon", dataset=dataset):
+            place = {"paper": value.paper, "table": value.table, "row": value.row}
+            accuracy = published.lookup("private_model_accuracy", **place)
+            rows.append(
+                {
+                    **{"dataset": dataset, "setting": setting, "teachers": None, "system": "DP-SGD"},
+                    **{"way": "published", "learner": value.paper, "adjacency": str(Adjacency.ADD_OR_REMOVE_RECORD)},
+                    **{"kind": str(Kind.CLAIMED), "delta": value.delta, "epsilon": value.value},
+                    **{"accuracy_mean": accuracy, "accuracy_std": None, "seeds": None},
+                }
+            )
+    return pd.DataFrame(rows, columns=[*_METHOD, *_FOUND])
+
+
+TABLE = Table(title="What each method reaches at the same ε", columns=columns, build=build)
