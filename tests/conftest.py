@@ -20,12 +20,8 @@ settings.register_profile("patebench", deadline=None, derandomize="CI" in os.env
 settings.load_profile("patebench")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side, those that share what is costly stay together, and the longest come first."""
-    for item in items:
-        together = "workflow" if item.get_closest_marker("workflow") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
+    """Where tests run side by side, the longest come first: those that run the workflow."""
     items.sort(key=lambda item: item.get_closest_marker("workflow") is None)
 
 

@@ -25,14 +25,26 @@ def verdicts(config: Path) -> dict[str, set[str]]:
 
 
 def stand_in(written: dict[str, Any]) -> dict[str, Any]:
-    """The same ensembles of four teachers that learn digits in one pass, without all that comes after their votes."""
+    """The same ensembles of few teachers that learn digits in one pass, without all that comes after their votes."""
     experiments = {}
     for name, experiment in written["experiments"].items():
-        ensembles = [{**each, "teachers": 4, "epochs": 1, "chunk": 2, "soft": [1]} for each in experiment["ensembles"]]
+        ensembles = [_small(each) for each in experiment["ensembles"]]
         different = list({json.dumps(each, sort_keys=True): each for each in ensembles}.values())
-        after = {"mechanisms": {"gnmax": {"sigma": 2}}, "accounting": {"delta": 1e-5}}
-        experiments[name] = {"dataset": "digits", "pool": 60, "test": 100, "ensembles": different, **after}
+        selected = {"queries": 10} if "queries" in experiment else {}
+        mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
+        after = {"mechanisms": mechanisms, "accounting": {"delta": 1e-5}}
+        experiments[name] = {
+            "dataset": "digits", "pool": 60, "test": 100, "ensembles": different, **selected, **after,
+        }  # fmt: skip
     return {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": experiments}
+
+
+def _small(ensemble: dict[str, Any]) -> dict[str, Any]:
+    """Four teachers, or ten where each is to have a class of its own."""
+    if ensemble["model"] == "nearest-query":
+        return {**ensemble, "teachers": 4, "chunk": 2}
+    teachers = 10 if isinstance(ensemble.get("partition"), dict) else 4
+    return {**ensemble, "teachers": teachers, "epochs": 1, "chunk": teachers // 2, "soft": [1]}
 
 
 def test_the_tiny_run_holds() -> None:
