@@ -14,7 +14,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.reporting.captions import plain, read_caption
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.report import MEANINGS, pieces
-from patebench.reporting.summary import duration, sentence
+from patebench.reporting.summary import cards, duration, sentence
 from patebench.reporting.tables import TABLES
 from patebench.stages.report import run as write_report
 
@@ -151,6 +151,13 @@ def test_the_sentence_is_right_for_other_runs(tmp_path):
 
     assert sentence({}) == "This run has no ensembles."
     assert sentence(tables("mnist")) == "50 teachers trained on mnist voted on public samples."
+    records = {"dataset": "mnist", "teachers": 60000, "plurality_accuracy_test_mean": float("nan")}
+    both = pd.DataFrame([records, {**records, "teachers": 250, "plurality_accuracy_test_mean": 0.97}])
+    assert sentence({"ensembles": both}) == (
+        "250 teachers trained on mnist and 60,000 private records of mnist voted on public samples."
+    )
+    assert sentence({"ensembles": both[:1]}) == "60,000 private records of mnist voted on public samples."
+    assert cards({"ensembles": both[:1]}, {"rules": []}) == [], "nobody was trained"
     assert sentence(
         tables("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])
     ) == (

@@ -25,12 +25,26 @@ def sentence(tables: Mapping[str, "pd.DataFrame"]) -> str:
     ensembles = tables.get("ensembles")
     if ensembles is None or ensembles.empty:
         return "This run has no ensembles."
-    teachers, datasets = _unique(ensembles["teachers"]), _join(_unique(ensembles["dataset"]))
-    who = (
-        f"{teachers[0]} teacher{_s(teachers[0])}" if len(teachers) == 1 else f"Ensembles of {_join(teachers)} teachers"
-    )
-    voted = f"{who} trained on {datasets} voted on {_queries(tables.get('noisy-accuracy'))}public samples."
+    voted = f"{_voters(ensembles)} voted on {_queries(tables.get('noisy-accuracy'))}public samples."
     return " ".join(filter(None, [voted, _best_students(tables.get("utility-privacy"))]))
+
+
+def _voters(ensembles: "pd.DataFrame") -> str:
+    """Teachers that were trained, and records that are teachers themselves."""
+    trained = _trained(ensembles)
+    others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
+    voters = [f"{row['teachers']:,} private records of {row['dataset']}" for row in others.to_dict("records")]
+    if not trained.empty:
+        teachers, datasets = _unique(trained["teachers"]), _join(_unique(trained["dataset"]))
+        one, several = f"{teachers[0]} teacher{_s(teachers[0])}", f"Ensembles of {_join(teachers)} teachers"
+        voters.insert(0, f"{one if len(teachers) == 1 else several} trained on {datasets}")
+    return _join(voters)
+
+
+def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
+    """Those whose teachers were trained; records that vote on selected queries have no accuracy on the test set."""
+    measured = "plurality_accuracy_test_mean"
+    return ensembles[ensembles[measured].notna()] if measured in ensembles else ensembles
 
 
 def _queries(label_sets: "pd.DataFrame | None") -> str:
@@ -83,6 +97,7 @@ def cards(tables: Mapping[str, "pd.DataFrame"], manifest: Mapping[str, Any]) -> 
 
 
 def _ensemble_cards(ensembles: "pd.DataFrame | None") -> list[Card]:
+    ensembles = None if ensembles is None else _trained(ensembles)
     if ensembles is None or ensembles.empty:
         return []
     trained = int((ensembles["teachers"] * ensembles["seeds"]).sum())
