@@ -17,7 +17,7 @@ from tests.students.world import images, student_data
 from torch.overrides import TorchFunctionMode
 
 from patebench.baselines.distillation import fit
-from patebench.models import MODELS
+from patebench.models import MODELS, on_queries
 from patebench.models.device import claim, device, release
 from patebench.models.learner import make_learner
 from patebench.models.network import Network
@@ -32,7 +32,7 @@ from patebench.teachers import training as teachers
 
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
 #: Learners of scikit-learn compute on the CPU.
-NETWORKS = [name for name in MODELS if name not in ("logistic", "random-forest")]
+NETWORKS = [name for name in MODELS if name not in ("logistic", "random-forest") and not on_queries(name)]
 
 
 class Moves(TorchFunctionMode):

@@ -38,6 +38,8 @@ _REFERENCE, _AT_LEAST = 50, 40
 #: most, and so many seeded ones for each, since each is a call of `release`.
 _TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 150, 5
 
+_SAME_NOISE = "handed out, two releases got the same noise, which can be taken off"
+
 #: Seeded labels of each histogram that show how often labels repeat there.
 _TRIED = 100
 
@@ -133,7 +135,8 @@ class HandedOut:
     def disagreements(self, pair: Pair, shapes: Histograms) -> list[str]:
         """What differs between releases in release mode and those with seeded discrete noise, as one line.
 
-        Of these `shapes` of histograms, the one whose labels repeat least shows best whether noise comes back.
+        Of these `shapes` of histograms, the one whose labels repeat least shows best whether noise comes back, within a
+        release or in another one.
         """
         views = relabelled([pair])
         labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
@@ -142,10 +145,14 @@ class HandedOut:
             asked = [view if side == 0 else view.reversed() for view in views]
             seen, again = (self._rows(asked, Entropy(), labels) for _ in range(2))
             if not agree_as_often_as_they_should(seen[:, 0], again[:, 0], len(pair.counts)):
-                return ["handed out, two releases got the same noise, which can be taken off"]
+                return [_SAME_NOISE]
             reference = self._rows(asked, Discrete(self.streams(f"reference/{name}")), _REFERENCE * labels)
             tallies += self._compared(asked, np.concatenate([seen, again]), reference)
-        tallies += self._of_uncertain(self._least_certain(np.stack([pair.counts, *shapes])), labels // 2 * 2)
+        counts = self._least_certain(np.stack([pair.counts, *shapes]))
+        one, two = self._two_releases(counts, labels // 4 * 2)
+        if not agree_as_often_as_they_should(one, two, len(counts)):
+            return [_SAME_NOISE]
+        tallies += self._of_uncertain(counts, one, two)
         return agreement.disagreements(tallies)
 
     def of_transcripts(self, pairs: Mapping[int, Pair], shapes: Histograms) -> list[str]:
@@ -187,20 +194,23 @@ class HandedOut:
             words = [f"answer {place + 1} the first one again", f"answer {place + 1} another than the first"]
             yield both(where, partial(_first_again, place), words, plain=False)
 
-    def _of_uncertain(self, counts: NDArray[np.int64], labels: int) -> Iterator[TwoTallies]:
+    def _two_releases(self, counts: NDArray[np.int64], labels: int) -> tuple[Outcomes, Outcomes]:
+        votes, runner = in_turn(counts[None], labels), Runner(self.mechanism)
+        return runner.outcomes(votes, Entropy()), runner.outcomes(votes, Entropy())
+
+    def _of_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
         """Whether noise comes back within a release: how often a label is the one so many queries before.
 
         Labels themselves are compared too: where no class is sure to win, one that lacks noise shows.
         The distance at which labels of one release came again most often is tested on another release.
         """
-        votes, runner = in_turn(counts[None], labels // 4 * 2), Runner(self.mechanism)
-        one, two = (runner.outcomes(votes, Entropy()) for _ in range(2))
+        queries, classes = len(one), len(counts)
         seeded = Discrete(self.streams("distances"))
-        reference = runner.outcomes(in_turn(counts[None], _REFERENCE * votes.queries), seeded)
+        reference = Runner(self.mechanism).outcomes(in_turn(counts[None], _REFERENCE * queries), seeded)
         where = f"on the counts {histogram(counts.tolist())}"
-        labels_seen = counted(np.concatenate([one, two]), votes.classes)
-        yield TwoTallies(where, labels_seen, counted(reference, votes.classes))
-        for lag in sorted({*agreement.lags(votes.queries), max(1, agreement.likely_lag(one))}):
+        labels_seen = counted(np.concatenate([one, two]), classes)
+        yield TwoTallies(where, labels_seen, counted(reference, classes))
+        for lag in sorted({*agreement.lags(queries), max(1, agreement.likely_lag(one))}):
             seen = agreement.came_again(two, lag)
             again = agreement.came_again(reference, lag)
             yield TwoTallies(where, seen, again, plain=False, names=agreement.names_again(lag))
