@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.accountant import Totals
+from patebench.accounting.accountant import Accountant, Totals
 from patebench.accounting.logspace import Array
 from patebench.accounting.sparse import most_votes, participations
 from patebench.accounting.votes import Counts, Votes, capped
@@ -21,6 +21,9 @@ from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, parameter
 from patebench.mechanisms.noise import Noise
+
+#: In how many cells the tables of neighbours differ, after so many queries.
+Cells = Callable[[int], int]
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,22 @@ class SparseArgmax(Mechanism):
         """How many of the votes that count each class has, queries × classes."""
         return count(self.kept(votes), votes.classes, abstentions=True)
 
-    def cells(self, votes: Votes) -> "Cells":
-        return Cells(self, votes)
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        cells = _Cells(self, votes)
+        found = self.worst_case(cells.any_votes)
+        return found if votes.matrix is None else [*found, self.exact(cells.these_votes)]
+
+    @abstractmethod
+    def worst_case(self, cells: Cells) -> list[Accountant]:
+        """What holds where tables differ in so many cells, by one each."""
+
+    @abstractmethod
+    def exact(self, cells: Cells) -> Accountant:
+        """What some pair of tables that differ in so many cells loses, and none loses more."""
 
 
 @dataclass(frozen=True)
-class Cells:
+class _Cells:
     """In how many cells the tables of neighbours differ by one each, at most."""
 
     mechanism: SparseArgmax
@@ -109,7 +122,7 @@ class Cells:
         return most_votes(self.mechanism.kept(self.votes))
 
 
-def per_cell(cells: Callable[[int], int], curve: Callable[[Array], Array]) -> Totals:
+def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
     """Totals of a curve that is the same for every cell that changes."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:

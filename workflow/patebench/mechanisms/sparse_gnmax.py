@@ -8,11 +8,10 @@ from patebench.accounting import conversion, discrete_gaussian, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
 from patebench.accounting.logspace import Array
 from patebench.accounting.rdp import gaussian
-from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
 from patebench.mechanisms.noise import GAUSSIAN, Gaussian
-from patebench.mechanisms.sparse_argmax import SparseArgmax, per_cell
+from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
 
 
 @dataclass(frozen=True)
@@ -31,24 +30,19 @@ class SparseGNMax(SparseArgmax):
     def noise(self) -> Gaussian:
         return Gaussian(self.sigma)
 
-    def accountants(self, votes: Votes) -> list[Accountant]:
-        cells = self.cells(votes)
-
-        def gdp(cells: int, delta: float) -> float:
-            return independent.gaussian_dp(independent.cells_mu(self.sigma, cells), delta)
-
+    def worst_case(self, cells: Cells) -> list[Accountant]:
         def curve(orders: Array) -> Array:
             return gaussian(self.sigma, orders) / 2
 
-        worst_case: list[Accountant] = [
+        return [
             DirectAccountant(
                 name="gdp",
                 label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Theorem 3.2; accounting/sparse.py, 2m cells",
-                epsilon=lambda T, delta: gdp(cells.any_votes(T), delta),
+                epsilon=lambda T, delta: self._gdp(cells(T), delta),
                 discrete=discrete_gaussian.accountant(
-                    lambda T, delta: discrete_gaussian.epsilon(self.sigma, cells.any_votes(T), delta),
+                    lambda T, delta: discrete_gaussian.epsilon(self.sigma, cells(T), delta),
                     "losses (m + Y)/σ², Y a sum of 2m draws (accounting/sparse.py)",
                 ),
             ),
@@ -58,18 +52,20 @@ class SparseGNMax(SparseArgmax):
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Proposition 7; accounting/sparse.py, L2 distance √(2m)",
                 discrete=GAUSSIAN,
-                totals=per_cell(cells.any_votes, curve),
+                totals=per_cell(cells, curve),
                 orders=conversion.ORDERS,
             ),
         ]
-        if votes.matrix is None:
-            return worst_case
-        exact = DirectAccountant(
+
+    def exact(self, cells: Cells) -> Accountant:
+        return DirectAccountant(
             name="exact-per-teacher",
             label="exact per teacher",
             exact=True,
             kind=Kind.DATA_DEPENDENT,
             source="Balle & Wang 2018, Theorem 8: the worst row in place of the teacher's with most votes",
-            epsilon=lambda T, delta: gdp(cells.these_votes(T), delta),
+            epsilon=lambda T, delta: self._gdp(cells(T), delta),
         )
-        return [*worst_case, exact]
+
+    def _gdp(self, cells: int, delta: float) -> float:
+        return independent.gaussian_dp(independent.cells_mu(self.sigma, cells), delta)

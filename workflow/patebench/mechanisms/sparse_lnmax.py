@@ -6,11 +6,10 @@ from typing import ClassVar
 
 from patebench.accounting import conversion, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
-from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import parameter
 from patebench.mechanisms.noise import LAPLACE, Laplace
-from patebench.mechanisms.sparse_argmax import SparseArgmax, per_cell
+from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
 
 
 @dataclass(frozen=True)
@@ -30,24 +29,24 @@ class SparseLNMax(SparseArgmax):
     def noise(self) -> Laplace:
         return Laplace(1 / self.gamma)
 
-    def accountants(self, votes: Votes) -> list[Accountant]:
-        cells, theorem = self.cells(votes), "accounting/sparse.py, 2m cells that are γ-DP each"
+    def worst_case(self, cells: Cells) -> list[Accountant]:
+        theorem = "accounting/sparse.py, 2m cells that are γ-DP each"
         any_noise = RenyiAccountant(
             name="rdp",
             label="Rényi",
             kind=Kind.WORST_CASE,
             source=f"{theorem}; Mironov 2017, Proposition 10",
             discrete=LAPLACE,
-            totals=per_cell(cells.any_votes, lambda orders: rdp.pure(self.gamma, orders)),
+            totals=per_cell(cells, lambda orders: rdp.pure(self.gamma, orders)),
             orders=conversion.ORDERS,
         )
-        worst_case: list[Accountant] = [
+        return [
             DirectAccountant(
                 name="basic",
                 kind=Kind.WORST_CASE,
                 source=f"Dwork & Roth 2014, Theorems 3.6 and 3.16: 2mγ; {theorem}",
                 discrete=LAPLACE,
-                epsilon=lambda T, delta: cells.any_votes(T) * self.gamma,
+                epsilon=lambda T, delta: cells(T) * self.gamma,
             ),
             DirectAccountant(
                 name="pld",
@@ -55,7 +54,7 @@ class SparseLNMax(SparseArgmax):
                 kind=Kind.WORST_CASE,
                 source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
                 discrete=LAPLACE,
-                epsilon=lambda T, delta: independent.pure_composition(self.gamma, cells.any_votes(T), delta),
+                epsilon=lambda T, delta: independent.pure_composition(self.gamma, cells(T), delta),
             ),
             RenyiAccountant(
                 name="rdp",
@@ -63,19 +62,18 @@ class SparseLNMax(SparseArgmax):
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Proposition 6, for 2m cells (accounting/sparse.py)",
                 discrete=any_noise,
-                totals=per_cell(cells.any_votes, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+                totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
                 orders=conversion.ORDERS,
             ),
         ]
-        if votes.matrix is None:
-            return worst_case
-        exact = RenyiAccountant(
+
+    def exact(self, cells: Cells) -> Accountant:
+        return RenyiAccountant(
             name="exact-per-teacher",
             label="exact per teacher",
             exact=True,
             kind=Kind.DATA_DEPENDENT,
             source="Mironov 2017, Proposition 6: the worst row in place of the teacher's with most votes",
-            totals=per_cell(cells.these_votes, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+            totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
             orders=conversion.ORDERS,
         )
-        return [*worst_case, exact]

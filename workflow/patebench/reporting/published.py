@@ -87,6 +87,15 @@ class Published:
             raise PatebenchError(f"the published values of {quantity} for {where} disagree: {sorted(found)}")
         return found.pop() if found else None
 
+    def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
+        """Each printed ε with the accuracy, `quantity`, that stands in the same row; none where there is no such."""
+        found = []
+        for value in self.select("epsilon", **keys):
+            accuracy = self.lookup(quantity, paper=value.paper, table=value.table, row=value.row)
+            if accuracy is not None:
+                found.append((value, accuracy))
+        return found
+
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
         """The printed value for each row of a table, whose columns `by` are keys too; NaN where there is none."""
         rows = frame[list(by)].itertuples(index=False, name=None)

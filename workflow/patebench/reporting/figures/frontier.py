@@ -177,10 +177,7 @@ def _place_name(axis: "Axes", at: tuple[float, float], name: str, words: list["B
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
-    for value in published.select("epsilon", dataset=dataset):
-        accuracy = published.lookup("student_accuracy", paper=value.paper, table=value.table, row=value.row)
-        if accuracy is None:
-            continue
+    for value, accuracy in published.points("student_accuracy", dataset=dataset):
         style = MECHANISMS.get(value.mechanism or "", LineStyle(GREY, "d"))
         cited = "" if value.queries else f"{value.row}, cited by "
         hollow(axis, value.value, accuracy, BLACK, style.marker, f"published: {cited}{value.paper}")
@@ -190,11 +187,9 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
 
 def _draw_published_models(axis: "Axes", published: Published, dataset: str) -> None:
     """What papers print of models that are private themselves: one outline for each paper."""
-    for value in published.select("epsilon", dataset=dataset):
-        accuracy = published.lookup("private_model_accuracy", paper=value.paper, table=value.table, row=value.row)
-        if accuracy is not None:
-            marker = _MARKERS[DPSGD.index(value.paper)]
-            hollow(axis, value.value, accuracy, PURPLE, marker, f"published: {value.paper}, of one record")
+    for value, accuracy in published.points("private_model_accuracy", dataset=dataset):
+        marker = _MARKERS[DPSGD.index(value.paper)]
+        hollow(axis, value.value, accuracy, PURPLE, marker, f"published: {value.paper}, of one record")
 
 
 def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:

@@ -87,16 +87,17 @@ def _lines(found: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
 
 
 def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, LineStyle]) -> None:
+    import pandas as pd
+
     lines = _lines(found, name)
     for line in lines:
         form, teachers = line["form"].iloc[0], line["teachers"].iloc[0]
         words = form if name == "teachers" else f"{form}, n = {teachers}"
         points = over_seeds(line.astype({name: float}), [name], ["accuracy", "teacher_accuracy"])
         means(axis, points, name, "accuracy", **styles[form].settings, capsize=2, label=words)
-    import pandas as pd
-
-    level(axis, float(pd.concat(lines)["teacher_accuracy"].mean()), "its teachers, on average")
-    values = pd.concat(lines)[name].astype(float)
+    drawn = pd.concat(lines)
+    level(axis, float(drawn["teacher_accuracy"].mean()), "its teachers, on average")
+    values = drawn[name].astype(float)
     if values.min() > 0 and values.max() > 8 * values.min():
         axis.set_xscale("log")
         logarithmic(axis.xaxis)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.frames import Records, arrange, means_and_deviations
+from patebench.reporting.frames import Records, arrange
 from patebench.reporting.outcomes import outcomes, private_models
 from patebench.reporting.published import DPSGD, Published
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
@@ -22,7 +22,6 @@ TARGETS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 #: What makes a method: its settings of noise, queries and ε differ, and nothing else.
 _METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
-_AT = means_and_deviations(["accuracy"])
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -91,9 +90,7 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
     rows = []
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     for dataset, setting in panels.itertuples(index=False):
-        for value in published.of(*DPSGD).select("epsilon", dataset=dataset):
-            place = {"paper": value.paper, "table": value.table, "row": value.row}
-            accuracy = published.lookup("private_model_accuracy", **place)
+        for value, accuracy in published.of(*DPSGD).points("private_model_accuracy", dataset=dataset):
             rows.append(
                 {
                     **{"dataset": dataset, "setting": setting, "teachers": None, "system": "DP-SGD"},
