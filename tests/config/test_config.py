@@ -497,7 +497,7 @@ def test_petdl_multiplies_what_is_listed_and_needs_no_mechanism() -> None:
 
 def test_petdl_is_no_release() -> None:
     settings = petdl({"form": "noisy-knowledge", "noise": 1}, mode="release")
-    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.petdl\[0\]: PET-DL's noise is seeded"):
+    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.petdl\[0\]: draws noise from a seed"):
         validate(settings)
 
 
@@ -833,6 +833,10 @@ def test_queries_selected_beforehand_are_all_that_is_accounted_for():
         ({"baseline": {"model": "nearest-query"}}, "only teachers can be it"),
         ({"true_label_baseline": {"queries": 5, "model": "nearest-query"}}, "only teachers can be it"),
         ({"ensembles": [{"teachers": 500, "model": "nearest-query", "soft": [1]}]}, "trains no network; leave it out"),
+        (
+            {"ensembles": [{"teachers": 500, "model": "nearest-query", "hints": "block2"}]},
+            "hints: 'nearest-query'",
+        ),
         (
             {"distillation": [{"model": "mlp", "samples": 10}], "ensembles": [{"teachers": 5, "model": "mlp"}]},
             "needs votes on the whole pool",

@@ -209,9 +209,9 @@ class _Expanded:
                 _check_protects(where, settings)
             training = checked_training(where, settings, teachers=True)
             work = TeacherParameters.of(settings)
-            if on_queries(training.model) and (work.soft or work.keep_weights):
-                key = "soft" if work.soft else "keep_weights"
-                raise PatebenchError(f"{where}.{key}: '{training.model}' trains no network; leave it out")
+            for key in ("soft", "keep_weights", "hints"):
+                if on_queries(training.model) and getattr(work, key):
+                    raise PatebenchError(f"{where}.{key}: '{training.model}' trains no network; leave it out")
             for teachers in settings.teachers:
                 ensemble = Ensemble(split, teachers, partition, training, work, self._asked())
                 for above, parameters in ((where, work), (f"{where}.partition", partition)):
@@ -223,6 +223,10 @@ class _Expanded:
         """What is put to the teachers, where it is not the whole pool."""
         wanted = self.settings.queries
         return None if wanted is None else SelectionParameters(strategy=_BEFOREHAND, queries=wanted)
+
+    def _refuse_in_release(self, where: str, why: str) -> None:
+        if self.all.mode is Mode.RELEASE:
+            raise PatebenchError(f"{where}: {why}, and this configuration makes a release; leave it out")
 
     def _check_whole_pool(self, where: str) -> None:
         """Refuse, where only some queries are put to the teachers, what needs votes on every sample."""
@@ -272,8 +276,7 @@ class _Expanded:
     def _distil(self, ensembles: Sequence[Ensemble]) -> Iterator[Distil]:
         """What learns from the probabilities of each of the ensembles."""
         for where, settings in entries(f"{self.where}.distillation", self.settings.distillation):
-            if self.all.mode is Mode.RELEASE:
-                raise PatebenchError(f"{where}: is not private, and this configuration makes a release; leave it out")
+            self._refuse_in_release(where, "is not private")
             self._check_whole_pool(where)
             check_pool(f"{where}.samples", settings.samples, ensembles[0].split.parameters.pool)
             teachers = _teachers(where, settings.teachers, ensembles)
@@ -290,10 +293,7 @@ class _Expanded:
     def _petdl(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainPetdl]:
         """A student of PET-DL for each ensemble that is meant and each combination of values."""
         for where, settings in entries(f"{self.where}.petdl", self.settings.petdl):
-            if self.all.mode is Mode.RELEASE:
-                raise PatebenchError(
-                    f"{where}: PET-DL's noise is seeded, and this configuration makes a release; leave it out"
-                )
+            self._refuse_in_release(where, "draws noise from a seed")
             self._check_whole_pool(where)
             for path, form in places(f"{where}.form", settings.form):
                 check_registered(path, form, FORMS)
@@ -316,10 +316,7 @@ class _Expanded:
     def _dpsgd(self, split: Split) -> Iterator[TrainDpsgd]:
         """A model for each ε."""
         for where, settings in entries(f"{self.where}.dpsgd", self.settings.dpsgd):
-            if self.all.mode is Mode.RELEASE:
-                raise PatebenchError(
-                    f"{where}: draws noise from a seed, and this configuration makes a release; leave it out"
-                )
+            self._refuse_in_release(where, "draws noise from a seed")
             with at(f"{where}.form"):
                 form_of(settings.form)
             if settings.model is not None:

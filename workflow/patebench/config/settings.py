@@ -32,6 +32,7 @@ from patebench.plan.parameters import (
     DistilParameters,
     DpsgdTraining,
     LedgerParameters,
+    NumberFrom0,
     PartitionParameters,
     PetdlParameters,
     PositiveNumber,
@@ -40,9 +41,9 @@ from patebench.plan.parameters import (
     StudentParameters,
     TeacherParameters,
     TrainingParameters,
+    WholeFrom0,
 )
 
-Seed = Annotated[Whole, Field(ge=0)]
 #: Each mechanism with its parameters: a number or a list each.
 Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
@@ -152,12 +153,12 @@ class PetdlSettings(_OfEnsembles):
     """Students of PET-DL: one for each ensemble and each combination of what is listed."""
 
     form: OneOrMore[Text] = Field(description=PetdlParameters.model_fields["form"].description)
-    noise: OneOrMore[Annotated[Number, Field(ge=0)]] | None = _also_list("noise")
+    noise: OneOrMore[NumberFrom0] | None = _also_list("noise")
     epsilon: OneOrMore[PositiveNumber] | None = _also_list("epsilon")
     delta: Number | None = Field(
         None, gt=0, lt=1, description="The δ of that ε and of what is reported; by default that of `accounting`."
     )
-    hint_epochs: OneOrMore[Annotated[Whole, Field(ge=0)]] | None = _also_list("hint_epochs")
+    hint_epochs: OneOrMore[WholeFrom0] | None = _also_list("hint_epochs")
     distillation_epochs: OneOrMore[PositiveWhole] | None = _also_list("distillation_epochs")
     batch: OneOrMore[PositiveWhole] | None = _also_list("batch")
     clip: OneOrMore[PositiveNumber] | None = _also_list("clip")
@@ -188,7 +189,9 @@ class AuditSettings(_OfEnsembles, AuditParameters):
 class ExperimentSettings(SplitParameters):
     """One experiment."""
 
-    seeds: OneOrMore[Seed] | None = Field(None, description="Base seeds of this experiment, in place of those above.")
+    seeds: OneOrMore[WholeFrom0] | None = Field(
+        None, description="Base seeds of this experiment, in place of those above."
+    )
     dataset: Text = Field(description="A built-in data set, or one of `datasets`.")
     queries: PositiveWhole | None = Field(
         None,
@@ -257,7 +260,7 @@ class ConfigSettings(Parameters):
         None,
         description="What all releases from one private data set may cost together; without it there may be one alone.",
     )
-    seeds: OneOrMore[Seed] = Field(
+    seeds: OneOrMore[WholeFrom0] = Field(
         description="Base seeds; every experiment without seeds of its own is run once for each."
     )
     only: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(

@@ -17,8 +17,9 @@ from patebench.core.slugs import Part, slug
 from patebench.data.partitions import PARTITIONS, default_strategy
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
-Whole0 = Annotated[Whole, Field(ge=0)]
+WholeFrom0 = Annotated[Whole, Field(ge=0)]
 PositiveNumber = Annotated[Number, Field(gt=0)]
+NumberFrom0 = Annotated[Number, Field(ge=0)]
 ClassName = Annotated[Text, Field(min_length=1)]
 
 
@@ -294,14 +295,16 @@ class PetdlParameters(Parameters):
     """How a student of PET-DL learns; what is left out is the form's own choice."""
 
     form: Text = Field(description="published, or a sound form: noisy-gradient or noisy-knowledge.")
-    noise: Annotated[Number, Field(ge=0)] | None = Field(
+    noise: NumberFrom0 | None = Field(
         None, description="The standard deviation of the noise, in clips; or epsilon, from which it follows."
     )
     epsilon: PositiveNumber | None = Field(
         None, description="The ε of the whole training, in place of the noise: the least noise that keeps it is taken."
     )
     delta: Number = Field(gt=0, lt=1, description="The δ of that ε and of what is reported.")
-    hint_epochs: Whole0 | None = Field(None, description="Passes of hint learning, before distillation; 0 for none.")
+    hint_epochs: WholeFrom0 | None = Field(
+        None, description="Passes of hint learning, before distillation; 0 for none."
+    )
     distillation_epochs: PositiveWhole | None = Field(None, description="Passes of distillation.")
     batch: PositiveWhole | None = Field(None, description="Public samples in a batch, which is one query.")
     clip: PositiveNumber | None = Field(
