@@ -11,10 +11,9 @@ import numpy as np
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.audit.rates import Rates, weight
-from patebench.audit.trained_models import Array, Audited
+from patebench.audit.trained_models import CHOOSING, Array, Audited
 
-#: One of so many runs chooses the threshold; the others count. Thresholds are at these shares of the runs.
-_CHOOSING = 5
+#: Thresholds are at these shares of the runs.
 _SHARES = 1 - np.geomspace(1e-3, 0.7, 24)
 
 
@@ -26,7 +25,7 @@ def audit_step(
     A run is the noisy sum along the canary's direction, in units of the clipping norm. The event is that it is above a
     threshold, and the least μ that allows for how often it showed is that of `Rates.mu`, at the stated rate.
     """
-    part = len(present) // _CHOOSING
+    part = len(present) // CHOOSING
 
     def rates(threshold: float, of: slice, share: float) -> Rates:
         positives, false_positives = (float(np.sum(runs[of] > threshold)) for runs in (present, absent))

@@ -22,7 +22,7 @@ Array = NDArray[np.floating]
 DROWNING = 1e6
 
 #: One of so many runs chooses the threshold of the event; the others count it.
-_CHOOSING = 5
+CHOOSING = 5
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def sampled(release: Release, direction: Array, runs: int, confidence: float, st
     choose the threshold, the others count, so that the bound holds with the given confidence whatever is released.
     """
     here, there = (release(side, runs).astype(np.float64) @ direction for side in (True, False))
-    part = runs // _CHOOSING
+    part = runs // CHOOSING
     thresholds = np.quantile(np.concatenate([here[:part], there[:part]]), np.linspace(0.02, 0.98, 49))
 
     def rates(of: slice, threshold: float) -> Rates:
