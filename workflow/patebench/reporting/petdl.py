@@ -1,8 +1,11 @@
 """Students of PET-DL as rows: what was chosen for each, what it reached, and what its teachers did."""
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
+from patebench.reporting.published import Value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +18,9 @@ CHOSEN = (
 
 #: What tells its teachers apart, but for their number and the seed.
 TEACHERS = ("partition", "teacher_model", "teacher_recipe", "teacher_epochs")
+
+#: How far the compression of a student may be from a printed one, relatively.
+_NEAR = 0.02
 
 
 def students(records: Records) -> "pd.DataFrame":
@@ -37,3 +43,12 @@ def students(records: Records) -> "pd.DataFrame":
     )
     keys = ["dataset", "split", "ensemble"]
     return found.merge(teachers[[*keys, *TEACHERS, "teacher_accuracy"]], on=keys, how="left")
+
+
+def alike(value: Value, row: Mapping[Any, Any]) -> bool:
+    """Whether a value is printed of such a student: of that data set, number of teachers, weighting and size."""
+    chosen = value.parameters or {}
+    if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):
+        return False
+    near = abs(chosen.get("compression", math.inf) / float(row["compression"]) - 1) < _NEAR
+    return bool(near and bool(chosen.get("weighted")) == row["weighted"])

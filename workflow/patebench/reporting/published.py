@@ -33,6 +33,16 @@ PATE_2017, SCALABLE_2018, NZC_2020 = "PATE 2017", "Scalable PATE 2018", "NZC 202
 #: Papers on DP-SGD: of models that are private themselves.
 DPSGD = ("DP-SGD 2016", "ScatterNet 2021", "Tempered sigmoids 2021", "DP reproducibility 2024")
 PETDL_2019 = "PET-DL 2019"
+#: What the file calls the mechanisms of models that are private themselves.
+DP_SGD, PETDL = "dp-sgd", "petdl"
+#: The configuration, in `config/papers`, that runs what a paper prints.
+CONFIGURATIONS = {
+    PATE_2017: "pate-2017",
+    SCALABLE_2018: "scalable-pate-2018",
+    NZC_2020: "nzc-2020",
+    PETDL_2019: "petdl-2019",
+    **dict.fromkeys(DPSGD, "equal-epsilon"),
+}
 _MEND = "correct the line; config/published.csv in the repository shows the form"
 _UNITS = {"%": 100.0, "1": 1.0}
 

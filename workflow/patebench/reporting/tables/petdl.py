@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.petdl import TEACHERS, students
+from patebench.reporting.petdl import TEACHERS, alike, students
 from patebench.reporting.published import PETDL_2019, Published, Value
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
@@ -16,9 +16,6 @@ _KEY = [
     *("dataset", "setting", "teachers", *TEACHERS, "form", "private_model", *_SHOWN, "noise", "model_parameters"),
     *("queries", "delta", "kind", "audited", "verdict"),
 ]
-
-#: How far the compression of a student may be from a printed one, relatively.
-_NEAR = 0.02
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -38,14 +35,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 def _printed(values: list[Value], row: "dict[object, object]") -> float:
     """The first value that is printed of such a student; NaN where there is none."""
-    for value in values:
-        chosen = value.parameters or {}
-        if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):
-            continue
-        near = abs(chosen.get("compression", math.inf) / float(str(row["compression"])) - 1) < _NEAR
-        if near and bool(chosen.get("weighted")) == row["weighted"]:
-            return value.value
-    return math.nan
+    return next((value.value for value in values if alike(value, row)), math.nan)
 
 
 TABLE = Table(

@@ -1,0 +1,127 @@
+"""Verdicts on printed numbers: by hand, at the edges of the tolerance, and where a claim fails."""
+
+import math
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.published import CONFIGURATIONS, read_published
+from patebench.reporting.tables import TABLES
+from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "published", "mean", "deviation", "verdict"),
+    [
+        ("student_accuracy", 0.98, 0.9705, math.nan, Verdict.REPRODUCED),  # within a point
+        ("student_accuracy", 0.98, 0.969, math.nan, Verdict.SHORT),
+        ("student_accuracy", 0.98, 0.96, 0.025, Verdict.REPRODUCED),  # within the seeds' deviation
+        ("student_accuracy", 0.95, 0.98, 0.001, Verdict.BETTER),
+        ("epsilon", 2.04, 1.95, math.nan, Verdict.REPRODUCED),
+        ("epsilon", 2.04, 1.49, math.nan, Verdict.BETTER),
+        ("epsilon", 2.04, 2.5, math.nan, Verdict.SHORT),
+        ("epsilon", 2.04, math.inf, math.nan, Verdict.SHORT),
+        ("epsilon", 0.0, 1e-100, math.nan, Verdict.REPRODUCED),  # printed as "≈ 0"
+        ("epsilon_above", 8.03, 9.0, math.nan, Verdict.REPRODUCED),
+        ("epsilon_above", 8.03, 7.0, math.nan, Verdict.BETTER),
+    ],
+)
+def test_what_is_reproduced(quantity, published, mean, deviation, verdict):
+    assert compare(quantity, published, mean, deviation) == verdict
+
+
+def _records(tmp_path, *extra):
+    """One student of 100 queries to LNMax for each of three seeds, at an ε of the paper's accountant."""
+    collected = []
+    for seed, (accuracy, epsilon) in enumerate(((0.97, 1.4), (0.98, 1.5), (0.985, 1.6))):
+        facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
+        records = [
+            made.student_record(facts, 100, accuracy),
+            made.bound_record(facts, 100, epsilon, "moments", Kind.DATA_DEPENDENT),
+            made.bound_record(facts, 100, 0.3, "exact", Kind.DATA_DEPENDENT),
+            made.bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
+        ]
+        collected.append(made.write_collected(tmp_path / f"{seed}.json", [*records, *extra]))
+    return made.load_records(collected)
+
+
+def _of(frame, **keys):
+    for key, wanted in keys.items():
+        frame = frame[frame[key] == wanted]
+    return frame
+
+
+def test_verdicts_by_hand(tmp_path):
+    frame = verdicts(_records(tmp_path), PUBLISHED)
+    (student,) = _of(frame, paper="PATE 2017", row="MNIST 100 queries", quantity="student_accuracy").to_dict("records")
+    assert student["measured_mean"] == pytest.approx((0.97 + 0.98 + 0.985) / 3)
+    assert (student["seeds"], student["verdict"]) == (3, Verdict.REPRODUCED)
+    (epsilon,) = _of(frame, paper="PATE 2017", row="MNIST 100 queries", quantity="epsilon").to_dict("records")
+    assert epsilon["measured_mean"] == pytest.approx(1.5)
+    assert (epsilon["worst_case"], epsilon["exact"], epsilon["verdict"]) == (4.31, 0.3, Verdict.BETTER)
+    (other,) = _of(frame, paper="PATE 2017", row="MNIST 1000 queries", quantity="epsilon").to_dict("records")
+    assert (other["verdict"], other["why"]) == (Verdict.NOT_RUN, "--configfile config/papers/pate-2017.yaml")
+    (nzc,) = _of(frame, paper="NZC 2020", row="MNIST LNMax (γ=20) 100 queries", quantity="student_accuracy").to_dict(
+        "records"
+    )
+    assert nzc["verdict"] == Verdict.BETTER  # it prints 63.5 %
+
+
+def test_only_papers_that_were_touched_have_verdicts(tmp_path):
+    frame = verdicts(_records(tmp_path), PUBLISHED)
+    assert set(frame["paper"]) == {"PATE 2017", "NZC 2020"}
+    assert len(_of(frame, paper="PATE 2017")) == len(PUBLISHED.of("PATE 2017").values)
+    digits = made.write_collected(tmp_path / "digits.json", [made.ensemble_record(made.ensemble("digits"))])
+    assert verdicts(made.load_records([digits]), PUBLISHED).empty
+
+
+def test_a_claim_below_what_is_exact_is_unsound(tmp_path):
+    parameters = {"c": 1e100, "gamma": 1e-10, "distance": 0.0}
+    facts = made.ensemble() | made.WHOLE_POOL
+    facts |= {"mechanism": "immutable-lnmax", "noise": "c-1e+100_gamma-1e-10_distance-0", "parameters": parameters}
+    claimed = made.bound_record(facts, 9000, 1e-90, "moments", Kind.CLAIMED) | {"conversion": "classic"}
+    exact = made.bound_record(facts, 9000, math.inf, "exact", Kind.DATA_DEPENDENT) | {"epsilon": "inf"}
+    path = made.write_collected(tmp_path / "nzc.json", [claimed, exact, made.student_record(facts, 9000, 0.95)])
+    frame = verdicts(made.load_records([path]), PUBLISHED)
+    (row,) = _of(frame, row="MNIST NZC (c=1e^100 γ=1e^10)", quantity="epsilon").to_dict("records")
+    assert row["verdict"] == Verdict.UNSOUND
+    assert row["why"] == "what is claimed loses at least ε = inf"
+
+
+def test_models_by_dpsgd_are_compared_at_what_they_spend(tmp_path):
+    paths = [
+        made.write_private_model(tmp_path / f"{epsilon}.json", made.private_model(epsilon, accuracy))
+        for epsilon, accuracy in ((0.998, 0.97), (0.5, 0.93))
+    ]
+    frame = verdicts(made.load_records([], models=paths), PUBLISHED)
+    (row,) = _of(frame, row="DP-SGD at ε = 1", quantity="private_model_accuracy").to_dict("records")
+    assert (row["measured_mean"], row["verdict"]) == (0.97, Verdict.REPRODUCED)
+    (chosen,) = _of(frame, row="DP-SGD at ε = 1", quantity="epsilon").to_dict("records")
+    assert (chosen["verdict"], chosen["why"]) == (Verdict.NOT_COMPARABLE, "chosen, and not found")
+
+
+def test_papers_count_each_number_once(tmp_path):
+    records = _records(tmp_path)
+    frame = TABLES.load("papers").build(records, PUBLISHED).set_index("paper")
+    assert frame.loc["PATE 2017", "printed"] == len(PUBLISHED.of("PATE 2017").values)
+    assert frame.loc["PATE 2017", [str(each) for each in COUNTING]].sum() == frame.loc["PATE 2017", "printed"]
+    assert frame.loc["PATE 2017", "reproduced"] == 1
+
+
+def test_an_empty_run_has_empty_tables(tmp_path):
+    digits = made.write_collected(tmp_path / "digits.json", [made.ensemble_record(made.ensemble("digits"))])
+    for name in ("papers", "verdicts"):
+        table = TABLES.load(name)
+        frame = table.build(made.load_records([digits]), PUBLISHED)
+        assert frame.empty
+        assert len(table.rows(frame)) == 1
+
+
+def test_every_paper_has_a_configuration():
+    papers = {value.paper for value in PUBLISHED.values}
+    assert papers == set(CONFIGURATIONS)
+    for name in CONFIGURATIONS.values():
+        assert (made.PUBLISHED.parent / "papers" / f"{name}.yaml").exists()

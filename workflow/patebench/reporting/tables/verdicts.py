@@ -1,0 +1,57 @@
+"""Every number that the papers of this run print, what was measured, and the verdict."""
+
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.frames import Records
+from patebench.reporting.published import Published
+from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.verdicts import is_accuracy, verdicts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def build(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per printed number and setting of ours that measured it."""
+    frame = verdicts(records, published)
+    rows = frame.to_dict("records")
+    measured: list[Any] = [_measured(row) for row in rows]
+    return frame.assign(
+        what=[str(row["quantity"]).replace("_", " ") for row in rows],
+        printed=[_shown(row["quantity"], row["published"]) for row in rows],
+        measured=measured,
+    )
+
+
+def _shown(quantity: Any, value: float) -> str:
+    return f"{100 * value:.2f} %" if is_accuracy(quantity) else f"{value:.4g}"
+
+
+def _measured(row: dict[Any, Any]) -> str | None:
+    mean, deviation = row["measured_mean"], row["measured_std"]
+    if mean != mean:
+        return None
+    shown = _shown(row["quantity"], mean)
+    return shown if deviation != deviation else f"{shown} ± {_shown(row['quantity'], deviation).removesuffix(' %')}"
+
+
+TABLE = Table(
+    title="A verdict on every printed number",
+    columns=(
+        Column("paper", "Paper"),
+        Column("table", "Table"),
+        Column("row", "Row"),
+        Column("what", "What"),
+        Column("printed", "Printed"),
+        Column("measured", "Measured"),
+        Column("seeds", "Seeds", "count"),
+        Column("how", "By our"),
+        Column("verdict", "Verdict"),
+        Column("worst_case", "worst case", "epsilon", group="ε", optional=True),
+        Column("exact", "exact, not publishable", "epsilon", group="ε", optional=True),
+        Column("audited", "audited, at least", "epsilon", group="ε", optional=True),
+        Column("why", "Why, or how to run it"),
+    ),
+    build=build,
+    folded=True,
+)

@@ -1,0 +1,216 @@
+"""A verdict on every number that a paper prints: what this run measured of the same setting, and how both compare.
+
+A number is `reproduced` where it differs by no more than the deviation over the seeds or one point of accuracy,
+whichever is larger; one point of an ε or a size is 5 % of what is printed. Else it is `better` or `short`: more
+accurate or less, at a smaller ε or a larger one. A claimed ε is `unsound` where an audit, or the exact ε of the votes,
+is above it. What is `not comparable` says why, and what is `not run` by which configuration it would be.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.reporting.accountants import compared
+from patebench.reporting.frames import Records
+from patebench.reporting.outcomes import stated_by_paper
+from patebench.reporting.petdl import alike, students
+from patebench.reporting.published import CONFIGURATIONS, DP_SGD, PETDL, Published, Value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Verdict(StrEnum):
+    """How a printed number and the measured one compare."""
+
+    REPRODUCED = "reproduced"
+    BETTER = "better"
+    SHORT = "short"
+    UNSOUND = "unsound"
+    NOT_COMPARABLE = "not comparable"
+    NOT_RUN = "not run"
+
+
+#: Of several verdicts on one number the first counts: a claim that fails in one setting fails.
+COUNTING = (
+    *(Verdict.UNSOUND, Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT),
+    *(Verdict.NOT_COMPARABLE, Verdict.NOT_RUN),
+)
+
+#: One point of accuracy; of other quantities a point is this share of what is printed, but no less than it rounds.
+POINT = 0.01
+_SHARE, _ROUNDED = 0.05, 0.005
+
+#: What can not be compared, and why: quantities, and some of them where the number is of no mechanism or of DP-SGD.
+_NOT_COMPARABLE = {
+    "seconds": "the time of another machine",
+    "accuracy_gain": "the paper does not name the data set",
+    "epsilon_in_discussion": "the paper does not say for which queries",
+    ("parameters", None): "the size of a network and not of a run",
+    ("epsilon", DP_SGD): "chosen, and not found",
+}
+
+#: What every verdict says of the measured side; NaN or None where nothing was measured.
+_MEASURED = ("how", "measured_mean", "measured_std", "seeds", "worst_case", "exact", "audited")
+COLUMNS = (
+    *("paper", "table", "row", "column", "dataset", "quantity", "published"),
+    *(*_MEASURED, "verdict", "why"),
+)
+
+
+def verdicts(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per printed number, and more where several settings of ours measured it; columns are `COLUMNS`.
+
+    Of each paper of which this run measured anything: of others there is nothing to say.
+    """
+    import pandas as pd
+
+    measures = _Measures(records, published)
+    rows = [{**_printed(value), **found} for value in published.values for found in _judged(value, measures)]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    touched = set(frame.loc[frame["measured_mean"].notna(), "paper"])
+    return frame[frame["paper"].isin(touched)].reset_index(drop=True)
+
+
+def is_accuracy(quantity: str) -> bool:
+    """Whether a quantity is a share of samples, of which more is better; of all others less is."""
+    return quantity.endswith("accuracy")
+
+
+def tolerance(quantity: str, published: float, deviation: float) -> float:
+    """By how much a measured mean may differ from what is printed and reproduce it."""
+    point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
+    return point if math.isnan(deviation) else max(point, deviation)
+
+
+def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
+    """The verdict on a number, from the mean over the seeds and its deviation (NaN for one seed)."""
+    if quantity == "epsilon_above":  # the paper prints "> 8.03"
+        return Verdict.REPRODUCED if mean > published else Verdict.BETTER
+    if abs(mean - published) <= tolerance(quantity, published, deviation):
+        return Verdict.REPRODUCED
+    return Verdict.BETTER if (mean > published) == is_accuracy(quantity) else Verdict.SHORT
+
+
+def _printed(value: Value) -> dict[str, Any]:
+    names = ("paper", "table", "row", "column", "dataset", "quantity")
+    return {**{name: getattr(value, name) for name in names}, "published": value.value}
+
+
+def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
+    why = _NOT_COMPARABLE.get(value.quantity) or _NOT_COMPARABLE.get((value.quantity, value.mechanism))
+    if why is not None:
+        return [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
+    found = measures.of(value)
+    if found.empty:
+        configuration = CONFIGURATIONS.get(value.paper)
+        why = "" if configuration is None else f"--configfile config/papers/{configuration}.yaml"
+        return [{"verdict": Verdict.NOT_RUN, "why": why}]
+    return [_of_one(value, str(how), group) for how, group in found.groupby("how", sort=True)]
+
+
+def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
+    """The verdict on a number by one setting of ours, over its seeds."""
+    mean, deviation = float(group["measured"].mean()), float(group["measured"].std(ddof=1))
+    found: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": deviation}
+    found |= {"seeds": group["seed"].nunique(), "verdict": compare(value.quantity, value.value, mean, deviation)}
+    found["why"] = ""
+    for name, column in (("worst_case", "least_sound"), ("exact", "least_exact"), ("audited", "audited")):
+        if column in group and group[column].notna().any():
+            found[name] = float(group[column].max())
+    lost = max(found.get("exact", 0.0), found.get("audited", 0.0))
+    if "kind" in group and (group["kind"] == Kind.CLAIMED).all() and lost > max(value.value, mean) * (1 + 1e-9):
+        found |= {"verdict": Verdict.UNSOUND, "why": f"what is claimed loses at least ε = {lost:.3g}"}
+    return found
+
+
+@dataclass(frozen=True)
+class _Measures:
+    """What a run measured of a printed quantity: frames with `how`, `seed` and `measured`, one row per seed."""
+
+    records: Records
+    published: Published
+
+    def of(self, value: Value) -> "pd.DataFrame":
+        """The rows of the same setting; none where this run has no such."""
+        if value.mechanism == PETDL:
+            return self._petdl(value).dropna(subset="measured")
+        ways: dict[str, Callable[[Value], pd.DataFrame]] = {
+            "teacher_accuracy": self._teachers,
+            "plurality_accuracy": self._plurality,
+            "label_accuracy": self._labels,
+            "student_accuracy": self._private_model if value.mechanism == DP_SGD else self._students,
+            "ground_truth_student_accuracy": self._true_labels,
+            "baseline_accuracy": self._baseline,
+            "private_model_accuracy": self._private_model,
+        }
+        return ways.get(value.quantity, self._bounds)(value).dropna(subset="measured")
+
+    def _teachers(self, value: Value) -> "pd.DataFrame":
+        return _same(self.records.ensembles, value, "teacher_accuracy_mean", ("dataset", "teachers"), _TEACHERS)
+
+    def _plurality(self, value: Value) -> "pd.DataFrame":
+        return _same(self.records.ensembles, value, "plurality_accuracy_pool", ("dataset", "teachers"), _TEACHERS)
+
+    def _labels(self, value: Value) -> "pd.DataFrame":
+        frame = self.records.of_whole_pool().label_sets
+        return _same(frame, value, "label_accuracy", _LABELLED, (*_TEACHERS, "setting"))
+
+    def _students(self, value: Value) -> "pd.DataFrame":
+        frame = self.records.students
+        return _same(
+            frame, value, "accuracy", (*_LABELLED, "queries"), ("method", "student_model", "strategy", *_TEACHERS)
+        )
+
+    def _true_labels(self, value: Value) -> "pd.DataFrame":
+        frame = self.records.baselines.rename(columns={"true_labels": "queries"})
+        return _same(frame[frame["queries"].notna()], value, "accuracy", ("dataset", "queries"), _LEARNER)
+
+    def _baseline(self, value: Value) -> "pd.DataFrame":
+        frame = self.records.baselines
+        return _same(frame[frame["true_labels"].isna()], value, "accuracy", ("dataset",), _LEARNER)
+
+    def _private_model(self, value: Value) -> "pd.DataFrame":
+        """Models by DP-SGD that keep what the paper keeps, and spend at least nine tenths of it."""
+        frame = self.records.private_models
+        printed = self.published.lookup("epsilon", paper=value.paper, table=value.table, row=value.row) or 0.0
+        spent = frame["epsilon"].between(0.9 * printed, printed * (1 + 1e-9)) & (frame["delta"] <= (value.delta or 0))
+        frame = frame[(frame["system"] == "DP-SGD") & spent]
+        return _same(frame, value, "accuracy", ("dataset",), ("form", "model"))
+
+    def _petdl(self, value: Value) -> "pd.DataFrame":
+        frame = students(self.records)
+        column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
+        places = [place for place, row in enumerate(frame.to_dict("records")) if alike(value, row)]
+        return _same(frame.iloc[places], value, column, (), ("model", "partition"))
+
+    def _bounds(self, value: Value) -> "pd.DataFrame":
+        """By the accountant of the mechanism's own paper; beside it what holds, what is exact and what audits found."""
+        frame = compared(self.records)
+        if value.quantity == "epsilon_strong_composition":
+            frame = frame[frame["accountant"] == "strong-composition"]
+        else:
+            frame = frame[stated_by_paper(frame)].sort_values("kind", key=lambda kinds: kinds == Kind.WORST_CASE)
+        found = _same(frame, value, "epsilon", (*_LABELLED, "queries", "delta"), _TEACHERS)
+        audits = self.records.audits[self.records.audits["kind"] == Kind.AUDITED_LOWER]
+        audited = _same(audits, value, "epsilon", (*_LABELLED, "queries", "delta"), ())["measured"].max()
+        return found.drop_duplicates(["how", "seed"]).assign(audited=audited)
+
+
+_LABELLED = ("dataset", "teachers", "mechanism", "noise")
+_TEACHERS = ("model", "recipe", "partition")
+_LEARNER = ("model", "recipe")
+
+
+def _same(
+    frame: "pd.DataFrame", value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
+) -> "pd.DataFrame":
+    """The rows whose `keys` are those of the printed number, which may leave some open."""
+    for key in keys:
+        if (wanted := getattr(value, key)) is not None:
+            frame = frame[frame[key] == wanted]
+    words = [", ".join(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()]
+    return frame.assign(how=words, measured=frame[measured].astype(float))
