@@ -1,0 +1,104 @@
+"""Two runs side by side: differences and their errors by hand, in pairs where seeds agree."""
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+from tests.reporting import made
+
+from patebench.cli import cli
+from patebench.core.bound import Kind
+from patebench.reporting.comparison import alone, compared, settings, times
+
+
+def _run(folder, accuracies, seeds=None, epsilon=1.0, queries=100):
+    """A folder of results: one student for each seed, and its ε."""
+    folder.mkdir()
+    for seed, accuracy in zip(seeds or range(len(accuracies)), accuracies, strict=True):
+        facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
+        records = [
+            made.student_record(facts, queries, accuracy),
+            made.bound_record(facts, queries, epsilon, "pld", Kind.WORST_CASE),
+        ]
+        made.write_collected(folder / f"{seed}.json", records)
+    return folder
+
+
+def _frames(*folders):
+    return [made.load_records(sorted(folder.glob("*.json"))) for folder in folders]
+
+
+def _student(frame):
+    return frame[frame["what"] == "student accuracy"].iloc[0]
+
+
+def test_common_seeds_are_compared_in_pairs(tmp_path):
+    one, other = _run(tmp_path / "a", (0.90, 0.94, 0.95)), _run(tmp_path / "b", (0.91, 0.96, 0.98))
+    row = _student(compared(*_frames(one, other)))
+    apart = (0.01, 0.02, 0.03)
+    assert row["difference"] == pytest.approx(0.02)
+    assert row["standard_error"] == pytest.approx(math.sqrt(sum((each - 0.02) ** 2 for each in apart) / 2 / 3))
+    assert row["errors"] == pytest.approx(row["difference"] / row["standard_error"])
+    assert row["paired"]
+
+
+def test_other_seeds_are_two_samples(tmp_path):
+    one, other = _run(tmp_path / "a", (0.90, 0.94)), _run(tmp_path / "b", (0.92, 0.98), seeds=(5, 6))
+    row = _student(compared(*_frames(one, other)))
+    assert row["difference"] == pytest.approx(0.03)
+    assert row["standard_error"] == pytest.approx(math.sqrt(0.0008 / 2 + 0.0018 / 2))
+    assert not row["paired"]
+
+
+def test_one_seed_has_no_error_and_equal_bounds_do_not_differ(tmp_path):
+    one, other = _run(tmp_path / "a", (0.90,), epsilon=math.inf), _run(tmp_path / "b", (0.92,), epsilon=math.inf)
+    frame = compared(*_frames(one, other))
+    assert math.isnan(_student(frame)["standard_error"])
+    assert frame.set_index("what").loc["ε", "difference"] == 0
+
+
+def test_what_differs_alike_at_every_seed_is_first(tmp_path):
+    one, other = _run(tmp_path / "a", (0.90, 0.91)), _run(tmp_path / "b", (0.93, 0.92), epsilon=2.0)
+    frame = compared(*_frames(one, other))
+    assert list(frame["what"]) == ["ε", "student accuracy"]
+    assert frame["errors"].iloc[0] == math.inf
+
+
+def test_what_only_one_has_is_named(tmp_path):
+    one, other = _run(tmp_path / "a", (0.9,)), _run(tmp_path / "b", (0.9,), queries=1000)
+    assert compared(*_frames(one, other)).empty
+    only = alone(*_frames(one, other))
+    assert [len(each) for each in only] == [2, 2]
+    assert "T = 1000" in only[1][0]
+
+
+def test_settings_and_times_of_manifests():
+    one = {"config": {"a": {"b": 1}}, "versions": {"torch": "2"}, "rules": [{"rule": "data", "seconds": 4, "jobs": 2}]}
+    other = {
+        "config": {"a": {"b": 2}},
+        "versions": {"torch": "2"},
+        "rules": [{"rule": "data", "seconds": 9, "jobs": 3}],
+    }
+    assert settings(one, other) == [("config.a.b", "1", "2")]
+    assert times(one, other) == [("data", 2.0, 3.0)]
+
+
+def test_the_command(tmp_path):
+    one, other = _run(tmp_path / "a", (0.90, 0.94)), _run(tmp_path / "b", (0.91, 0.96))
+    csv, plot = tmp_path / "all.csv", tmp_path / "plot.png"
+    asked = ["compare", str(one), str(other), "--csv", str(csv), "--plot", str(plot)]
+    done = CliRunner().invoke(cli, asked)
+    assert done.exit_code == 0, done.output
+    assert "2 numbers of both: 1 equal" in done.output
+    assert csv.read_text(encoding="utf-8").startswith("what,setting,one,other")
+    assert plot.exists()
+    assert plot.with_suffix(".pdf").exists()
+    found = json.loads(CliRunner().invoke(cli, [*asked[:3], "--json"]).output)
+    assert len(found["compared"]) == 2
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = CliRunner().invoke(cli, ["compare", str(tmp_path / "empty"), str(tmp_path / "none")])
+    assert "holds no results of a run" in str(done.exception)

@@ -1,0 +1,188 @@
+"""Two runs side by side: what both measured, how far apart it is, and how much of that the seeds explain.
+
+A difference is that of the means over the seeds. Where both runs have seeds in common, two at least, it is the mean of
+the differences seed by seed, and its standard error that of these; otherwise the error is Welch's, of two samples. With
+one seed there is none.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.parameters import key_path
+from patebench.reporting.frames import Records, arrange
+from patebench.reporting.outcomes import ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+_ROUNDS = ["rounds", "rounds_in_words"]
+_BOUND = [*LABEL_SET, *_ROUNDS, "queries", "delta", "accountant", "conversion", "kind"]
+
+#: What is compared: the frame, what it is called, the columns that name a setting apart from its seed, and the value.
+_COMPARED = (
+    ("ensembles", "teacher accuracy", ENSEMBLE, "teacher_accuracy_mean"),
+    ("ensembles", "plurality accuracy", ENSEMBLE, "plurality_accuracy_pool"),
+    ("label_sets", "label accuracy", [*LABEL_SET, *_ROUNDS, "queries"], "label_accuracy"),
+    ("students", "student accuracy", STUDENT, "accuracy"),
+    ("bounds", "ε", _BOUND, "epsilon"),
+    ("baselines", "accuracy without privacy", ["dataset", "setting", "learner"], "accuracy"),
+    ("private_models", "accuracy of a private model", PRIVATE_MODEL, "accuracy"),
+    ("private_models", "ε of a private model", PRIVATE_MODEL, "epsilon"),
+)
+
+#: Columns of words that repeat others: the former are for people, the latter for machines.
+_REPEATED = {"noise_in_words": "noise", "rounds_in_words": "rounds"}
+#: Named by others, or nothing that tells two settings of a run apart for a reader.
+_SILENT = {"ensemble", "student", "private_model", "label", "model_parameters", "adjacency"}
+
+#: A difference of so many standard errors is not what seeds explain.
+CLEAR = 2.0
+
+
+def compared(one: Records, other: Records) -> "pd.DataFrame":
+    """One row per quantity and setting that both have, those that differ most clearly first.
+
+    Columns: `what`, `setting` in words, `one` and `other` (means), `seeds_one`, `seeds_other`, `difference` (other less
+    one), `standard_error` (NaN where a seed is alone), `errors` (their quotient; ∞ where all seeds differ alike) and
+    `paired`.
+    """
+    import pandas as pd
+
+    both = [each for each in _both(one, other) if all(each.sides)]
+    rows = [{"what": each.what, "setting": each.setting, **_difference(*each.sides)} for each in both]
+    columns = ["what", "setting", "one", "other", "seeds_one", "seeds_other"]
+    frame = pd.DataFrame(rows, columns=[*columns, "difference", "standard_error", "errors", "paired"])
+    frame = arrange(frame, ["what", "setting"])
+    return frame.sort_values("errors", ascending=False, key=abs, kind="stable", na_position="last", ignore_index=True)
+
+
+def alone(one: Records, other: Records) -> tuple[list[str], list[str]]:
+    """What only one of them measured, in words: of the first and of the second."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for each in _both(one, other):
+        if not all(each.sides):
+            found[0 if each.sides[0] else 1].append(f"{each.what}: {each.setting}")
+    return found
+
+
+def settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The keys of two manifests whose values differ, with both values: configuration, versions, commit and hardware."""
+    parts = ("config", "seeds", "versions", "commit", "hardware")
+    flat_one, flat_other = (_flat({part: each.get(part) for part in parts}) for each in (one, other))
+    keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
+    return [(key, _word(flat_one.get(key)), _word(flat_other.get(key))) for key in keys]
+
+
+def times(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Rules that both manifests know, with the seconds of a job on average, longest first."""
+    first, second = ({rule["rule"]: rule["seconds"] / rule["jobs"] for rule in each["rules"]} for each in (one, other))
+    both = [(rule, first[rule], second[rule]) for rule in first if rule in second]
+    return sorted(both, key=lambda row: -max(row[1:]))
+
+
+def draw(frame: "pd.DataFrame", names: tuple[str, str], most: int = 40) -> "Figure":
+    """The clearest differences of accuracies, each with two standard errors; points right of 0: the second has more."""
+    from patebench.reporting.style import BLUE, GREY, empty, panels
+
+    shown = frame[frame["what"].str.contains("accuracy") & (frame["difference"] != 0)].head(most)[::-1]
+    if shown.empty:
+        return empty("No accuracy that both runs measured differs, so there is nothing to draw.")
+    figure, (axis,) = panels([f"accuracy of {names[1]} less that of {names[0]}"])
+    figure.set_size_inches(9.2, 1.2 + 0.26 * len(shown))
+    places = range(len(shown))
+    bars = 200 * shown["standard_error"].fillna(0)
+    axis.errorbar(100 * shown["difference"], places, xerr=bars, fmt="o", color=BLUE, capsize=2, markersize=4)
+    axis.axvline(0, color=GREY, linewidth=0.8)
+    axis.set_yticks(list(places), [f"{row.what}: {row.setting}" for row in shown.itertuples()], fontsize=6)
+    axis.set_xlabel("points; bars are two standard errors over the seeds")
+    return figure
+
+
+@dataclass(frozen=True)
+class _Number:
+    """One quantity of one setting, which is told in words: its value by seed in each run."""
+
+    what: str
+    setting: str
+    sides: tuple[dict[int, float], dict[int, float]]
+
+
+def _both(one: Records, other: Records) -> list[_Number]:
+    found: dict[tuple[Any, ...], _Number] = {}
+    for place, records in enumerate((one, other)):
+        for name, what, columns, value in _COMPARED:
+            frame = getattr(records, name).dropna(subset=value)
+            for row in frame.to_dict("records"):
+                identity = (what, *(str(row[column]) for column in columns))
+                number = found.setdefault(identity, _Number(what, _words(row, columns), ({}, {})))
+                number.sides[place][row["seed"]] = float(row[value])
+    return list(found.values())
+
+
+def _words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
+    import pandas as pd
+
+    skipped = {*_SILENT, *(_REPEATED[name] for name in _REPEATED if name in columns)}
+    words = [_named(name, row[name]) for name in columns if name not in skipped and not pd.isna(row[name])]
+    own = [str(row[name]) for name in ("private_model",) if name in columns]
+    return ", ".join(dict.fromkeys(word for word in [*words, *own] if word))
+
+
+def _named(name: str, value: Any) -> str:
+    """A value in words; numbers say what they are."""
+    short = {"teachers": "n", "queries": "T", "delta": "δ"}.get(name, name)
+    return str(value).replace("_", " ") if isinstance(value, str) else f"{short} = {value:g}"
+
+
+def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
+    common = sorted(set(one) & set(other))
+    paired = len(common) > 1
+    if paired:
+        apart = [_less(other[seed], one[seed]) for seed in common]
+        difference, error = _mean(apart), _deviation(apart) / math.sqrt(len(apart))
+    else:
+        first, second = list(one.values()), list(other.values())
+        difference = _less(_mean(second), _mean(first))
+        error = math.hypot(_deviation(first) / math.sqrt(len(first)), _deviation(second) / math.sqrt(len(second)))
+    errors = difference / error if error > 0 else math.nan if math.isnan(error) else _endless(difference)
+    return {
+        **{"one": _mean(list(one.values())), "other": _mean(list(other.values()))},
+        **{"seeds_one": len(one), "seeds_other": len(other)},
+        **{"difference": difference, "standard_error": error, "errors": errors, "paired": paired},
+    }
+
+
+def _less(one: float, other: float) -> float:
+    """The difference; of two infinite bounds there is none."""
+    return 0.0 if one == other else one - other
+
+
+def _endless(difference: float) -> float:
+    return math.copysign(math.inf, difference) if difference else 0.0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else sum(values) / len(values)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """The sample deviation; NaN of one value or of what is not finite."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return math.nan
+    mean = _mean(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def _flat(content: Any, where: str = "") -> dict[str, Any]:
+    """Every leaf by the path of its key."""
+    if isinstance(content, Mapping):
+        inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
+        return {key: value for each in inner for key, value in each.items()}
+    return {where: content}
+
+
+def _word(value: Any) -> str:
+    return "—" if value is None else str(value)
