@@ -4,7 +4,8 @@ What a configuration may hold, a command's options, the words of a path, the sch
 all follow from there. Whatever is wrong with a value is one line that starts with the place of its key.
 """
 
-import math
+import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self, TypeVar
 
@@ -17,6 +18,9 @@ from patebench.core.registry import PLAIN_NAME, nearest
 from patebench.core.slugs import Part, number
 
 T = TypeVar("T")
+
+#: Whole numbers fit into arrays, and into the names of folders.
+_LARGEST = 2**63 - 1
 
 _TRUTH = {"true": True, "false": False}
 _BOUNDS = {
@@ -113,7 +117,10 @@ def key_path(parent: str, *steps: str | int) -> str:
 
 def show(value: object) -> str:
     """A value as a message quotes it, on one line and not too long."""
-    text = "empty" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    try:
+        text = "empty" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        text = "a very long number"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -138,13 +145,15 @@ def _number(value: Any) -> Any:
             raise _needed("a number") from None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _needed("a number")
-    if not math.isfinite(value):
+    if not -sys.float_info.max <= value <= sys.float_info.max:
         raise _needed("a finite number")
     return float(number(value))  # as slugs and commands spell it, so that none stands for two values
 
 
 def _whole(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) > _LARGEST:
+            raise _needed("a whole number of 64 bits")
         return value
     try:
         found = _number(value)
@@ -167,7 +176,14 @@ def _text(value: Any) -> Any:
         return str(value)
     if not isinstance(value, str):
         raise _needed("text")
+    if any(_unfit(letter) for letter in value):
+        raise _needed("text on one line, without control characters,")
     return value
+
+
+def _unfit(letter: str) -> bool:
+    """Whether a character can not stand in every path, command and page: line breaks and the like, half characters."""
+    return unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def _mapping(value: Any) -> Any:
