@@ -76,6 +76,7 @@ HUGE = int("9" * 4000) * 10**4000
         ({"ledger": {"budget": HUGE, "delta": 1e-5}}, "ledger.budget: is a very long number; a finite number"),
         ({"datasets": {"a\n": {}}}, "no plain name"),
         ({"datasets": {"a": {"loader": "npz", "private": "a\nb", "public": "c"}}}, "private: is 'a\\nb'"),
+        ({"datasets": {"a": {"loader": "npz", "private": "a", "public": "{b}"}}}, "is '{b}'; a path without braces"),
         ({"datasets": {"a": {"loader": "npz", "private": "a", "public": "b\x7f"}}}, "public: is 'b\\x7f'"),
     ],
 )  # fmt: skip

@@ -35,6 +35,7 @@ from patebench.plan.parameters import (
     NumberFrom0,
     PartitionParameters,
     PetdlParameters,
+    Place,
     PositiveNumber,
     PositiveWhole,
     SplitParameters,
@@ -51,13 +52,6 @@ Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 def _strategy(value: Any) -> Any:
     """A strategy's name stands for the strategy without settings."""
     return {"strategy": value} if isinstance(value, str) else value
-
-
-def _folder(path: str) -> str:
-    """A path that Snakemake takes as it is: braces would be wildcards there."""
-    if set(path) & set("{}\n"):
-        raise mistake(f"is {show(path)}; a folder without braces and line breaks is needed")
-    return path
 
 
 def _mode(word: str) -> str:
@@ -80,9 +74,9 @@ class DatasetSettings(ClassParameters):
     loader: Text = Field(
         description="How to read it: npz (arrays x and y) or folder (one folder of images for each class)."
     )
-    private: Text = Field(min_length=1, description="The file or folder with the private samples.")
-    public: Text = Field(
-        min_length=1, description="The file or folder with the public samples, from which pool and test set are drawn."
+    private: Place = Field(description="The file or folder with the private samples.")
+    public: Place = Field(
+        description="The file or folder with the public samples, from which pool and test set are drawn."
     )
 
 
@@ -238,9 +232,7 @@ class ConfigSettings(Parameters):
     name: Annotated[Text, AfterValidator(lambda name: plain_name(name) if name else name)] = Field(
         "", description="The report, figures and tables go to <results>/<name>/; empty for the default run."
     )
-    results: Annotated[Text, AfterValidator(_folder)] = Field(
-        "results", min_length=1, description="The folder for everything that is made."
-    )
+    results: Place = Field("results", description="The folder for everything that is made.")
     data_root: Text = Field(
         "data",
         min_length=1,

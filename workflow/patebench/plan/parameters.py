@@ -6,12 +6,23 @@ add a parameter to a stage, add a field here and use it in the stage.
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA
 from patebench.baselines.dpsgd.forms import FORMS, form_of
-from patebench.core.parameters import NOT_IN_PATH, AnyNumber, Number, OneOrMore, Parameters, Text, Truth, Whole, show
+from patebench.core.parameters import (
+    NOT_IN_PATH,
+    AnyNumber,
+    Number,
+    OneOrMore,
+    Parameters,
+    Text,
+    Truth,
+    Whole,
+    mistake,
+    show,
+)
 from patebench.core.seeds import Mode
 from patebench.core.slugs import Part, slug
 from patebench.data.partitions import PARTITIONS, default_strategy
@@ -21,6 +32,16 @@ WholeFrom0 = Annotated[Whole, Field(ge=0)]
 PositiveNumber = Annotated[Number, Field(gt=0)]
 NumberFrom0 = Annotated[Number, Field(ge=0)]
 ClassName = Annotated[Text, Field(min_length=1)]
+
+
+def _path(path: str) -> str:
+    """A path that Snakemake takes as it is: braces would be wildcards there."""
+    if set(path) & set("{}"):
+        raise mistake(f"is {show(path)}; a path without braces is needed")
+    return path
+
+
+Place = Annotated[Text, AfterValidator(_path), Field(min_length=1)]
 
 
 class ClassParameters(Parameters):
@@ -73,9 +94,8 @@ class PartitionParameters(Parameters):
         + f"; a release has {default_strategy(Mode.RELEASE)} where nothing is said.",
     )
     share: Number | None = Field(None, gt=0, le=1, description="With skew, the share of each shard that has one label.")
-    owners: Text | None = Field(
+    owners: Place | None = Field(
         None,
-        min_length=1,
         description="With owners or hash-owners, a .npy file with the number of the owner of each private sample.",
         json_schema_extra=NOT_IN_PATH,
     )

@@ -1,0 +1,73 @@
+"""Paths that a shell would take for commands: every rule hands them on as they are."""
+
+import importlib.util
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.workflow.conftest import Workflow, environment
+
+pytestmark = pytest.mark.workflow
+
+#: Spaces, quotes, what a shell would run, its wildcards, and a letter beyond ASCII.
+ODD = "odd $(touch pwned) `touch pwned` 'ü' \"q\" ; touch pwned & # * ?"
+
+
+@pytest.fixture
+def own_data(tmp_path: Path, tiny: dict[str, Any]) -> dict[str, Any]:
+    """The tiny benchmark on a user's own files, all of whose names are odd."""
+    folder = tmp_path / ODD
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for role in ("private", "public"):
+        samples = {"x": rng.integers(0, 256, (200, 8, 8)).astype(np.uint8), "y": np.arange(200) % 2}
+        np.savez(folder / f"{role} {ODD}.npz", **samples)
+    np.save(folder / f"{ODD}.npy", np.arange(200) % 10)
+    files = {role: str(folder / f"{role} {ODD}.npz") for role in ("private", "public")}
+    tiny["datasets"] = {"mine": {"loader": "npz", **files, "class_names": ["$(touch pwned)", "it's `touch pwned`"]}}
+    tiny["experiments"]["tiny"] |= {"dataset": "mine", "audit": None}
+    tiny["experiments"]["tiny"]["ensembles"][0]["partition"] = {
+        "strategy": "owners",
+        "owners": str(folder / f"{ODD}.npy"),
+    }
+    return tiny | {"results": f"results {ODD}", "data_root": f"data {ODD}"}
+
+
+def test_odd_names_of_a_users_own_files_are_names(
+    workflow: Callable[[dict[str, Any]], Workflow], own_data: dict[str, Any], tmp_path: Path
+) -> None:
+    run = workflow(own_data)
+    run.run("--until", "partition", "split")
+    assert len(list((run.folder / own_data["results"]).glob("mine/**/partition.npz"))) == 1
+    assert not list(tmp_path.rglob("pwned"))
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("snakemake_executor_plugin_slurm"), reason="no plugin for SLURM")
+def test_odd_names_reach_slurm_as_names(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    """In place of SLURM stands a command that takes nothing: only what it is told is looked at."""
+    bin, told = tmp_path / "bin", tmp_path / "told"
+    bin.mkdir()
+    (bin / "sbatch").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >> {told}\ncat >> {told}\nexit 1\n")
+    for name in ("sacct", "squeue", "sinfo", "srun", "scancel", "sacctmgr"):
+        (bin / name).write_text("#!/bin/sh\nexit 0\n")
+    for each in bin.iterdir():
+        each.chmod(0o755)
+    elsewhere = tmp_path / ODD
+    elsewhere.mkdir()
+    run = workflow(tiny)
+    said = subprocess.run(
+        [*run.command("--profile", "workflow/profiles/slurm", "--config", f"results={ODD}"),
+         "--directory", str(elsewhere), "--retries", "0", "--until", "data",
+         "--slurm-init-seconds-before-status-checks", "1"],
+        cwd=run.folder, env={**environment(), "PATH": f"{bin}{os.pathsep}/usr/bin:/bin"}, capture_output=True,
+        text=True, timeout=300,
+    )  # fmt: skip
+    assert told.exists(), said.stdout + said.stderr
+    assert not list(tmp_path.rglob("pwned"))
+    assert "--wrap" not in told.read_text()
