@@ -78,7 +78,7 @@ def test_a_job_that_is_killed_while_it_writes_leaves_the_old_file(votes: Path) -
     assert subprocess.run([sys.executable, "-c", script, votes]).returncode == -signal.SIGKILL
     assert votes.read_bytes() == before
     said = subprocess.run([PATEBENCH, "check", votes.parent], capture_output=True, text=True).stdout
-    assert "1 files left by killed jobs, which may be deleted" in said
+    assert "1 file left by killed jobs, which may be deleted" in said
 
 
 def test_a_power_cut_loses_nothing_that_was_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,30 @@ def test_a_stranger_is_named(results: Path) -> None:
     assert named(results) == ["mine.json", "mine.npz"]
 
 
+def test_nothing_in_a_folder_of_somebody_else_is_to_be_deleted(tmp_path: Path) -> None:
+    """Not one file of it, whatever it holds: neither what is named, nor what looks like a leftover."""
+    np.savez(tmp_path / "plain.npz", x=np.arange(3))
+    np.savez_compressed(tmp_path / "packed.npz", x=np.arange(3))
+    np.save(tmp_path / "array.npz.npy", np.arange(3))
+    (tmp_path / "array.npz.npy").rename(tmp_path / "array.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    (tmp_path / "other.json").write_text('{"kind": "Pod", "spec": {}}')
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "broken.json").write_text("{")
+    for name in (".swap.tmp", ".mine.npz.12.tmp"):
+        (tmp_path / name).write_text("kept")
+    found = check(tmp_path)
+    assert len(found.faults) == 7
+    assert found.leftovers == []
+    assert all("delete" not in fault and "give the right file" in fault for fault in found.faults), found.faults
+
+
+def test_only_our_own_leftovers_may_be_deleted(results: Path) -> None:
+    for name in (".swap.tmp", ".votes.npz.12.tmp"):
+        (results / name).write_text("half")
+    assert [path.name for path in check(results).leftovers] == [".votes.npz.12.tmp"]
+
+
 def test_every_layout_can_be_checked() -> None:
     from patebench.core import formats
 
@@ -113,7 +137,7 @@ def test_the_command_says_it_with_its_status(results: Path) -> None:
     harmed = subprocess.run(command, capture_output=True, text=True)
     assert harmed.returncode == 1
     assert harmed.stderr == ""
-    assert harmed.stdout.splitlines()[-1] == f"{results}: 13 artefacts, 1 faults"
+    assert harmed.stdout.splitlines()[-1] == f"{results}: 13 artefacts, 1 fault"
     missing = subprocess.run([*command[:2], results / "nowhere"], capture_output=True, text=True)
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
 

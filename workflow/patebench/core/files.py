@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import ArtefactError
+from patebench.core.errors import ArtefactError, begins_as_ours
 
 META = "meta.json"
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
@@ -166,7 +166,7 @@ def read_arrays(path: Path | str, layout: Layout) -> Artefact:
             raise ArtefactError(path, "it holds pickled objects, which are never loaded") from None
         raise ArtefactError(path, f"it is damaged ({fault})") from None
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError) as fault:
-        raise ArtefactError(path, f"it is truncated or damaged ({fault})") from None
+        raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
         raise ArtefactError(path, f"its {META} is not an object")
     digest = meta.pop("digest", None)
@@ -188,7 +188,7 @@ def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact
     """An array artefact of any of these layouts, by kind; raise ArtefactError as `read_arrays` does."""
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
-        raise ArtefactError(path, f"it is of the unknown kind '{kind}'")
+        raise ArtefactError(path, f"it is of the unknown kind '{kind}'", _RIGHT)
     return read_arrays(path, layouts[kind])
 
 
@@ -198,10 +198,15 @@ def _read_meta(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(path) as archive:
             meta = json.loads(archive.read(META), parse_constant=_no_constant)
     except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError) as fault:
-        raise ArtefactError(path, f"it is truncated or damaged ({fault})") from None
+        raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
         raise ArtefactError(path, f"its {META} is not an object")
     return meta
+
+
+def _damaged(path: Path, fault: Exception) -> ArtefactError:
+    words = str(fault) or type(fault).__name__
+    return ArtefactError(path, f"it is truncated or damaged{'' if begins_as_ours(path) else ', or not ours'} ({words})")
 
 
 def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:

@@ -94,8 +94,8 @@ class Source:
 
     def _damaged(self, root: Path, why: str) -> PatebenchError:
         return PatebenchError(
-            f"the data set '{self.name}' in {root / self.folder} is damaged ({why}); delete"
-            f" {', '.join(self.files)} there and put good ones in their place, or let them be downloaded again"
+            f"the data set '{self.name}' in {root / self.folder} is damaged ({why}); put good"
+            f" files in the place of {', '.join(self.files)}, or move these away and let them be downloaded again"
         )
 
 

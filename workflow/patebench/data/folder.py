@@ -117,7 +117,7 @@ def _open(path: Path) -> Any:
         with Image.open(path) as opened:
             image = opened.copy()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as fault:
-        raise ArtefactError(path, f"it can not be read as an image ({fault})", "replace or remove it") from None
+        raise ArtefactError(path, f"it can not be read as an image ({fault})", "replace it, or move it away") from None
     if image.mode.startswith(("I", "F")):
         raise ArtefactError(path, "it has more than 8 bits for each grey value", "convert it to 8 bits")
     return image

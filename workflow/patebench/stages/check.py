@@ -18,6 +18,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_arrays, read_any_json
 from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
+from patebench.core.words import plural
 from patebench.stages.command import FILE, stage_command
 
 #: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
@@ -33,6 +34,8 @@ RENAMED = {"earlier": "labels"}
 BEFORE = {("labels", "earlier"), ("queries", "labels"), ("queries", "predictions")}
 
 _DIGEST = re.compile("[0-9a-f]{64}")
+#: What `core.files.atomic` calls a file that it has not finished.
+_LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
 _AGAIN = "delete the older of the two and what was made from it, then run snakemake again"
 
 
@@ -54,8 +57,10 @@ def run(*, place: Path) -> None:
     for line in found.faults:
         click.echo(line)
     if found.leftovers:
-        click.echo(f"{len(found.leftovers)} files left by killed jobs, which may be deleted: {found.leftovers[0]}, …")
-    click.echo(f"{place}: {found.artefacts} artefacts, {len(found.faults) or 'no'} faults")
+        files = plural(len(found.leftovers), "file")
+        click.echo(f"{files} left by killed jobs, which may be deleted: {found.leftovers[0]}, …")
+    faults = plural(len(found.faults), "fault") if found.faults else "no faults"
+    click.echo(f"{place}: {plural(found.artefacts, 'artefact')}, {faults}")
     sys.exit(1 if found.faults else 0)
 
 
@@ -70,7 +75,8 @@ def check(place: Path) -> Checked:
         for number, path in enumerate(paths):
             result.faults += _faults(path, known)
             done(number + 1)
-    result.leftovers = [path for path in every if path.name.startswith(".") and path.suffix == ".tmp"]
+    if known.sound:
+        result.leftovers = [path for path in every if _LEFTOVER.fullmatch(path.name)]
     return result
 
 
@@ -96,6 +102,11 @@ class _Known:
             except ArtefactError as fault:
                 self.found[path] = fault
         return self.found[path]
+
+    @property
+    def sound(self) -> bool:
+        """Whether any file is ours, so that the folder may be."""
+        return any(isinstance(facts, _Facts) for facts in self.found.values())
 
     def digest(self, path: Path) -> str | None:
         """None where a fault was found already."""
