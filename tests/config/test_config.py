@@ -371,6 +371,12 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         "datasets.mine.class_names",
         ["holds a value twice"],
     ),
+    "own data that are private and public": (
+        "datasets",
+        {"mine": {"loader": "npz", "private": f"{ROOT}/README.md", "public": f"{ROOT}/docs/../README.md"}},
+        "datasets.mine.public",
+        ["is the private part too", "docs/own-data.md"],
+    ),
     "own data set's name": (
         "datasets",
         {"mnist": {"loader": "npz", "private": "a", "public": "b"}},

@@ -192,7 +192,20 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "fewer labels": ({"x": images(6, 9, 9), "y": Y[:5]}, "6 samples and labels of shape"),
     "negative labels": ({"x": images(6, 9, 9), "y": Y - 1}, "labels run from -1 to 1"),
     "label above the names": (
-        {"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b"])}, "labels run from 0 to 2"
+        {"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b"])},
+        r"public\.npz: its labels go up to 2, which needs 3 classes, and 2 classes are declared \(a, b\)",
+    ),
+    "names that are one text": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array("cat")}, "of shape"),
+    "names in two rows": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array([["a", "b", "c"]])}, "of shape"),
+    "names that are truths": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array([True, False])}, "is bool"),
+    "a name twice": ({"x": images(6, 9, 9), "y": Y, "class_names": np.array(["a", "b", "a"])}, "or one twice"),
+    "other names of arrays": ({"X": images(6, 9, 9), "y": Y}, "it lacks the array 'x' and holds X, y"),
+    "labels from 1": ({"x": images(6, 9, 9), "y": Y + 1}, "are 1, 2, 3, so of 0 … 3 these have no sample: 0; number"),
+    "labels with gaps": (
+        {"x": images(6, 9, 9), "y": np.array([0, 5, 9, 0, 5, 9])}, "these have no sample: 1 to 4, 6 to 8; number"
+    ),
+    "a label of 100000": (
+        {"x": images(6, 9, 9), "y": np.array([0, 1, 0, 1, 0, 100_000])}, "no sample: 2 to 99999; .*classes: 100001"
     ),
     "fractions for rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(6) / 2}, "its array 'row' is float64"),
     "fewer rows": ({"x": images(6, 9, 9), "y": Y, "row": np.arange(5)}, "6 samples and rows that are int64 of shape"),
@@ -244,6 +257,18 @@ def test_npz_a_bare_npy_or_missing_file_is_refused(tmp_path: Path) -> None:
         load("npz", private=str(tmp_path / "a.npy"), public="b.npz")
     with pytest.raises(ArtefactError, match="there is no such file"):
         load("npz", private=str(tmp_path / "none.npz"), public="b.npz")
+
+
+@pytest.mark.parametrize("classes", [3, 4, 10])
+def test_npz_labels_with_gaps_pass_where_the_classes_are_declared(save: Saver, classes: int) -> None:
+    names = tuple(map(str, range(classes)))
+    assert load("npz", **save(ARRAYS, y=np.array([0, 2, 2, 2, 0, 0])), class_names=names).class_names == names
+
+
+def test_npz_what_is_ignored_is_said(save: Saver) -> None:
+    assert load("npz", **save(ARRAYS)).notes == ()
+    notes = load("npz", **save(ARRAYS, ages=Y, place=Y)).notes
+    assert [note.split(": ", 1)[1] for note in notes] == ["ignored 2 arrays: ages, place"]
 
 
 # --- a user's own folders ---
@@ -382,3 +407,55 @@ def test_folder_without_images_classes_or_at_all(folders: dict[str, str], tmp_pa
         (Path(folders[role]) / "cat").mkdir()
     with pytest.raises(ArtefactError, match="public/cat: it holds no images"):
         load("folder", **folders)
+
+
+def bomb(path: Path, width: int, height: int) -> None:
+    """A PNG of one small chunk that promises so many pixels."""
+    import struct
+    import zlib
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    content = zlib.compress(bytes(1000))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", content) + chunk(b"IEND", b""))
+
+
+@pytest.mark.parametrize("name", ["public/ant/0.png", "public/bee/1.png", "private/ant/0.png"])
+@pytest.mark.parametrize("side", [5000, 11_000, 60_000])
+def test_folder_sizes_are_looked_at_before_anything_is_decoded(
+    folders: dict[str, str], tmp_path: Path, name: str, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb(tmp_path / name, side, side)
+    monkeypatch.setattr(Image.Image, "convert", lambda *given: pytest.fail("an image was decoded"))
+    with pytest.raises(ArtefactError, match=rf"{name}: it (is {side}×{side} pixels|can not be read)") as caught:
+        load("folder", **folders)
+    assert "\n" not in str(caught.value)
+
+
+def test_folder_what_is_ignored_is_counted(folders: dict[str, str]) -> None:
+    private = Path(folders["private"])
+    for name in ("notes.txt", "ant/a.txt", "bee/.hidden.png", "ant/more/6.png"):
+        (private / name).parent.mkdir(exist_ok=True)
+        (private / name).write_text("no image of a class")
+    (private / "ant" / "folder.png").mkdir()
+    (private / "bee" / "1.png").rename(private / "bee" / "1.text")
+    notes = load("folder", **folders).notes
+    assert notes == (f"{private}: ignored 5 files that are no images of a class, such as a.txt",)
+
+
+def test_folder_classes_that_differ_are_all_named(folders: dict[str, str]) -> None:
+    for name in ("cat", "dog"):
+        paint(Path(folders["private"]) / name, f"{name}.png")
+    (Path(folders["private"]) / "ant").rename(Path(folders["private"]) / "Ant")
+    words = (
+        r"private/Ant: it is none of the 2 classes, .*no classes: Ant, cat, dog; these classes have no folder: ant; "
+    )
+    with pytest.raises(ArtefactError, match=words):
+        load("folder", **folders)
+
+
+def test_folder_a_class_without_images_is_said(folders: dict[str, str]) -> None:
+    notes = load("folder", **folders, class_names=("ant", "bee", "cat", "dog")).notes
+    assert notes == tuple(f"{folders[role]}: has no image of 2 classes: cat, dog" for role in ("private", "public"))

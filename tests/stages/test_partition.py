@@ -229,6 +229,13 @@ def test_a_teacher_that_loses_every_sample_is_named(tiny: Path, write_samples: W
     assert not (tiny / "made.npz").exists()
 
 
+def test_private_data_that_are_the_public_ones_are_said_to_be(tiny: Path, write_samples: Writer) -> None:
+    public = read_arrays(tiny / "public.npz", SAMPLES)
+    write_samples("private", public["x"][::-1], public["y"][::-1])
+    with pytest.raises(ArtefactError, match=r"private\.npz: each of its 40 samples is in .*public\.npz as well"):
+        make(tiny, teachers=4)
+
+
 def test_a_class_that_only_left_out_samples_have_is_lacking(tiny: Path, write_samples: Writer) -> None:
     private, public = (read_samples(tiny / f"{role}.npz", role) for role in ("private", "public"))
     make(tiny, teachers=2, every_class=True)

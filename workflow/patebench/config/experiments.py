@@ -6,6 +6,7 @@ Settings are compared with the registries, with the mechanisms' own rules and wi
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from patebench.baselines.dpsgd.forms import form_of
 from patebench.config.checks import (
@@ -29,6 +30,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
+from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
@@ -355,6 +357,11 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
     files = (("private", settings.private), ("public", settings.public))
     for role, path in files:
         check_exists(f"{where}.{role}", path)
+    if Path(settings.private).samefile(settings.public):
+        raise PatebenchError(
+            f"{where}.public: {settings.public} is the private part too, and a sample that is public is no teacher's; "
+            f"give other samples; {OWN_DATA}"
+        )
     return Data(name, settings.loader, files, ClassParameters.of(settings))
 
 

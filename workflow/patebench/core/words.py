@@ -1,6 +1,16 @@
 """Words of messages that depend on numbers."""
 
+from collections.abc import Sequence
+
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 fault, 2 faults."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """A count with its noun: 1 fault, 2 faults, 2 classes."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun}{'es' if noun.endswith(('s', 'x', 'ch')) else 's'}"
+
+
+def listing(names: Sequence[object], most: int = 8) -> str:
+    """Names one after the other, the first few of many."""
+    shown = ", ".join(map(str, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 
+#: Where messages about a user's own files point to.
+OWN_DATA = "docs/own-data.md shows how own data are laid out"
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -21,6 +24,7 @@ class Dataset:
     `private_y`, `public_y`: labels (samples,) int64 in 0 … len(class_names) − 1.
     `private_rows`, `public_rows`: what a record keeps when others come and go (samples,), distinct and not negative;
     None where a part has nothing of the kind, and position has to do.
+    `notes`: sentences on what was passed over or is not there, for whoever owns the data.
 
     Classes, shape and type are public, so a loader takes them from the public samples or from what it is told, never
     from private ones. Raises PatebenchError when shapes, types, labels or rows are otherwise.
@@ -33,6 +37,7 @@ class Dataset:
     class_names: tuple[str, ...]
     private_rows: NDArray[np.int64] | None = None
     public_rows: NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_samples("private", self.private_x, self.private_y, len(self.class_names))

@@ -6,6 +6,7 @@ integer of its own for each record, which it keeps when others come and go. Imag
 (samples, features).
 """
 
+import itertools
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -16,34 +17,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError
-from patebench.data.dataset import Dataset
+from patebench.core.words import listing, plural
+from patebench.data.dataset import OWN_DATA, Dataset
 
+#: The arrays that a file may hold.
+ARRAYS = ("x", "y", "row", "class_names")
 CHANNELS = range(1, 5)
-_MEND = "see the documentation on own data for the arrays that are needed"
+_MEND = OWN_DATA
 
 
 def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
     """Read the files `private` and `public`; relative paths start from the working directory.
 
-    Without `class_names`, here or in the public file, the classes are 0 … the largest public label: how many there are
-    is public, so the private file must not tell. Raises ArtefactError naming the file and the fault.
+    Without `class_names`, here or in the public file, the classes are 0 … the largest public label, each of which must
+    have a public sample: how many there are is public, so the private file must not tell. Raises ArtefactError naming
+    the file and the fault.
     """
-    ours, others = _read(Path(private)), _read(Path(public))
+    (ours, passed_over), (others, more) = _read(Path(private)), _read(Path(public))
     private_x, public_x = _samples(Path(private), ours["x"]), _samples(Path(public), others["x"])
     private_y, public_y = _labels(Path(private), ours["y"]), _labels(Path(public), others["y"])
-    shown = others.get("class_names", np.arange(public_y.max(initial=0) + 1))
-    names = tuple(class_names or (str(name) for name in shown.tolist()))
-    if "class_names" in ours and tuple(map(str, ours["class_names"].tolist())) != names:
+    names = tuple(class_names or _named(Path(public), others) or _shown(Path(public), public_y))
+    _check_enough(Path(public), names, public_y)
+    if _named(Path(private), ours) not in (None, names):
         raise ArtefactError(
             private,
             f"its class names are not those of the data set, which come from {public} or the configuration",
             "leave them out here, or give the same ones as class_names there",
         )
     rows = _rows(Path(private), ours), _rows(Path(public), others)
-    return Dataset(private_x, private_y, public_x, public_y, names, *rows)
+    return Dataset(private_x, private_y, public_x, public_y, names, *rows, notes=(*passed_over, *more))
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
+def _read(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """The arrays of a file that mean something, and a sentence on the others."""
     if not path.is_file():
         raise ArtefactError(path, "there is no such file", "give the path of an .npz file with the arrays x and y")
     try:
@@ -51,15 +57,65 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
             archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ArtefactError(path, "it holds one array and not several by name", _MEND)
-            arrays = {name: archive[name] for name in ("x", "y", "row", "class_names") if name in archive}
-    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as fault:
+            known = set(archive.files)
+            arrays = {name: archive[name] for name in ARRAYS if name in archive}
+    except (ValueError, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as fault:
         if "allow_pickle" in str(fault):
             raise ArtefactError(path, "it holds pickled objects, which are never loaded", _MEND) from None
         raise ArtefactError(path, f"it is no readable .npz file ({fault})", _MEND) from None
     for name in ("x", "y"):
         if name not in arrays:
-            raise ArtefactError(path, f"it lacks the array '{name}'", _MEND)
-    return arrays
+            raise ArtefactError(
+                path, f"it lacks the array '{name}' and holds {listing(sorted(known)) or 'none'}", _MEND
+            )
+    ignored = sorted(known - set(ARRAYS))
+    return arrays, [f"{path}: ignored {plural(len(ignored), 'array')}: {listing(ignored)}"] if ignored else []
+
+
+def _named(path: Path, arrays: dict[str, NDArray[Any]]) -> tuple[str, ...] | None:
+    """The array `class_names`, if there is one."""
+    if (names := arrays.get("class_names")) is None:
+        return None
+    if names.dtype.kind not in "Uiu" or names.ndim != 1:
+        raise ArtefactError(
+            path, f"its array 'class_names' is {names.dtype} of shape {names.shape}", f"give one text each; {OWN_DATA}"
+        )
+    found = tuple(map(str, names.tolist()))
+    if len(set(found)) < len(found) or "" in found:
+        raise ArtefactError(path, "its array 'class_names' has an empty name, or one twice", "give each class its own")
+    return found
+
+
+def _shown(path: Path, y: NDArray[np.int64]) -> tuple[str, ...]:
+    """The classes that public labels show; ArtefactError where they leave a number out."""
+    labels = np.unique(y[y >= 0])
+    most = int(labels.max(initial=-1)) + 1
+    if len(labels) < most:
+        raise ArtefactError(
+            path,
+            f"its labels are {listing(labels.tolist())}, so of 0 … {most - 1} these have no sample: {_gaps(labels)}",
+            f"number the classes from 0 without a gap, or declare all of them in the configuration (classes: {most} or"
+            f" class_names); {OWN_DATA}",
+        )
+    return tuple(map(str, range(most)))
+
+
+def _gaps(labels: NDArray[np.int64]) -> str:
+    """The runs of numbers that increasing labels leave out, from 0 on."""
+    ends = [-1, *labels.tolist()]
+    runs = [(a + 1, b - 1) for a, b in itertools.pairwise(ends) if b - a > 1]
+    return listing([str(first) if first == last else f"{first} to {last}" for first, last in runs])
+
+
+def _check_enough(path: Path, names: tuple[str, ...], y: NDArray[np.int64]) -> None:
+    """Refuse labels for which there is no name; what else is wrong with labels is said for both parts alike."""
+    if y.size and y.max() >= len(names):
+        raise ArtefactError(
+            path,
+            f"its labels go up to {y.max()}, which needs {y.max() + 1} classes, and {plural(len(names), 'class')} "
+            f"{'is' if len(names) == 1 else 'are'} declared ({listing(names)})",
+            f"give one name for each label, that of 0 first; {OWN_DATA}",
+        )
 
 
 def _samples(path: Path, x: NDArray[Any]) -> NDArray[Any]:

@@ -54,6 +54,9 @@ def run(
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
         write_arrays(out, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}, facts)
         log.info("%s: %d %s samples of shape %s in %d classes", name, len(x), role, x.shape[1:], data.classes)
+    for note in data.notes:
+        log.warning("%s: %s", name, note)
+        click.echo(f"patebench: {note}", err=True)
 
 
 def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
 from patebench.data.content import content, records
+from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import (
     NOBODY,
     PARTITIONS,
@@ -66,6 +67,12 @@ def run(
     count = teachers or int(assignment.max()) + 1
     known = np.isin(content(samples["x"]), content(others["x"]))
     left_out = int(known.sum())
+    if left_out == len(known):
+        raise ArtefactError(
+            private,
+            f"each of its {left_out} samples is in {public} as well, so no teacher would have one",
+            f"give private samples that the public part does not show; {OWN_DATA}",
+        )
     assignment = np.where(known, NOBODY, assignment)
     indices, offsets = pack(assignment, count)
     sizes = np.diff(offsets)
