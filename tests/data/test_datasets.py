@@ -442,7 +442,7 @@ def test_folder_what_is_ignored_is_counted(folders: dict[str, str]) -> None:
     (private / "ant" / "folder.png").mkdir()
     (private / "bee" / "1.png").rename(private / "bee" / "1.text")
     notes = load("folder", **folders).notes
-    assert notes == (f"{private}: ignored 5 files that are no images of a class, such as a.txt",)
+    assert notes == (f"{private}: ignored what is no image of a class: 5 files, such as a.txt",)
 
 
 def test_folder_classes_that_differ_are_all_named(folders: dict[str, str]) -> None:

@@ -59,7 +59,7 @@ class _Part:
         if not self.ignored:
             return []
         files = plural(len(self.ignored), "file")
-        return [f"{folder}: ignored {files} that are no images of a class, such as {self.ignored[0].name}"]
+        return [f"{folder}: ignored what is no image of a class: {files}, such as {self.ignored[0].name}"]
 
 
 def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:

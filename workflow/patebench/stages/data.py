@@ -13,6 +13,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
 from patebench.core.registry import nearest
+from patebench.core.words import plural
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
 from patebench.plan.parameters import ClassParameters
@@ -53,9 +54,11 @@ def run(
     ):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
         write_arrays(out, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}, facts)
-        log.info("%s: %d %s samples of shape %s in %d classes", name, len(x), role, x.shape[1:], data.classes)
+        line = f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}"
+        log.info(line)
+        click.echo(line)
     for note in data.notes:
-        log.warning("%s: %s", name, note)
+        log.info("%s: %s", name, note)
         click.echo(f"patebench: {note}", err=True)
 
 
