@@ -5,13 +5,16 @@ import warnings
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import patebench
 from patebench.accounting.votes import Votes
+from patebench.cli import cli
 from patebench.core.errors import PatebenchError
-from patebench.core.files import write_arrays
-from patebench.core.formats import VOTES
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import LABELS, VOTES
 from patebench.stages.votes_file import read
 
 COUNTS = np.array([[7, 2, 1], [10, 0, 0], [4, 3, 3]])
@@ -115,7 +118,7 @@ def test_nothing_is_unpickled(tmp_path):
     with pytest.raises(PatebenchError, match="pickled objects, which are never loaded"):
         read(tmp_path / "objects.npy")
     (tmp_path / "plain.pkl").write_bytes(pickle.dumps(COUNTS))
-    with pytest.raises(PatebenchError, match=r"no \.npy file"):
+    with pytest.raises(PatebenchError, match=r"is no \.npy file, no \.npz file and no CSV"):
         read(tmp_path / "plain.pkl")
 
 
@@ -127,11 +130,12 @@ def test_a_header_that_promises_the_moon_allocates_nothing(tmp_path):
         read(tmp_path / "moon.npy")
 
 
-@pytest.mark.parametrize("path", ["none.npy", "folder", "empty.npy", "text.npy"])
+@pytest.mark.parametrize("path", ["none.npy", "folder", "empty.npy", "text.npy", "spaces.csv"])
 def test_what_is_no_array(tmp_path, path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty.npy").touch()
-    (tmp_path / "text.npy").write_text("7,2,1\n10,0,0\n")
+    (tmp_path / "text.npy").write_text("seven votes")
+    (tmp_path / "spaces.csv").write_text("\n \n")
     with pytest.raises(PatebenchError) as fault:
         read(tmp_path / path)
     assert path in str(fault.value)
@@ -165,3 +169,156 @@ def attempt(path):
         return read(path), None
     except PatebenchError as fault:
         return None, str(fault)
+
+
+# --- tables that are no .npy ---
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7,2,1\n10,0,0\n4,3,3\n",
+        "cat,dog,eel\r\n7,2,1\r\n10,0,0\r\n\r\n4,3,3",
+        "\ufeff7;2;1\n10;0;0\n4;3;3\n",
+        "7\t2\t1\n10\t0\t0\n4\t3\t3",
+        " 7  2 1\n10  0 0 \n 4  3 3",
+        "7.0, 2.0, 1e0\n10, 0, 0\n4, 3, 3",
+    ],
+)
+def test_counts_in_lines_of_text(tmp_path, text):
+    (tmp_path / "counts.csv").write_text(text, newline="")
+    np.testing.assert_array_equal(read(tmp_path / "counts.csv").counts, COUNTS)
+
+
+def test_votes_in_lines_of_text(tmp_path):
+    (tmp_path / "votes.csv").write_text("\n".join(",".join(map(str, row)) for row in MATRIX))
+    np.testing.assert_array_equal(read(tmp_path / "votes.csv", labels=True, classes=4).matrix, MATRIX)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("7,2,1\n10,0\n", "line 1 has 3 cells and line 2 has 2; give each line as many"),
+        ("7,2,1\n10,x,0\n", "is no table of numbers"),
+        ("7,2,1\n10,,0\n", "is no table of numbers"),
+        ("cat,dog\n", "holds one line, 'cat,dog', and no numbers"),
+        (",cat,dog\n0,5,5\n1,4,6\n", "its first column has no name, as a column of row numbers"),
+        ("7,2,1\n10,nan,0\n", "NaN"),
+        ("7,2,1\n10,0,1\n", "query 0 has 10 votes and query 1 has 11"),
+        ("7,2,1\n-10,0,20\n", "no numbers of votes"),
+        ("7\n7\n", "at least one query and two classes"),
+        ("7,2\0,1\n", "no CSV"),
+    ],
+)
+def test_lines_of_text_that_are_no_counts(tmp_path, text, message):
+    (tmp_path / "counts.csv").write_text(text)
+    with pytest.raises(PatebenchError, match=message) as fault:
+        read(tmp_path / "counts.csv")
+    assert "\n" not in str(fault.value)
+    assert "delete" not in str(fault.value)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_plain_archives(tmp_path, save):
+    path = tmp_path / "plain.npz"
+    save(path, anything=COUNTS)
+    np.testing.assert_array_equal(read(path).counts, COUNTS)
+    save(path, counts=COUNTS, votes=MATRIX, names=np.array(["a"]))
+    np.testing.assert_array_equal(read(path).counts, COUNTS)
+    np.testing.assert_array_equal(read(path, labels=True, classes=4).matrix, MATRIX)
+
+
+def test_plain_archives_that_do_not_say_which_array(tmp_path):
+    path = tmp_path / "plain.npz"
+    for arrays, message in (
+        ({"a": COUNTS, "b": COUNTS}, "holds the arrays a, b; give one array, or call one of them counts"),
+        ({}, "holds the arrays none; give one"),
+        ({"votes": MATRIX}, "holds votes, by its name; add --classes"),
+        ({"a": np.array([[{}]])}, "pickled objects, which are never loaded"),
+        ({"a": COUNTS + 0.5}, "fractions"),
+    ):
+        np.savez(path, **arrays)
+        with pytest.raises(PatebenchError, match=message) as fault:
+            read(path)
+        assert "delete" not in str(fault.value)
+
+
+def table(tmp_path, kind, counts):
+    """Counts in a file of some kind."""
+    path = tmp_path / f"counts.{kind}"
+    if kind == "csv":
+        np.savetxt(path, counts, fmt="%d", delimiter=",")
+    else:
+        np.save(path, counts) if kind == "npy" else np.savez(path, counts)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "csv"])
+def test_a_table_is_labelled_and_accounted_for(tmp_path, kind):
+    """The same ε as of the same votes in Python; bounds are read from the labels in hand."""
+    path, labels, out = table(tmp_path, kind, COUNTS), tmp_path / "labels.npz", tmp_path / "bounds.json"
+    noise = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--seed", "0", "--stream", "s"]
+    said = ran("aggregate", "--votes", path, *noise, "--out", labels)
+    assert said == f"{path}: counts of 10 teachers on 3 queries among 3 classes\n"
+    said = ran("account", "--votes", path, "--labels", labels, "--delta", "1e-5", "--out", out)
+    assert said == f"{path}: counts of 10 teachers on 3 queries among 3 classes\n"
+    stated = sorted(each["epsilon"] for each in read_json(out, "account")["bounds"])
+    assert stated == sorted(bound.epsilon for bound in patebench.bounds(COUNTS, "gnmax", sigma=4, delta=1e-5))
+    other = table(tmp_path, kind, COUNTS[::-1])
+    done = CliRunner().invoke(cli, ["account", "--votes", str(other), "--labels", str(labels), "--delta", "1e-5",
+                                    "--out", str(tmp_path / "none.json")])  # fmt: skip
+    assert "it was made with another votes than" in str(done.exception)
+
+
+def test_a_table_of_votes_is_labelled_by_a_mechanism_that_needs_to_know_who_said_what(tmp_path):
+    path, labels = tmp_path / "votes.csv", tmp_path / "labels.npz"
+    np.savetxt(path, MATRIX, fmt="%d", delimiter=",")
+    given = {"epsilon": 1, "unbiased": 0, "participation": 1, "spread": 1}
+    noise = [word for key, value in given.items() for word in ("--parameter", f"{key}={value}")]
+    noise += ["--mechanism", "randomised-response", "--seed", "0", "--stream", "s"]
+    said = ran("aggregate", "--votes", path, "--classes", "4", *noise, "--out", labels)
+    assert said == f"{path}: votes of 3 teachers on 4 queries among 4 classes\n"
+    assert read_arrays(labels, LABELS)["reports"].shape == (3, 4)
+
+
+def test_a_table_that_is_released_stands_in_a_ledger_and_tells_nothing_of_its_votes(tmp_path):
+    releases = []
+    for counts in (COUNTS, COUNTS[:, ::-1]):
+        path, labels = table(tmp_path, "csv", counts), tmp_path / f"labels-{len(releases)}.npz"
+        asked = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--release", "--ledger", tmp_path / "ledger"]
+        ran("aggregate", "--votes", path, *asked, "--out", labels)
+        out = tmp_path / f"bounds-{len(releases)}.json"
+        ran(
+            "account",
+            "--votes",
+            path,
+            "--labels",
+            labels,
+            "--delta",
+            "1e-5",
+            "--ledger",
+            tmp_path / "ledger",
+            "--out",
+            out,
+        )
+        releases.append(read_arrays(labels, LABELS).meta)
+    assert len(list((tmp_path / "ledger").glob("*.json"))) == 2
+    first, second = ({name: fact for name, fact in meta.items() if name != "entries"} for meta in releases)
+    assert first == second
+
+
+def test_an_audit_takes_its_sizes_from_votes(tmp_path):
+    path = table(tmp_path, "csv", COUNTS)
+    asked = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--delta", "1e-5", "--runs", "1000"]
+    out = tmp_path / "audit.json"
+    said = ran("audit", "--votes", path, *asked, "--out", out)
+    assert said == f"{path}: counts of 10 teachers on 3 queries among 3 classes\n"
+    audited = read_json(out, "audit")
+    assert (audited["teachers"], audited["classes"]) == (10, 3)
+
+
+def ran(*words):
+    """What a command says that must succeed."""
+    done = CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output

@@ -24,8 +24,9 @@ from patebench.mechanisms.budget import budget_bounds, labels_within
 from patebench.plan.parameters import AccountParameters
 from patebench.stages.command import file_option, parameter_options, processes, stage_command
 from patebench.stages.ledger_file import Ledger, records_of
-from patebench.stages.reading import Selected, read_votes
+from patebench.stages.reading import Selected
 from patebench.stages.releases import mechanism_of
+from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
 #: What bounds repeat of the labels that they are of.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds")
@@ -47,6 +48,7 @@ def run(
     stream: str | None = None,
     selected: Sequence[Path] = (),
     ledger: Path | None = None,
+    classes: int | None = None,
 ) -> None:
     """State every bound on ε that these labels have: mechanism, queries, budget and rounds are read from them.
 
@@ -60,8 +62,9 @@ def run(
     Data-dependent ones add up along the queries that were put, as if they had been fixed: their source says so. None is
     sanitised.
     """
-    source, everything = read_votes(votes)
-    given = _read_labels(labels, source)
+    source, everything = read_source(votes, classes is not None, classes)
+    say_what_was_read(source, everything)
+    given = _read_labels(labels, source, everything)
     mode, made = Mode(given.meta["mode"]), mechanism_of(given.meta)
     release = mode is Mode.RELEASE
     if release:
@@ -87,23 +90,23 @@ def run(
     write_json(out, "account", {**payload, **stated})
 
 
-def _read_labels(path: Path, votes: Artefact) -> Artefact:
+def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
     """LABELS of these votes, as far as they tell: those of a release do not name them."""
     labels = read_arrays(path, LABELS)
     if labels.meta["votes"] is not None:
         labels.require("votes", votes.digest, str(votes.path))
     for entry in ("pool", "classes"):
         labels.require(entry, votes.meta[entry], str(votes.path))
-    if labels.meta.get("ensemble", len(votes["votes"])) != len(votes["votes"]):
+    if labels.meta.get("ensemble", everything.teachers) != everything.teachers:
         raise ArtefactError(path, f"it was made by another number of teachers than {votes.path} has")
-    if not labels.meta["rounds"] and not _of_the_queries(labels, votes):
+    if not labels.meta["rounds"] and not _of_the_queries(labels, votes, everything.queries):
         raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}")
     return labels
 
 
-def _of_the_queries(labels: Artefact, votes: Artefact) -> bool:
+def _of_the_queries(labels: Artefact, votes: Artefact, queries: int) -> bool:
     """Whether there is one label for each query of the votes."""
-    in_turn = np.arange(votes["votes"].shape[1])
+    in_turn = np.arange(queries)
     labelled = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     return np.array_equal(labelled, votes.arrays.get("queries", in_turn))
 
@@ -210,7 +213,8 @@ def spaced(queries: int, most: int = 40) -> list[int]:
 
 command = stage_command(
     run,
-    file_option("votes", "The ensemble's votes."),
+    file_option("votes", "The ensemble's votes, or the table of votes that was labelled."),
+    classes_option,
     file_option("labels", "The labels whose cost is stated."),
     file_option(
         "selected",

@@ -18,8 +18,9 @@ from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, c
 from patebench.mechanisms.budget import labels_within
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
-from patebench.stages.reading import Selected, check_distinct, read_votes
+from patebench.stages.reading import Selected, check_distinct
 from patebench.stages.releases import drawn_mechanism, origin, refuse_second_release
+from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -41,6 +42,7 @@ def run(
     ledger: Path | None = None,
     ledger_budget: float | None = None,
     ledger_delta: float | None = None,
+    classes: int | None = None,
 ) -> None:
     """Label queries by a mechanism at one noise setting: the whole pool, or the queries that a round selected.
 
@@ -55,7 +57,8 @@ def run(
     made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta)
     refuse_second_release(out, draws.mode)
-    source, everything = read_votes(votes)
+    source, everything = read_source(votes, classes is not None, classes)
+    say_what_was_read(source, everything)
     check_abstentions(made, everything)
     facts: Facts = {
         "votes": origin(source, draws.mode),
@@ -153,7 +156,8 @@ def _after(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Array
 
 command = stage_command(
     run,
-    file_option("votes", "The ensemble's votes."),
+    file_option("votes", "The ensemble's votes, or a table of votes of your own."),
+    classes_option,
     file_option("selected", "The queries of this round; without, the whole pool is labelled.", needed=False),
     file_option("earlier", "Labels of the rounds before, if any.", needed=False),
     mechanism,

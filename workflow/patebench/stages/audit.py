@@ -18,6 +18,7 @@ from patebench.mechanisms.base import make_mechanism
 from patebench.plan.parameters import AuditParameters
 from patebench.stages.command import file_option, mechanism, parameter_options, stage_command
 from patebench.stages.terminal import show_on_terminal
+from patebench.stages.votes_file import read_source, say_what_was_read
 
 #: The option that makes it another command.
 ADJACENCY = "--adjacency"
@@ -27,8 +28,9 @@ def run(
     *,
     mechanism: str,
     parameters: Mapping[str, float],
-    teachers: int,
+    teachers: int | None,
     classes: int | None,
+    votes: Path | None,
     samples: Path | None,
     queries: Sequence[int],
     delta: float,
@@ -41,6 +43,10 @@ def run(
 
     One query is always audited. What is drawn is derived from the seed and the stream.
     """
+    if votes is not None:
+        teachers, classes = _sizes(votes, teachers, classes)
+    if teachers is None:
+        raise PatebenchError("give the number of teachers, either with --teachers or with --votes")
     if (classes is None) == (samples is None):
         raise PatebenchError("give the number of classes, either with --classes or with --samples")
     made = make_mechanism(mechanism, parameters)
@@ -54,6 +60,15 @@ def run(
         show_on_terminal(show.render(audited))
     else:
         write_json(out, "audit", {"dataset": str(facts["dataset"]), **audited.to_json()})
+
+
+def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int]:
+    """How many teachers and classes the votes in a file have."""
+    if teachers is not None:
+        raise PatebenchError("the votes tell how many teachers there are; leave out --teachers")
+    source, votes = read_source(path, classes is not None, classes)
+    say_what_was_read(source, votes)
+    return votes.teachers, votes.classes
 
 
 class _Command(click.Command):
@@ -74,7 +89,8 @@ _MANY = click.IntRange(min=1)
 command = stage_command(
     run,
     mechanism,
-    click.option("--teachers", type=_MANY, required=True, help="Audit for votes of so many teachers."),
+    click.option("--teachers", type=_MANY, default=None, help="Audit for votes of so many teachers."),
+    file_option("votes", "Or of as many teachers and classes as votes in this file have.", needed=False),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Among so many classes."),
     file_option("samples", "Or among as many classes as these samples have.", needed=False),
     click.option("--queries", type=_MANY, multiple=True, help="Also audit the first T queries together."),

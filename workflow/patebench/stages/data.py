@@ -34,6 +34,7 @@ def run(
     private: Path,
     public: Path,
     parameters: ClassParameters = _UNNAMED,
+    say: Callable[[str], None] = log.info,
 ) -> None:
     """Load the data set NAME and write its private and public samples.
 
@@ -54,12 +55,19 @@ def run(
     ):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
         write_arrays(out, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}, facts)
-        line = f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}"
+        say(f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}")
+    for note in data.notes:
+        say(f"{name}: {note}")
+
+
+def _aloud(function: Callable[..., None]) -> Callable[..., None]:
+    """As a command it says what was read on the terminal too."""
+
+    def say(line: str) -> None:
         log.info(line)
         click.echo(line)
-    for note in data.notes:
-        log.info("%s: %s", name, note)
-        click.echo(f"patebench: {note}", err=True)
+
+    return lambda **given: function(**given, say=say)
 
 
 def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
@@ -98,4 +106,5 @@ command = stage_command(
     parameter_options(ClassParameters),
     file_option("private", "Where the private samples go."),
     file_option("public", "Where the public samples go."),
+    _aloud,
 )  # fmt: skip

@@ -37,7 +37,7 @@ def run(
     ledger_delta: float | None,
     as_json: bool,
 ) -> None:
-    """State every bound on ε of releasing labels for the votes in FILE (.npy, or votes.npz).
+    """State every bound on ε of releasing labels for the votes in FILE (.npy, .npz, CSV, or an ensemble's votes.npz).
 
     FILE holds counts (queries × classes) or, with --votes, votes (teachers × queries). With --release only what holds
     for labels that are handed out is stated.
@@ -48,7 +48,8 @@ def run(
     if release and sanitise:
         raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
     place = _place(sanitise, ledger, ledger_budget, ledger_delta)
-    found = votes_file.read(file, votes, classes)
+    source, found = votes_file.read_source(file, votes, classes)
+    votes_file.say_what_was_read(source, found)
     noise = None if place is None else _noise(place, file, found, mechanism, parameters)
     result = epsilon(found, mechanism, parameters, delta, queries, noise, release)
     show_on_terminal(show.as_json(result) if as_json else show.account(result))

@@ -1,25 +1,44 @@
-"""Votes from a file that anybody may have written: a plain .npy of counts or votes, or our own votes.npz.
+"""Votes from a file that anybody may have written: .npy, .npz or CSV of counts or votes, or our own votes.npz.
 
 Nothing is unpickled, and what is not exactly a table of votes is refused in one line that names the file.
 """
 
 import hashlib
+import io
 import warnings
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import META, Artefact
+from patebench.core.words import listing, plural
 from patebench.stages.ledger_file import records_of
 from patebench.stages.reading import read_votes
 
 #: Larger numbers are neither labels nor counts; below it no sum over the classes can overflow.
 _LARGEST = 1 << 40
+
+#: What a table of votes has in place of the digest of a pool. Not of the votes: it stands in labels that are released.
+_NO_POOL = "queries of a table of votes"
+
+#: What separates the cells of a line of text.
+_SEPARATORS = ("\t", ";", ",", " ")
+
+#: For commands that read votes of a file: with it a table holds votes, without it counts.
+classes_option = click.option(
+    "--classes", type=click.IntRange(min=2), default=None,
+    help="Where --votes is a table (.npy, .npz, CSV) of votes, teachers × queries: among so many classes. Without, it "
+    "holds counts, queries × classes.",
+)  # fmt: skip
 
 
 def read(path: Path, labels: bool = False, classes: int | None = None) -> Votes:
@@ -27,16 +46,52 @@ def read(path: Path, labels: bool = False, classes: int | None = None) -> Votes:
 
     An artefact votes.npz says itself what it holds. Raises PatebenchError for anything else.
     """
-    magic = _first_bytes(path)
-    if magic.startswith(b"PK"):
+    return read_source(path, labels, classes)[1]
+
+
+def read_source(path: Path, labels: bool = False, classes: int | None = None) -> tuple[Artefact, Votes]:
+    """The same with the artefact that they come from: of a table, one that knows neither its pool nor its shards."""
+    if _first_bytes(path).startswith(b"PK") and _is_ours(path):
         return _artefact(path, classes)
-    if not magic.startswith(np.lib.format.MAGIC_PREFIX):
-        raise PatebenchError(f"{path}: is no .npy file and no votes.npz; save the array with numpy.save")
+    votes = _votes(path, labels, classes)
+    content = _digest(votes)
+    facts = {"kind": "table", "partition": content, "pool": _NO_POOL, "classes": votes.classes}
+    return Artefact(path, {}, facts, content), votes
+
+
+def say_what_was_read(source: Artefact, votes: Votes) -> None:
+    """Tell of a table how it was understood, since it does not say itself what its rows and columns are."""
+    if source.meta["kind"] != "table":
+        return
+    what = "counts" if votes.matrix is None else "votes"
+    teachers, queries = plural(votes.teachers, "teacher"), plural(votes.queries, "query")
+    click.echo(f"{source.path}: {what} of {teachers} on {queries} among {plural(votes.classes, 'class')}", err=True)
+
+
+def private_records(path: Path, votes: Votes) -> tuple[str, str]:
+    """Whose votes those of `path` are: a digest of the private records behind them, and the partition into shards.
+
+    A table does not say: it has a digest of its counts, so that votes and their counts are known as the same.
+    """
+    if _first_bytes(path).startswith(b"PK") and _is_ours(path):
+        source, _ = read_votes(path)
+        return records_of(source), str(source.meta["partition"])
+    return _digest(votes), _digest(votes)
+
+
+def _digest(votes: Votes) -> str:
+    content = hashlib.sha256(f"counts {votes.counts.shape}".encode())
+    content.update(np.ascontiguousarray(votes.counts, dtype="<i8").tobytes())
+    return content.hexdigest()
+
+
+def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
+    """Those of a table."""
     if labels and classes is None:
         raise PatebenchError(f"{path}: votes do not say how many classes there are; add --classes")
     if classes is not None and not labels:
         raise PatebenchError(f"{path}: --classes goes with --votes; counts have one column per class")
-    table = _whole(path, _load(path))
+    table = _whole(path, _table(path, "counts" if classes is None else "votes"))
     with _blaming(path):
         if classes is not None:
             return Votes.of(table, classes)
@@ -44,17 +99,88 @@ def read(path: Path, labels: bool = False, classes: int | None = None) -> Votes:
         return Votes.from_counts(table)
 
 
-def private_records(path: Path, votes: Votes) -> tuple[str, str]:
-    """Whose votes those of `path` are: a digest of the private records behind them, and the partition into shards.
+def _table(path: Path, wanted: str) -> NDArray[Any]:
+    """The array in a file of any of the kinds that hold one; an archive has the one that is wanted by name."""
+    magic = _first_bytes(path)
+    if magic.startswith(np.lib.format.MAGIC_PREFIX):
+        return _load(path)
+    if magic.startswith(b"PK"):
+        return _of_archive(path, wanted)
+    return _of_text(path)
 
-    An array does not say: it has a digest of its counts, so that votes and their counts are known as the same.
-    """
-    if _first_bytes(path).startswith(b"PK"):
-        source, _ = read_votes(path)
-        return records_of(source), str(source.meta["partition"])
-    content = hashlib.sha256(f"counts {votes.counts.shape}".encode())
-    content.update(np.ascontiguousarray(votes.counts, dtype="<i8").tobytes())
-    return content.hexdigest(), content.hexdigest()
+
+def _is_ours(path: Path) -> bool:
+    """Whether an archive is an artefact, sound or not; one that can not be opened is taken for ours, which says why."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return META in archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return True
+
+
+def _of_archive(path: Path, wanted: str) -> NDArray[Any]:
+    """The only array of an .npz file, or the one called as it should be."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+            if len(names) != 1 and wanted not in names:
+                held = listing(names) or "none"
+                raise PatebenchError(f"{path}: holds the arrays {held}; give one array, or call one of them {wanted}")
+            name = wanted if wanted in names else names[0]
+            if name in ("counts", "votes") and name != wanted:
+                hint = (
+                    "add --classes, for votes do not say how many there are"
+                    if name == "votes"
+                    else "leave --classes out"
+                )
+                raise PatebenchError(f"{path}: holds {name}, by its name; {hint}")
+            with archive.open(f"{name}.npy") as stream:
+                shape, dtype, size = _described(path, stream)
+                _check_header(path, shape, dtype, archive.getinfo(f"{name}.npy").file_size, size)
+            with archive.open(f"{name}.npy") as stream:
+                array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+                return array
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as fault:
+        raise PatebenchError(f"{path}: is damaged ({fault}); write it again with numpy.savez") from None
+
+
+def _of_text(path: Path) -> NDArray[Any]:
+    """A table of numbers in lines of text, with or without a line of names above them."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise PatebenchError(f"{path}: is no .npy file, no .npz file and no CSV; save the array with numpy.save")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise PatebenchError(f"{path}: is empty; save the array with numpy.save")
+    separator = next((each for each in _SEPARATORS if each in lines[0]), ",")
+    lines = [" ".join(line.split()) for line in lines] if separator == " " else lines
+    names = not all(map(_is_number, lines[0].split(separator)))
+    if names and len(lines) == 1:
+        raise PatebenchError(f"{path}: holds one line, {lines[0][:40]!r}, and no numbers; give a table of numbers")
+    if names and not lines[0].split(separator)[0].strip("\"' "):
+        raise PatebenchError(f"{path}: its first column has no name, as a column of row numbers; write it without one")
+    widths = [line.count(separator) + 1 for line in lines]
+    for number, width in enumerate(widths, 1):
+        if width != widths[0]:
+            raise PatebenchError(
+                f"{path}: line 1 has {plural(widths[0], 'cell')} and line {number} has {width}; give each line as many"
+            )
+    try:
+        return np.loadtxt(io.StringIO("\n".join(lines[names:])), delimiter=separator, comments=None, ndmin=2)
+    except ValueError as fault:
+        words = str(fault).partition("; ")[0]
+        raise PatebenchError(f"{path}: is no table of numbers ({words}); write whole numbers alone") from None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _first_bytes(path: Path) -> bytes:
@@ -62,36 +188,43 @@ def _first_bytes(path: Path) -> bytes:
         with open(path, "rb") as stream:
             magic = stream.read(8)
     except OSError as fault:
-        raise PatebenchError(f"{path}: can not be read ({fault.strerror}); give the path of a .npy file") from None
+        why = f"it can not be read ({fault.strerror})"
+        raise ArtefactError(path, why, "give the path of a file of votes") from None
     if not magic:
         raise PatebenchError(f"{path}: is empty; save the array with numpy.save")
     return magic
 
 
-def _artefact(path: Path, classes: int | None) -> Votes:
-    _, votes = read_votes(path)
+def _artefact(path: Path, classes: int | None) -> tuple[Artefact, Votes]:
+    source, votes = read_votes(path)
     if classes not in (None, votes.classes):
         raise PatebenchError(f"{path}: holds votes among {votes.classes} classes, not {classes}; leave --classes out")
-    return votes
+    return source, votes
 
 
 def _load(path: Path) -> NDArray[Any]:
     """The array, mapped rather than read: a header that promises more than the file holds allocates nothing."""
-    shape, dtype, size = _header(path)
-    if dtype.hasobject:
-        raise PatebenchError(f"{path}: holds pickled objects, which are never loaded; save an array of integers")
-    if path.stat().st_size != size:
-        raise PatebenchError(f"{path}: has {path.stat().st_size} bytes where {size} are due; write it again")
-    if 0 in shape:
-        raise PatebenchError(f"{path}: holds an array of shape {shape}, without a single vote")
+    with open(path, "rb") as stream:
+        shape, dtype, size = _described(path, stream)
+    _check_header(path, shape, dtype, path.stat().st_size, size)
     array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
 
 
-def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape, dtype and the size that the whole file must have."""
+def _check_header(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], found: int, size: int) -> None:
+    """Refuse an array whose file has not the size that its header promises, and one that is no table."""
+    if dtype.hasobject:
+        raise PatebenchError(f"{path}: holds pickled objects, which are never loaded; save an array of integers")
+    if found != size:
+        raise PatebenchError(f"{path}: has {found} bytes where {size} are due; write it again")
+    if 0 in shape:
+        raise PatebenchError(f"{path}: holds an array of shape {shape}, without a single vote")
+
+
+def _described(path: Path, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape, dtype and the size that the whole stream must have."""
     try:
-        with open(path, "rb") as stream, warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="ignore"):
             major, minor = np.lib.format.read_magic(stream)
             read_header = getattr(np.lib.format, f"read_array_header_{major}_{minor}")
             shape, _, dtype = read_header(stream)
