@@ -1,6 +1,7 @@
 """The command line: one line for a fault, status 2, nothing left behind."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -117,7 +118,9 @@ def test_a_fault_is_one_line_and_leaves_nothing(votes: Path, words: list[str], m
 def test_malformed_options_are_refused_by_name(votes: Path, words: list[str]) -> None:
     done = run("aggregate", "--votes", votes, "--mechanism", "lnmax", *words, "--stream", "s", "--out", "x")
     assert done.returncode == 2
-    assert f"Invalid value for '{words[0]}'" in done.stderr
+    assert done.stderr.startswith(f"patebench: invalid value for '{words[0]}': ")
+    assert done.stderr.endswith("; see patebench aggregate --help\n")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_full_disk_or_a_forbidden_folder_is_one_line(votes: Path) -> None:
@@ -155,3 +158,118 @@ def test_config_check_says_what_a_configuration_makes(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "did you mean 'logistic'?" in done.stderr
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Path:
+    np.save(tmp_path / "counts.npy", np.array([[40, 8, 2], [30, 10, 10]]))
+    return tmp_path / "counts.npy"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["audt"], "no such command 'audt' (did you mean 'audit'?); see patebench --help"),
+        (["--loud"], "no such option '--loud'; see patebench --help"),
+        (["epsilon"], "missing argument 'FILE'; see patebench epsilon --help"),
+        (["epsilon", "x.npy"], "missing option '--mechanism'; see patebench epsilon --help"),
+        (["epsilon", "x.npy", "--mechanism", "gnmax", "--sigma"], "option '--sigma' requires an argument"),
+        (["epsilon", "x.npy", "--delta", "1", "--delta=1"], "--delta is given twice; give it once"),
+        (["data", "digits", "--download", "--no-download"], "--no-download is given twice; give it once"),
+        (["config", "chek"], "no such command 'chek'"),
+        (["completion", "tcsh"], "invalid value for '{bash|zsh|fish}': 'tcsh' is not one of"),
+    ],
+)  # fmt: skip
+def test_wrong_words_are_one_line(words: list[str], line: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"patebench: {line}")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) -> None:
+    start = ["epsilon", counts, "--mechanism", "gnmax", "--delta", 1e-5]
+    either = [["--sigma", 10], ["--sigma=10"], ["--parameter", "sigma=10"], ["--parameter=sigma=10"]]
+    said = [run(*start, *words) for words in either]
+    assert {(done.returncode, done.stdout) for done in said} == {(0, said[0].stdout)}
+    for words in ([*either[0], *either[1]], [*either[0], *either[2]], [*either[2], *either[3]]):
+        done = run(*start, *words)
+        assert (done.returncode, done.stderr) == (
+            2, "patebench: --parameter sigma is given twice; give each parameter once\n"
+        )  # fmt: skip
+    out = [votes.with_name(f"labels-{i}.npz") for i in range(2)]
+    for words, path in zip((either[0], either[2]), out, strict=True):
+        options = ["--votes", votes, "--mechanism", "gnmax", *words, "--seed", 0, "--stream", "s", "--out", path]
+        assert run("aggregate", *options).returncode == 0
+    assert out[0].read_bytes() == out[1].read_bytes()
+
+
+def test_a_parameter_that_a_command_calls_otherwise(counts: Path) -> None:
+    """Its own --epsilon is the target; that of the mechanism has a longer name."""
+    words = ["calibrate", "--mechanism", "permute-and-flip", "--epsilon", 1, "--delta", 1e-5]
+    done = run(*words, "--mechanism-epsilon", 0.1, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["parameters"] == {"epsilon": 0.1}
+
+
+def test_another_mechanisms_parameter_is_named(counts: Path) -> None:
+    done = run("epsilon", counts, "--mechanism", "gnmax", "--gamma", 1, "--delta", 1e-5)
+    assert done.returncode == 2
+    assert "the mechanism 'gnmax' has no parameter 'gamma'" in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_output_survives_any_terminal(counts: Path, encoding: str) -> None:
+    """What it lacks is spelt in plain letters, on both ways out."""
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for words in (
+        ["epsilon", counts, "--mechanism", "gnmax", "--sigma", "10", "--delta", "1e-5"],
+        ["audit", "--help"],
+        ["config", "page"],
+        ["epsilon", counts, "--mechanism", "gnmax", "--sigma", "10", "--delta", "2"],
+    ):
+        done = subprocess.run([PATEBENCH, *map(str, words)], capture_output=True, env=environment)
+        said = (done.stdout + done.stderr).decode(encoding)
+        assert "Traceback" not in said
+        assert ("ε" in said or "δ" in said) is (encoding == "utf-8")
+        assert encoding == "utf-8" or "eps" in said or "delta" in said
+
+
+def test_an_audit_says_by_its_status_whether_anything_is_violated() -> None:
+    sizes = ["--teachers", 20, "--classes", 3, "--delta", 1e-5, "--runs", 1000]
+    claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]
+    for words, status in ((["--mechanism", "gnmax", "--sigma", 5], 0), (claimed, 1)):
+        shown, told = run("audit", *words, *sizes), run("audit", *words, *sizes, "--json")
+        assert (shown.returncode, told.returncode) == (status, status), shown.stderr + told.stderr
+        verdicts = {each["verdict"] for finding in json.loads(told.stdout)["findings"] for each in finding["bounds"]}
+        assert ("violated" in verdicts) is bool(status)
+        assert ("violated" in shown.stdout) is bool(status)
+
+
+def test_an_audit_that_is_written_ends_well_whatever_it_found(tmp_path: Path) -> None:
+    """The workflow goes on: what is violated stands in its tables."""
+    claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]
+    done = run("audit", *claimed, "--teachers", 20, "--classes", 3, "--delta", 1e-5, "--runs", 1000, "--out",
+               tmp_path / "audit.json")  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_check_as_json(votes: Path) -> None:
+    folder = str(votes.parent)
+    for status in (0, 1):
+        done = run("check", folder, "--json")
+        told = json.loads(done.stdout)
+        assert (done.returncode, len(told.pop("faults"))) == (status, status)
+        assert told == {"place": folder, "artefacts": 1, "leftovers": []}
+        os.truncate(votes, 100)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_parameters(shell: str) -> None:
+    assert "_PATEBENCH_COMPLETE" in run("completion", shell).stdout
+    for words, expected in (("patebench tr", "train_teachers"), ("patebench epsilon --si", "--sigma")):
+        environment = {**os.environ, "_PATEBENCH_COMPLETE": f"{shell}_complete", "COMP_WORDS": words}
+        environment |= {"COMP_CWORD": words.split()[-1] if shell == "fish" else str(len(words.split()) - 1)}
+        done = subprocess.run([PATEBENCH], capture_output=True, text=True, env=environment)
+        assert expected in done.stdout

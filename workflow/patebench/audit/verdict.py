@@ -93,6 +93,12 @@ class Audit:
     findings: Sequence[Finding]
     disagreements: Sequence[str] = ()
 
+    @property
+    def violated(self) -> bool:
+        """Whether anything stated is contradicted, claims without a proof too, or the code does not do what it says."""
+        found = {each.verdict for finding in self.findings for each in finding.stated}
+        return bool(self.disagreements or found & {Verdict.VIOLATED, Verdict.DISAGREES})
+
     def own_bounds(self, finding: Finding) -> list[Bound]:
         """What the audit itself says of ε, as bounds."""
         sure = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"

@@ -12,7 +12,9 @@ from pathlib import Path
 import click
 
 from patebench import __version__
+from patebench.cli.encoding import write_in_any_encoding
 from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
 
 #: The commands, each a file in `stages`, and what they do in a few words.
 COMMANDS = {
@@ -45,6 +47,7 @@ COMMANDS = {
     "compare": "Say what differs between the results of two runs.",
     "check": "Check every artefact below a folder.",
     "config": "Check a configuration; print its schema or its page.",
+    "completion": "Print what makes a shell complete commands and options.",
 }
 
 
@@ -61,6 +64,14 @@ class LazyGroup(click.Group):
         found = importlib.import_module(f"patebench.stages.{name}").command
         assert isinstance(found, click.Command)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0].replace("-", "_")
+        if name not in COMMANDS and not name.startswith("_"):
+            ctx.fail(f"No such command '{args[0]}'{nearest(name, COMMANDS)}.")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -79,16 +90,36 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; a fault that the user can mend is one line and exit status 2."""
     logging.getLogger("patebench").addHandler(logging.NullHandler())
+    write_in_any_encoding()
     try:
         words = _arguments(sys.argv[1:])
-        cli(words, obj=words)
-    except (PatebenchError, OSError, MemoryError) as fault:
-        line = " ".join(str(fault).split())
-        if isinstance(fault, MemoryError):
-            line = f"not enough memory; give the job more ({line or 'none was left'})"
+        status = cli.main(words, "patebench", standalone_mode=False, obj=words)
+    except click.exceptions.NoArgsIsHelpError as fault:
+        click.echo(fault.ctx.get_help(), err=True)
+        sys.exit(2)
+    except click.Abort:
+        click.echo("patebench: stopped", err=True)
+        sys.exit(130)
+    except (PatebenchError, click.ClickException, OSError, MemoryError) as fault:
+        line = " ".join(_words(fault).split())
         logging.getLogger("patebench").error(line)
         click.echo(f"patebench: {line}", err=True)
         sys.exit(2)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _words(fault: Exception) -> str:
+    """What the line about a fault says."""
+    match fault:
+        case MemoryError():
+            return f"not enough memory; give the job more ({fault or 'none was left'})"
+        case click.UsageError():
+            words = fault.format_message().rstrip(".")
+            path = fault.ctx.command_path if fault.ctx else "patebench"
+            return f"{words[:1].lower()}{words[1:]}; see {path} --help"
+        case click.ClickException():
+            return fault.format_message()
+    return str(fault)
 
 
 def _arguments(words: list[str]) -> list[str]:

@@ -18,6 +18,7 @@ from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, c
 from patebench.mechanisms.budget import labels_within
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
+from patebench.stages.mechanism_options import MechanismCommand
 from patebench.stages.reading import Selected, check_distinct
 from patebench.stages.releases import drawn_mechanism, origin, refuse_second_release
 from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
@@ -166,4 +167,5 @@ command = stage_command(
     seeded_or_release,
     ledgered,
     file_option("out", "Where the labels go."),
+    cls=MechanismCommand,
 )

@@ -1,5 +1,7 @@
 """The stage `audit`: one mechanism at one setting, audited for all votes of so many teachers."""
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from patebench.core.seeds import generator
 from patebench.mechanisms.base import make_mechanism
 from patebench.plan.parameters import AuditParameters
 from patebench.stages.command import file_option, mechanism, parameter_options, stage_command
+from patebench.stages.mechanism_options import MechanismCommand
 from patebench.stages.terminal import show_on_terminal
 from patebench.stages.votes_file import read_source, say_what_was_read
 
@@ -38,10 +41,12 @@ def run(
     seed: int,
     stream: str,
     out: Path | None,
+    as_json: bool = False,
 ) -> None:
     """Look for two adjacent data sets that a mechanism tells apart better than its bounds on ε say.
 
-    One query is always audited. What is drawn is derived from the seed and the stream.
+    One query is always audited. What is drawn is derived from the seed and the stream. Without --out, the exit status
+    is 1 if anything that is stated is violated.
     """
     if votes is not None:
         teachers, classes = _sizes(votes, teachers, classes)
@@ -56,10 +61,14 @@ def run(
     audited = run_audit(
         mechanism, made, teachers, int(facts["classes"]), queries, delta, settings.runs, settings.confidence, streams
     )
-    if out is None:
-        show_on_terminal(show.render(audited))
-    else:
+    if out is not None:
         write_json(out, "audit", {"dataset": str(facts["dataset"]), **audited.to_json()})
+        return
+    if as_json:
+        click.echo(json.dumps(audited.to_json(), indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        show_on_terminal(show.render(audited))
+    sys.exit(1 if audited.violated else 0)
 
 
 def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int]:
@@ -71,7 +80,7 @@ def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, 
     return votes.teachers, votes.classes
 
 
-class _Command(click.Command):
+class _Command(MechanismCommand):
     """With --adjacency it is another command, which audits a configuration and asks for no mechanism."""
 
     def make_context(
@@ -99,6 +108,7 @@ command = stage_command(
     click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Base seed."),
     click.option("--stream", default="audit", show_default=True, help="Name of the random stream."),
     file_option("out", "Write the audit here [default: a table on the terminal].", needed=False),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of the table."),
     click.option(
         ADJACENCY, metavar="CONFIG", expose_value=False,
         help="Instead, rerun the stages of a configuration on changed private data; more by --adjacency CONFIG --help.",

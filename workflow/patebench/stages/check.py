@@ -5,6 +5,7 @@ or one that does not belong to its partners, refuses it; this finds such files b
 and pages carry no checksum: they are made anew from `collected.json` in seconds.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -48,12 +49,16 @@ class Checked:
     leftovers: list[Path] = field(default_factory=list)
 
 
-def run(*, place: Path) -> None:
+def run(*, place: Path, as_json: bool) -> None:
     """Check every artefact below PLACE: its checksum, and that it belongs to what it was made from.
 
     One line for each fault, and exit status 1 if there is any. PLACE is a folder or a file [default: results].
     """
     found = check(place)
+    if as_json:
+        told = {"place": str(place), "artefacts": found.artefacts, "faults": found.faults}
+        click.echo(json.dumps({**told, "leftovers": list(map(str, found.leftovers))}, indent=1, ensure_ascii=False))
+        sys.exit(1 if found.faults else 0)
     for line in found.faults:
         click.echo(line)
     if found.leftovers:
@@ -168,4 +173,8 @@ def _upwards(folder: Path, name: str) -> Path | None:
     return next((each / name for each in (folder, *folder.parents) if (each / name).exists()), None)
 
 
-command = stage_command(run, click.argument("place", type=FILE, default="results"))
+command = stage_command(
+    run,
+    click.argument("place", type=FILE, default="results"),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+)

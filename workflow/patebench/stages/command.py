@@ -56,8 +56,26 @@ class TeacherRange(click.ParamType[tuple[int, int]]):
         return int(first), int(last)
 
 
+class StageCommand(click.Command):
+    """A command that refuses an option that is given twice, unless it takes several values."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        seen: dict[str, str] = {}
+        for head in (word.partition("=")[0] for word in _until_dashes(args) if word.startswith("--")):
+            for option in self.params:
+                if head in (*option.opts, *option.secondary_opts) and not getattr(option, "multiple", False):
+                    if option.name in seen:
+                        raise PatebenchError(f"{head} is given twice; give it once")
+                    seen[str(option.name)] = head
+        return super().parse_args(ctx, args)
+
+
+def _until_dashes(args: list[str]) -> list[str]:
+    return args[: args.index("--")] if "--" in args else args
+
+
 def stage_command(
-    run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = click.Command
+    run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = StageCommand
 ) -> click.Command:
     """The command of a stage: named after its module, explained by the words of `run`, with these options."""
     name = run.__module__.rsplit(".", 1)[-1]
@@ -195,15 +213,12 @@ seeded_or_release = together(
     click.option("--release", is_flag=True, help="Draw discrete noise from the operating system, once, for good."),
 )
 
-#: A mechanism by name.
-mechanism_name = click.option("--mechanism", required=True, help="lnmax, gnmax, …")
-
 #: A mechanism by name, and its parameters as a mapping.
 mechanism = together(
-    mechanism_name,
+    click.option("--mechanism", required=True, help="lnmax, gnmax, …"),
     click.option(
         "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=_each_once,
-        help="Of the mechanism: sigma=40.",
+        help="Of the mechanism: sigma=40; --sigma 40 says the same.",
     ),
 )  # fmt: skip
 

@@ -61,11 +61,12 @@ def run(
 
 
 def _aloud(function: Callable[..., None]) -> Callable[..., None]:
-    """As a command it says what was read on the terminal too."""
+    """As a command of its own, and not inside of another, it says what was read on the terminal too."""
 
     def say(line: str) -> None:
         log.info(line)
-        click.echo(line)
+        if click.get_current_context().parent is not None:
+            click.echo(line)
 
     return lambda **given: function(**given, say=say)
 

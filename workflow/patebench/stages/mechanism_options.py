@@ -1,60 +1,107 @@
-"""Commands whose options are the parameters of whatever mechanisms there are, read from the mechanisms themselves."""
+"""Commands that take a mechanism: each of its parameters is an option, `--sigma 10` as well as `--parameter sigma=10`.
+
+Which parameters there are is read from the mechanisms themselves.
+"""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import Field, fields
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from patebench.core.errors import PatebenchError
-from patebench.stages.command import mechanism_name, together
+from patebench.mechanisms import MECHANISMS
+from patebench.stages.command import StageCommand, mechanism, together
 
-_PREFIX = "parameter_"
+_NAME, _PARAMETER, _OWN_NAME = "--mechanism", "--parameter", "--mechanism-"
 
 
-class MechanismCommand(click.Command):
+class MechanismCommand(StageCommand):
     """A command with an option for each parameter of each mechanism; its function gets them as `parameters`.
 
-    A parameter whose name the command uses itself is spelt `--mechanism-<name>`. Faults are one line.
+    A parameter whose name the command uses itself is spelt `--mechanism-<name>`.
     """
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        own = super().get_params(ctx)
-        taken = {word for option in own for word in option.opts}
-        return [*own, *(_option(name, owners, taken) for name, owners in _parameters().items())]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            rest = super().parse_args(ctx, args)
+            spelt_out = list(self._spelt_out(args))
         except click.UsageError as fault:
-            raise PatebenchError(f"{fault.format_message()} See {ctx.command_path} --help.") from None
-        given = {name: ctx.params.pop(name) for name in list(ctx.params) if name.startswith(_PREFIX)}
-        ctx.params["parameters"] = {
-            name.removeprefix(_PREFIX): value for name, value in given.items() if value is not None
-        }
-        return rest
+            fault.ctx = ctx
+            raise
+        return super().parse_args(ctx, spelt_out)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = self.params
+        self.params = [*own, *self._options()]
+        try:
+            super().format_options(ctx, formatter)
+        finally:
+            self.params = own
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        mechanisms = [word for option in self._options() for word in option.opts if word.startswith(incomplete)]
+        items = [CompletionItem(word) for word in mechanisms if incomplete.startswith("-")]
+        return [*super().shell_complete(ctx, incomplete), *items]
+
+    def _spelt_out(self, args: list[str]) -> Iterator[str]:
+        """The words with `--parameter sigma=10` in place of `--sigma 10`."""
+        names: set[str] | None = None
+        words = iter(args)
+        for word in words:
+            head, equals, value = word.partition("=")
+            if not head.startswith("--") or head == "--" or head in self._words():
+                yield word
+                continue
+            names = _parameters_of(args) if names is None else names
+            name = head.removeprefix("--").removeprefix(_OWN_NAME.removeprefix("--")).replace("-", "_")
+            if name not in names:
+                yield word
+                continue
+            given = value if equals else next(words, None)
+            if given is None:
+                raise click.UsageError(f"Option '{head}' requires an argument.")
+            yield from (_PARAMETER, f"{name}={given}")
+
+    def _words(self) -> set[str]:
+        """The options of the command itself."""
+        return {"--help", *(word for param in self.params for word in (*param.opts, *param.secondary_opts))}
+
+    def _options(self) -> list[click.Option]:
+        """An option for each parameter of any mechanism, for the help alone."""
+        taken = self._words()
+        return [_option(name, owners, taken) for name, owners in _parameters().items()]
 
 
-def _parameters() -> dict[str, list[tuple[str, Field[Any]]]]:
+def _parameters_of(args: list[str]) -> set[str]:
+    """The names that may be parameters: those of the mechanism that is named, and any that another one has.
+
+    Whoever makes the mechanism says which of these are its own.
+    """
+    names = [value for word, value in zip(args, [*args[1:], ""], strict=True) if word == _NAME]
+    names += [word.partition("=")[2] for word in args if word.startswith(f"{_NAME}=")]
+    for name in names:
+        MECHANISMS.load(name)
+    return set(_parameters())
+
+
+def _parameters() -> dict[str, list[tuple[str, "Field[Any]"]]]:
     """For each name of a parameter, the mechanisms that have one and what they say of it."""
-    from patebench.mechanisms import MECHANISMS
-
     found: dict[str, list[tuple[str, Field[Any]]]] = {}
-    for mechanism in MECHANISMS:
-        for item in fields(MECHANISMS.load(mechanism)):
-            found.setdefault(item.name, []).append((mechanism, item))
+    for name in MECHANISMS:
+        for item in fields(MECHANISMS.load(name)):
+            found.setdefault(item.name, []).append((name, item))
     return found
 
 
-def _option(name: str, owners: list[tuple[str, Field[Any]]], taken: Iterable[str]) -> click.Option:
+def _option(name: str, owners: list[tuple[str, "Field[Any]"]], taken: set[str]) -> click.Option:
     word = f"--{name.replace('_', '-')}"
-    word = f"--mechanism-{name.replace('_', '-')}" if word in taken else word
-    words = "; ".join(f"{mechanism}: {_limits(item)}" for mechanism, item in owners)
-    return click.Option([word, f"{_PREFIX}{name}"], type=float, default=None, help=f"Parameter of {words}.")
+    word = f"{_OWN_NAME}{name.replace('_', '-')}" if word in taken else word
+    words = "; ".join(f"{owner}: {_limits(item)}" for owner, item in owners)
+    return click.Option([word, f"shown_{name}"], type=float, help=f"Parameter of {words}.")
 
 
-def _limits(item: Field[Any]) -> str:
+def _limits(item: "Field[Any]") -> str:
     low, above, high = (item.metadata[key] for key in ("low", "above", "high"))
     least = f"above {low:g}" if above else f"at least {low:g}"
     return least if math.isinf(high) else f"{least}, at most {high:g}"
@@ -62,7 +109,7 @@ def _limits(item: Field[Any]) -> str:
 
 #: Commands that answer a question on the terminal, for one mechanism, in words or as JSON.
 answering = together(
-    mechanism_name,
+    mechanism,
     click.option("--delta", type=float, required=True, help="δ of every ε."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     click.option("--release", is_flag=True, help="By what holds for labels released with discrete noise."),

@@ -18,6 +18,7 @@ from patebench.core.formats import CHUNK, SHARES
 from patebench.secure.party import Party
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
+from patebench.stages.mechanism_options import MechanismCommand
 from patebench.stages.reading import check_whole_pool, may_abstain
 
 
@@ -77,4 +78,5 @@ command = stage_command(
     seeded_or_release,
     ledgered,
     file_option("out", "Where an aggregator's shares go; repeat for each aggregator.", several=True),
+    cls=MechanismCommand,
 )
