@@ -121,6 +121,8 @@ class RenyiAccountant(Accountant):
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         curves = self.totals(queries, self.orders)
+        if not np.all(curves >= -_ROUNDING):  # nor where it is NaN
+            raise PatebenchError(f"the accountant '{self.name}' gave a divergence below 0 or none, which is no bound")
         return [
             self._best(T, curve, how, delta)
             for T, curve in zip(queries, curves, strict=True)

@@ -17,6 +17,7 @@ from patebench.config.settings import ConfigSettings
 from patebench.core import variables
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
+from patebench.core.registry import check_groups
 from patebench.core.seeds import Mode
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
@@ -108,7 +109,9 @@ def validate(written: Mapping[str, Any]) -> Config:
     Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
     """
     settings = ConfigSettings.checked(written)
-    for registry in (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES):
+    registries = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES)
+    check_groups(registries)
+    for registry in registries:
         registry.names()  # refuses packages that claim a name twice
     own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
     taken = [*DATASETS, *own, *RESERVED]

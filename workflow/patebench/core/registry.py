@@ -12,6 +12,7 @@ without importing anything; those of another package are attributes of the thing
 
 import difflib
 import importlib
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -21,6 +22,8 @@ from patebench.core.errors import PatebenchError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+log = logging.getLogger("patebench")
 
 #: Names are parts of paths.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -35,12 +38,14 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 class Registry:
     """Names of one kind of thing, each with the "module:attribute" that implements it.
 
-    With a `group`, the entry points of that group in installed packages are among them.
+    With a `group`, the entry points of that group in installed packages are among them. `fault_of` ("module:function")
+    says of what such a package offers why it can not be one of these, or None.
     """
 
-    def __init__(self, kind: str, group: str | None = None) -> None:
+    def __init__(self, kind: str, group: str | None = None, fault_of: str | None = None) -> None:
         self.kind = kind
         self.group = group
+        self._fault_of = fault_of
         self._targets: dict[str, str] = {}
         self._facts: dict[str, Mapping[str, Any]] = {}
 
@@ -65,15 +70,20 @@ class Registry:
     def check(self, name: str) -> str:
         """Return `name`, or raise one line that lists what is allowed."""
         if name not in self:
-            raise PatebenchError(f"unknown {self.kind} '{name}'{nearest(name, self)}; known: {', '.join(self)}")
+            near, known = nearest(name, self), ", ".join(self)
+            raise PatebenchError(f"unknown {self.kind} '{name}'{near}{self._elsewhere(name)}; known: {known}")
         return name
+
+    def origin(self, thing: object) -> str | None:
+        """What another package calls a class or function that it offers, and itself; None for anything else."""
+        value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
+        return next((self._named(point) for point in self._outside.values() if point.value == value), None)
 
     def load(self, name: str) -> Any:
         """Import and return what implements `name`."""
         if self.check(name) not in self._targets:
             return self._load_outside(self._outside[name])
-        module, _, attribute = self._targets[name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return _imported(self._targets[name])
 
     def fact(self, name: str, fact: str, default: Any = None) -> Any:
         """What is said of `name` under `fact`, or `default` where nothing is.
@@ -104,14 +114,59 @@ class Registry:
             found[point.name] = point
         return found
 
+    def _elsewhere(self, name: str) -> str:
+        """A hint where a package offers that name, but under a group in which nobody looks for it."""
+        for point in _points_like(self.group):
+            if point.name == name and point.group != self.group:
+                return f" (the package {_package(point)} offers it under {point.group}, and not under {self.group})"
+        return ""
+
     def _load_outside(self, point: "EntryPoint") -> Any:
         try:
-            return point.load()
-        except (ImportError, AttributeError) as fault:
+            found = point.load()
+        except Exception as fault:  # whatever the module of another package does as it is imported
+            log.error("%s cannot be loaded", self._named(point), exc_info=fault)
+            words = (
+                str(fault) if isinstance(fault, ImportError | AttributeError) else f"{type(fault).__name__}: {fault}"
+            )
             raise PatebenchError(
-                f"{self._named(point)} cannot be loaded ({fault}); mend or remove that package"
+                f"{self._named(point)} cannot be loaded ({words}); mend or remove that package"
             ) from None
+        if self._fault_of and (why := _imported(self._fault_of)(found)):
+            raise PatebenchError(f"{self._named(point)} {why}; mend that package")
+        return found
 
     def _named(self, point: "EntryPoint") -> str:
-        package = point.dist.name if point.dist else "unknown"
-        return f"the {self.kind} '{point.name}' of the package {package}"
+        return f"the {self.kind} '{point.name}' of the package {_package(point)}"
+
+
+def check_groups(registries: Iterable[Registry]) -> None:
+    """Refuse what a package offers under a group that is like those of these registries: nobody would look there."""
+    groups = [registry.group for registry in registries if registry.group]
+    for point in _points_like(groups[0]):
+        if point.group not in groups:
+            raise PatebenchError(
+                f"the package {_package(point)} offers '{point.name}' under the group {point.group}, which there is not"
+                f"{nearest(point.group, groups)}; mend that package: the groups are {', '.join(groups)}"
+            )
+
+
+def _points_like(group: str | None) -> Iterator["EntryPoint"]:
+    """All entry points of groups whose names begin as this one does, before the dot."""
+    if group is None:
+        return
+    from importlib.metadata import entry_points
+
+    family = f"{group.partition('.')[0]}."
+    for each in sorted(entry_points().groups):
+        if each.startswith(family):
+            yield from entry_points(group=each)
+
+
+def _package(point: "EntryPoint") -> str:
+    return point.dist.name if point.dist else "unknown"
+
+
+def _imported(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -29,7 +29,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import Source
 from patebench.core.slugs import parameters_slug
-from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms import MECHANISMS, boundary
 
 #: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.
 NO_ANSWER = -1
@@ -86,6 +86,11 @@ class Mechanism(ABC):
 
     #: Whether one decision is made for all queries of a release, so that even the first answer depends on the others.
     decides_together: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if boundary.is_outside(cls):
+            boundary.guard(cls)
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -12,8 +12,10 @@ from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
 from patebench.calculator import show
 from patebench.calculator.epsilon import epsilon
+from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
+from patebench.mechanisms.base import make_mechanism
 from patebench.stages import votes_file
 from patebench.stages.command import FILE, ledgered, processes, stage_command
 from patebench.stages.ledger_file import Entry, Place
@@ -48,6 +50,8 @@ def run(
     if release and sanitise:
         raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
     place = _place(sanitise, ledger, ledger_budget, ledger_delta)
+    make_mechanism(mechanism, parameters)  # what is wrong with it comes before any work, and before any output
+    check_delta(delta)
     source, found = votes_file.read_source(file, votes, classes)
     votes_file.say_what_was_read(source, found)
     noise = None if place is None else _noise(place, file, found, mechanism, parameters)

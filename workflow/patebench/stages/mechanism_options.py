@@ -5,12 +5,14 @@ Which parameters there are is read from the mechanisms themselves.
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import Field, fields
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.stages.command import StageCommand, mechanism, together
 
@@ -46,16 +48,11 @@ class MechanismCommand(StageCommand):
 
     def _spelt_out(self, args: list[str]) -> Iterator[str]:
         """The words with `--parameter sigma=10` in place of `--sigma 10`."""
-        names: set[str] | None = None
         words = iter(args)
         for word in words:
             head, equals, value = word.partition("=")
-            if not head.startswith("--") or head == "--" or head in self._words():
-                yield word
-                continue
-            names = _parameters_of(args) if names is None else names
             name = head.removeprefix("--").removeprefix(_OWN_NAME.removeprefix("--")).replace("-", "_")
-            if name not in names:
+            if not head.startswith("--") or head == "--" or head in self._words() or not _may_be(name, args):
                 yield word
                 continue
             given = value if equals else next(words, None)
@@ -73,24 +70,27 @@ class MechanismCommand(StageCommand):
         return [_option(name, owners, taken) for name, owners in _parameters().items()]
 
 
-def _parameters_of(args: list[str]) -> set[str]:
-    """The names that may be parameters: those of the mechanism that is named, and any that another one has.
+def _may_be(name: str, args: list[str]) -> bool:
+    """Whether that is a parameter of the mechanism that is named, or of any: whoever makes it says which are its own.
 
-    Whoever makes the mechanism says which of these are its own.
+    Where that mechanism can not be loaded anything may be one, as the fault is told when the log is open.
     """
-    names = [value for word, value in zip(args, [*args[1:], ""], strict=True) if word == _NAME]
-    names += [word.partition("=")[2] for word in args if word.startswith(f"{_NAME}=")]
-    for name in names:
-        MECHANISMS.load(name)
-    return set(_parameters())
+    named = [value for word, value in zip(args, [*args[1:], ""], strict=True) if word == _NAME]
+    named += [word.partition("=")[2] for word in args if word.startswith(f"{_NAME}=")]
+    try:
+        own = {parameter for each in named for parameter in MECHANISMS.load(each).parameter_names()}
+    except PatebenchError:
+        return True
+    return name in own or name in _parameters()
 
 
 def _parameters() -> dict[str, list[tuple[str, "Field[Any]"]]]:
-    """For each name of a parameter, the mechanisms that have one and what they say of it."""
+    """For each name of a parameter, the mechanisms that have one and what they say of it, of all that can be loaded."""
     found: dict[str, list[tuple[str, Field[Any]]]] = {}
     for name in MECHANISMS:
-        for item in fields(MECHANISMS.load(name)):
-            found.setdefault(item.name, []).append((name, item))
+        with suppress(PatebenchError):
+            for item in fields(MECHANISMS.load(name)):
+                found.setdefault(item.name, []).append((name, item))
     return found
 
 
