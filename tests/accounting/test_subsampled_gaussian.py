@@ -9,7 +9,13 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from patebench.accounting.independent import gaussian_dp
-from patebench.accounting.subsampled_gaussian import LEAST_DELTA, SubsampledGaussian, least_noise
+from patebench.accounting.subsampled_gaussian import (
+    LEAST_DELTA,
+    SubsampledGaussian,
+    bound_together,
+    epsilon_together,
+    least_noise,
+)
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.errors import PatebenchError
 
@@ -87,6 +93,37 @@ def test_opacus_finds_the_same(noise: float, rate: float, steps: int) -> None:
     assert upper - 2 * error - 1e-3 * upper <= found <= upper + 0.002 * upper
     orders = [1 + x / 10 for x in range(1, 100)] + list(range(11, 400))
     assert found < rdp.get_epsilon(DELTA, alphas=orders), "Rényi accountants are never tighter"
+
+
+def test_steps_of_two_kinds_are_those_of_the_integral() -> None:
+    """Over the first, with the tails of the second; in the direction in which a record is removed."""
+    (first, p), (second, q) = (0.9, 0.2), (2.0, 0.5)
+
+    def delta(epsilon: float) -> float:
+        def density(x: float) -> float:
+            loss = math.log1p(p * math.expm1((2 * x - 1) / (2 * first**2)))
+            without, with_it = _tails(_where(epsilon - loss, second, q), second, q)
+            return float(norm.pdf(x, 0, first) * (math.exp(loss) * with_it - math.exp(epsilon) * without))
+
+        return quad(density, -9 * first, 1 + 9 * first, epsabs=1e-12, limit=400)[0]
+
+    kinds = [SubsampledGaussian(first, p, 1), SubsampledGaussian(second, q, 1)]
+    found = epsilon_together(kinds, 1e-3)
+    assert delta(found + 1e-9) <= 1e-3 < delta(found - 0.005)
+    assert epsilon_together(kinds[::-1], 1e-3) == pytest.approx(found, abs=1e-6)
+
+
+def test_kinds_together() -> None:
+    some, none = SubsampledGaussian(2.0, 0.1, 30), SubsampledGaussian(0.0, 0.1, 0)
+    assert epsilon_together([some, none], DELTA) == some.epsilon(DELTA)
+    assert epsilon_together([], DELTA) == 0
+    assert epsilon_together([some, SubsampledGaussian(0.0, 0.1, 1)], DELTA) == math.inf
+    half = SubsampledGaussian(2.0, 0.1, 15)
+    assert epsilon_together([half, half], DELTA) == pytest.approx(some.epsilon(DELTA), rel=1e-3)
+    whole = [SubsampledGaussian(3.0, 1.0, 9), SubsampledGaussian(4.0, 1.0, 16)]
+    assert epsilon_together(whole, DELTA) == gaussian_dp(math.sqrt(2), DELTA)
+    bound = bound_together([some, half], DELTA)
+    assert (bound.queries, bound.accountant, bound.kind) == (45, "pld", Kind.WORST_CASE)
 
 
 def test_the_cost_falls_with_noise_and_grows_with_rate_and_steps() -> None:
