@@ -37,16 +37,16 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     whatever order it is made: so a vector's place among others does not move it.
     """
     result = np.empty(len(vectors), dtype=np.intp)
-    centres = _on_grid(centres)
+    centres = on_grid(centres)
     square = np.square(centres).sum(axis=1)
     block = max(1, _CELLS // len(centres))
     for start in range(0, len(vectors), block):
-        part = _on_grid(vectors[start : start + block])
+        part = on_grid(vectors[start : start + block])
         result[start : start + block] = np.argmin(square - 2 * (part @ centres.T), axis=1)
     return result
 
 
-def _on_grid(vectors: NDArray[np.floating]) -> Array:
+def on_grid(vectors: NDArray[np.floating]) -> Array:
     """Vectors of at most unit length as multiples of the grid: integers whose products and sums stay below 2⁵³."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.core.errors import PatebenchError
 
-#: The sum of the gradients of the samples at these positions, each clipped to the norm given.
+#: Of the samples at these positions, what one more sample changes by the norm given at most: such as the sum of their
+#: gradients, each clipped to that norm.
 ClippedSum = Callable[[Tensor, float], Tensor]
 
 #: What is below the first or above the second, in standard deviations, is not due to chance: once in 10¹² runs.

@@ -1,0 +1,132 @@
+"""What labels by the nearest private records cost (Zhu, Yu, Chandraker, Wang 2020): a form with a proof, and the claim.
+
+Neighbours are data sets of which one has a record x that the other lacks. A *step* draws a Poisson subset of the
+records at a rate γ, takes the k of it that are nearest to a public query, counts their labels, and tells the largest
+count with noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose label is read off).
+
+**One step.** Let R be the drawn records other than x: they are the same on both data sets. Nearness is an order in
+which two records stand whatever others there are. So the nearest k of R ∪ {x} are those of R, or x takes the place of
+the last of them, or, of fewer than k, nobody's. Counts then differ by +1 in the cell of x's label and by −1 or nothing
+in another: by √2 at most in L2 norm, and by 0 where both are one cell. The largest count differs by 1 at most. Given R,
+the step without x is N(m, σ²), and with it (1 − γ) N(m, σ²) + γ N(m + v, σ²), |v| ≤ Δ, where Δ = 1 for a test and √2
+for an answer. The hockey-stick divergence of the two, in either direction, grows with |v|/σ: shrink the pair with the
+longer v until it is as short as the other, fill the noise up to σ, and the other pair results. It is jointly convex, so
+that of the whole step, which is a mixture over R, is at most that of Gaussian noise σ/Δ sampled at the rate γ.
+
+**All steps of the sound form.** All T queries are tested first. Then the first A that passed are answered, each from a
+fresh subset. So there are T tests and at most A answers whatever comes out; only *which* queries are answered follows
+from earlier outcomes. That is adaptive composition of T + A steps that are fixed beforehand (Zhu, Dong, Wang 2022,
+Theorem 10), and an answer that is not given costs nothing. Were the number of answers open, or a test's subset used for
+the answer again, this would not hold: what comes next would cost what outcomes say, and given a test's outcome x is in
+its subset with another probability than γ.
+
+**Replacing a record** is removing one and adding one: what is (ε, δ)-DP for neighbours as above is
+(2ε, (1 + e^ε) δ)-DP for that (Vadhan 2017, Lemma 2.2).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from patebench.accounting import conversion
+from patebench.accounting.logspace import Array
+from patebench.accounting.subsampled_gaussian import SubsampledGaussian, bound_together
+from patebench.core.bound import Adjacency, Bound, Conversion, Kind, check_delta
+from patebench.core.errors import PatebenchError
+
+#: What one record changes at most, in L2 norm: the largest count of a test, and the counts of an answer.
+TEST, ANSWER = 1.0, math.sqrt(2)
+
+#: The orders that the claim is computed at: whole ones alone, where the divergence is a finite sum.
+_ORDERS = np.arange(2.0, 513.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is asked, of whom, and with how much noise; `answers` is the most that are given, all by default."""
+
+    rate: float
+    neighbours: int
+    threshold: float
+    sigma1: float
+    sigma2: float
+    queries: int
+    answers: int | None = None
+
+    @property
+    def tests(self) -> SubsampledGaussian:
+        """The tests of all queries."""
+        return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
+
+    def answered(self, answers: int) -> SubsampledGaussian:
+        """So many answers."""
+        return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
+
+    @property
+    def most(self) -> int:
+        """The most answers that may be given."""
+        return self.queries if self.answers is None else min(self.answers, self.queries)
+
+
+def sound(settings: Settings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
+    """The bound of the module's proof, with every answer that may be given; PatebenchError if more was `spent`.
+
+    How many were given follows from private records, so it is not what the bound is of.
+    """
+    stated = (settings.tests, settings.answered(settings.most))
+    for what, most in zip(spent, stated, strict=False):
+        if (what.noise, what.rate) != (most.noise, most.rate) or what.steps > most.steps:
+            raise PatebenchError(f"what was done ({what}) costs more than what is stated ({most})")
+    return bound_together(stated, delta)
+
+
+def claimed(settings: Settings, answered: int, delta: float) -> Bound:
+    """What the authors' code says of so many answers: tests and answers as if each had a Poisson subset of its own.
+
+    Their Rényi divergences add up and are converted as Mironov 2017, Proposition 3 has it. No proof: the subsets that
+    the code draws are no Poisson samples, and test and answer share one.
+    """
+    check_delta(delta)
+    curve = _renyi(settings.tests) + _renyi(settings.answered(answered))
+    epsilon = conversion.classic(_ORDERS, curve, delta)
+    best = int(np.argmin(epsilon))
+    return Bound(
+        epsilon=float(epsilon[best]),
+        delta=delta,
+        queries=settings.queries,
+        accountant="rdp",
+        kind=Kind.CLAIMED,
+        publishable=False,
+        source="Zhu, Yu, Chandraker, Wang 2020: Rényi divergence of Poisson subsampling, which is not what is drawn",
+        conversion=Conversion.CLASSIC,
+        order=float(_ORDERS[best]),
+        adjacency=Adjacency.ADD_OR_REMOVE_RECORD,
+        label="Rényi, Poisson sampling",
+    )
+
+
+def _renyi(steps: SubsampledGaussian) -> Array:
+    """At whole orders α, exactly: ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α − 1) for each step.
+
+    Mironov, Talwar, Zhang 2019, section 3.3. ∞ without noise.
+    """
+    if steps.steps == 0:
+        return np.zeros(len(_ORDERS))
+    if steps.noise == 0:
+        return np.full(len(_ORDERS), np.inf)
+    moments: Array = np.array([_log_moment(steps, order) for order in _ORDERS])
+    curve: Array = steps.steps * moments / (_ORDERS - 1)
+    return curve
+
+
+def _log_moment(steps: SubsampledGaussian, order: float) -> float:
+    """That of one step, times α − 1."""
+    from scipy.special import gammaln, logsumexp
+
+    j = np.arange(order + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        outside = np.where(j == order, 0.0, (order - j) * np.log1p(-steps.rate))
+    binomial = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
+    return float(logsumexp(binomial + outside + j * math.log(steps.rate) + j * (j - 1) / (2 * steps.noise**2)))
