@@ -41,6 +41,7 @@ GOOD: dict[str, Any] = {
     },
 }
 ROUNDS = {"strategy": "random", "mechanisms": {"gnmax": {"sigma": 5}}, "queries": [50, 50], "method": "supervised"}
+KNN = {"form": "sound", "rate": 0.5, "neighbours": 9, "threshold": 6, "sigma1": 2, "sigma2": 1, "queries": 50}
 ENSEMBLE, STUDENT = "experiments/demo/ensembles/0", "experiments/demo/students/0"
 
 
@@ -131,6 +132,36 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         [{"form": "linear", "epsilon": 1, "rate": 2}],
         "experiments.demo.dpsgd[0].rate",
         ["is 2; a value of at most 1 is needed"],
+    ),
+    "Private-kNN in an unknown form": (
+        "experiments/demo/private_knn",
+        [KNN | {"form": "publishd"}],
+        "experiments.demo.private_knn[0].form",
+        ["did you mean 'published'"],
+    ),
+    "Private-kNN as published with a cap": (
+        "experiments/demo/private_knn",
+        [KNN | {"form": "published", "answers": 10}],
+        "experiments.demo.private_knn[0].answers",
+        ["is 10, and the form published answers all queries that pass"],
+    ),
+    "Private-kNN that asks more than there is": (
+        "experiments/demo/private_knn",
+        [KNN | {"queries": 401}],
+        "experiments.demo.private_knn[0].queries",
+        ["is 401", "the pool holds 400"],
+    ),
+    "Private-kNN with an unknown student": (
+        "experiments/demo/private_knn",
+        [KNN | {"student": "consistensy"}],
+        "experiments.demo.private_knn[0].student",
+        ["did you mean 'consistency'"],
+    ),
+    "Private-kNN without noise that is said": (
+        "experiments/demo/private_knn",
+        [{name: value for name, value in KNN.items() if name != "sigma2"}],
+        "experiments.demo.private_knn[0].sigma2",
+        ["is missing"],
     ),
     "distillation without probabilities": (
         "experiments/demo/distillation",
@@ -481,6 +512,10 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
     dpsgd["experiments"]["demo"] |= {"distillation": [], "dpsgd": [{"form": "linear", "epsilon": 1}]}
     with pytest.raises(PatebenchError, match=r"^experiments\.demo\.dpsgd\[0\]: draws noise from a seed"):
         validate(dpsgd)
+    nearest = copy.deepcopy(settings)
+    nearest["experiments"]["demo"] |= {"distillation": [], "private_knn": [KNN]}
+    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.private_knn\[0\]: draws noise from a seed"):
+        validate(nearest)
     with pytest.raises(PatebenchError, match=r"^experiments\.demo\.distillation\[0\]: is not private"):
         validate(settings)
 
@@ -714,6 +749,7 @@ def test_shipped_configurations_are_good(file: str) -> None:
     optional = {
         "train_baseline",
         "train_dpsgd",
+        "train_private_knn",
         "audit",
         "extract_features",
         "select_queries",

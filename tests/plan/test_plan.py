@@ -35,6 +35,7 @@ from patebench.plan.jobs import (
     Split,
     TrainBaseline,
     TrainDpsgd,
+    TrainPrivateKnn,
     TrainStudent,
     TrainTeachers,
 )
@@ -86,6 +87,9 @@ DEMO: dict[str, Any] = {
     "petdl": [{"teachers": 60, "form": ["published", "noisy-knowledge"], "epsilon": 1, "weighted": True}],
     "baseline": {"model": "mlp", "epochs": 3},
     "dpsgd": [{"form": "linear", "epsilon": [1, 4]}, {"form": "scratch", "model": "mlp", "epsilon": 1, "rate": 0.1}],
+    "private_knn": [
+        {"form": "published", "rate": 0.5, "neighbours": 9, "threshold": 6, "sigma1": 2, "sigma2": 1, "queries": 50}
+    ],
     "true_label_baseline": {"model": "mlp", "queries": [100]},
     "audit": {"teachers": 10, "runs": 5000},
 }
@@ -195,6 +199,8 @@ def test_artefacts_of_one_experiment() -> None:
     private = ("linear_epsilon-1_delta-1e-05", "linear_epsilon-4_delta-1e-05")
     private += ("scratch_epsilon-1_delta-1e-05_mlp_rate-0.1",)
     assert found["train_dpsgd"] == [f"{split}/dpsgd/{each}/dpsgd.json" for each in private]
+    asked = "published_rate-0.5_neighbours-9_threshold-6_sigma1-2_sigma2-1_queries-50_consistency_delta-1e-05"
+    assert found["train_private_knn"] == [f"{split}/private-knn/{asked}/private_knn.json"]
     assert found["collect"] == [f"{each}/collected.json" for each in (small, large, skewed)]
     assert found["report"] == ["results/report.html"]
 
@@ -226,9 +232,13 @@ def test_a_private_model_learns_on_from_public_features_or_from_nothing() -> Non
     assert made.inputs(scratch) == {"private": ["results/digits/private.npz"], **public}
     assert made.inputs(linear) == {**made.inputs(scratch), "encoder": [f"{split}/encoder.npz"]}
     assert "--form scratch --model mlp --rate 0.1 --epsilon 1 --delta 1e-05 --seed 0" in " ".join(made.command(scratch))
+    (nearest,) = made.of(TrainPrivateKnn)
+    truth = {"truth": [f"{split}/truth.npz"]}
+    assert made.inputs(nearest) == {**made.inputs(linear), **truth}
     for stage in ("figure", "table"):
         (job, *_) = made.jobs[stage].values()
-        assert set(made.artefacts()["train_dpsgd"]) <= set(made.inputs(job)["models"])
+        for model in ("train_dpsgd", "train_private_knn"):
+            assert set(made.artefacts()[model]) <= set(made.inputs(job)["models"])
 
 
 def test_rounds_share_what_was_selected_before_them() -> None:
@@ -275,7 +285,7 @@ def test_features_of_a_pool_are_extracted_once_for_all_that_select_by_them() -> 
     rounds_of_three_ensembles = 2 * 3
     files = made_of_each[::2]
     assert Counter(read) == {None: 12, **dict.fromkeys(files, rounds_of_three_ensembles)}
-    assert plan(demo(dpsgd=[])).artefacts()["extract_features"] == []
+    assert plan(demo(dpsgd=[], private_knn=[])).artefacts()["extract_features"] == []
 
 
 def parsed(made: Plan, stage: str, path: str) -> SimpleNamespace:

@@ -95,3 +95,27 @@ rule train_dpsgd:
         command=command("train_dpsgd"),
     shell:
         "patebench {params.command} --threads {threads} --log {log:q}"
+
+
+rule train_private_knn:
+    input:
+        unpack(inputs("train_private_knn")),
+    output:
+        **outputs("train_private_knn"),
+    log:
+        logs("train_private_knn"),
+    benchmark:
+        times("train_private_knn")
+    wildcard_constraints:
+        **PLAN.constraints("train_private_knn"),
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        gpu=1,
+        mem_mb=memory(4000),
+        runtime=240,
+    params:
+        command=command("train_private_knn"),
+    shell:
+        "patebench {params.command} --threads {threads} --log {log:q}"

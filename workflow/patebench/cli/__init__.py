@@ -35,6 +35,7 @@ COMMANDS = {
     "train_petdl": "Train a student of PET-DL, as published or in a sound form.",
     "train_baseline": "Train a model without privacy.",
     "train_dpsgd": "Train a model by DP-SGD, which is private itself.",
+    "train_private_knn": "Train a student of labels by the nearest private records (Private-kNN).",
     "audit": "Look for two data sets that a mechanism tells apart better than it states.",
     "collect": "Gather everything known of one ensemble.",
     "figure": "Draw a figure.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patebench.baselines.dpsgd.forms import form_of
+from patebench.baselines.private_knn import forms as private_knn
 from patebench.config.checks import (
     Agreement,
     at,
@@ -52,6 +53,7 @@ from patebench.plan.jobs import (
     TrainBaseline,
     TrainDpsgd,
     TrainPetdl,
+    TrainPrivateKnn,
     TrainStudent,
 )
 from patebench.plan.parameters import (
@@ -61,6 +63,8 @@ from patebench.plan.parameters import (
     DpsgdParameters,
     DpsgdTraining,
     PetdlParameters,
+    PrivateKnnParameters,
+    PrivateKnnTraining,
     SelectionParameters,
     SplitParameters,
     StudentParameters,
@@ -140,6 +144,7 @@ class _Expanded:
             private_models += self._petdl(ensembles)
             baselines += self._baselines(split)
             private_models += self._dpsgd(split)
+            private_models += self._private_knn(split)
         for account in accounts:
             self.all.agreement.settle(account.folder, f"{where}.accounting.delta", accounting.delta)
         whole_pool = [account for account in accounts if not account.labels.selection]
@@ -327,6 +332,21 @@ class _Expanded:
             for epsilon in settings.epsilon:
                 privacy = {"epsilon": epsilon, "delta": settings.delta or self.settings.accounting.delta}
                 yield TrainDpsgd(split, DpsgdParameters.checked({**trained, **privacy}, where))
+
+    def _private_knn(self, split: Split) -> Iterator[TrainPrivateKnn]:
+        """A student for each entry."""
+        for where, settings in entries(f"{self.where}.private_knn", self.settings.private_knn):
+            if self.all.mode is Mode.RELEASE:
+                raise PatebenchError(
+                    f"{where}: draws noise from a seed, and this configuration makes a release; leave it out"
+                )
+            with at(f"{where}.form"):
+                private_knn.form_of(settings.form)
+            check_registered(f"{where}.student", settings.student, STUDENTS)
+            check_pool(f"{where}.queries", [settings.queries], split.parameters.pool)
+            given = PrivateKnnTraining.of(settings).model_dump()
+            delta = settings.delta or self.settings.accounting.delta
+            yield TrainPrivateKnn(split, PrivateKnnParameters.checked({**given, "delta": delta}, where))
 
     def _audits(self, settings: AuditSettings, accounts: Sequence[Account]) -> Iterator[Audit]:
         """An audit of each mechanism, whatever the seed; by default at the most queries accounted for."""

@@ -38,6 +38,7 @@ from patebench.plan.parameters import (
     Place,
     PositiveNumber,
     PositiveWhole,
+    PrivateKnnTraining,
     SplitParameters,
     StudentParameters,
     TeacherParameters,
@@ -138,6 +139,12 @@ class DpsgdSettings(DpsgdTraining):
     delta: Number | None = Field(None, gt=0, lt=1, description="The δ of that ε, that of `accounting` by default.")
 
 
+class PrivateKnnSettings(PrivateKnnTraining):
+    """Students of labels by the nearest private records."""
+
+    delta: Number | None = Field(None, gt=0, lt=1, description="The δ of their ε, that of `accounting` by default.")
+
+
 def _also_list(name: str) -> Any:
     """A field of PET-DL's parameters of which there may be several values."""
     return Field(None, description=PetdlParameters.model_fields[name].description)
@@ -220,6 +227,11 @@ class ExperimentSettings(SplitParameters):
     )
     dpsgd: List[DpsgdSettings] = Field(
         [], description="Models trained on all private data by DP-SGD, which are private themselves, for comparison."
+    )
+    private_knn: List[PrivateKnnSettings] = Field(
+        [],
+        description="Students of labels that the nearest private records vote for (Private-kNN), as published or in a"
+        " sound form.",
     )
     true_label_baseline: TrueLabelSettings | None = Field(
         None, description="A model trained on so many true labels of the pool, for comparison with students."

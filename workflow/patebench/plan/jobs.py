@@ -12,6 +12,7 @@ The path is the provenance: it spells how an artefact was made, from left to rig
                                   / petdl / <student>
                      / baseline / <training>
                      / dpsgd / <form, ε and training>
+           / private-knn / <form, queries and noise>
            / audit / teachers-<n> / <mechanism> / <noise>
 
 so jobs that agree on a prefix share its files. Nothing here reads or writes a file, or checks a value.
@@ -35,6 +36,7 @@ from patebench.plan.parameters import (
     DpsgdParameters,
     PartitionParameters,
     PetdlParameters,
+    PrivateKnnParameters,
     SelectionParameters,
     SplitParameters,
     StudentParameters,
@@ -772,6 +774,32 @@ class TrainDpsgd(Job):
 
 
 @dataclass(frozen=True)
+class TrainPrivateKnn(Job):
+    """A student of labels that the nearest private records vote for."""
+
+    files = {"out": "{private_knn}/private_knn.json"}
+    trains = True
+    private_model = True
+
+    split: Split
+    parameters: PrivateKnnParameters
+
+    @property
+    def private_knn(self) -> str:
+        return f"{self.split.folder}/private-knn/{self.parameters.slug}"
+
+    folder = private_knn
+
+    def inputs(self) -> Inputs:
+        encoder = File(ExtractFeatures(self.split), "encoder")
+        public = {"pool": self.split.pool, "truth": self.split.truth, "test": self.split.test, "encoder": encoder}
+        return {"private": File(self.split.data, "private"), **public}
+
+    def options(self) -> Options:
+        return {**self.parameters.options(), **self.split.randomness(self.folder)}
+
+
+@dataclass(frozen=True)
 class Audit(Job):
     """What a mechanism loses at least, whatever so many teachers vote: it needs no votes, so all seeds share it."""
 
@@ -929,7 +957,7 @@ def _united(numbers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
 STAGES: tuple[type[Job], ...] = (
     *(Data, Split, Partition, TrainTeachers, JoinVotes, ExtractFeatures, SelectQueries, Aggregate),
     *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent),
-    *(Distil, TrainPetdl, TrainBaseline, TrainDpsgd, Audit),
+    *(Distil, TrainPetdl, TrainBaseline, TrainDpsgd, TrainPrivateKnn, Audit),
     *(Collect, Figure, Table, Manifest, Report),
 )
 BY_STAGE = {each.stage(): each for each in STAGES}

@@ -11,6 +11,8 @@ from pydantic_core import PydanticCustomError
 
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA
 from patebench.baselines.dpsgd.forms import FORMS, form_of
+from patebench.baselines.private_knn import forms as private_knn
+from patebench.baselines.private_knn.accounting import Settings
 from patebench.core.parameters import (
     NOT_IN_PATH,
     AnyNumber,
@@ -309,6 +311,44 @@ class DpsgdParameters(DpsgdTraining):
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         given = {name: getattr(self, name) for name in names}
         return {name: getattr(form, name) if value is None else value for name, value in given.items()}
+
+
+class PrivateKnnTraining(Parameters):
+    """How the nearest private records label public samples, and what learns from these labels."""
+
+    form: Text = Field(description="; ".join(f"{name}: {about}" for name, about in private_knn.FORMS.items()) + ".")
+    rate: Number = Field(gt=0, le=1, description="The share of the private records that is drawn for a query.")
+    neighbours: PositiveWhole = Field(description="How many of these, the nearest ones, vote on it.")
+    threshold: Number = Field(ge=0, description="The noisy count of a class above which a query is answered.")
+    sigma1: Number = Field(ge=0, description="The noise of that test.")
+    sigma2: Number = Field(ge=0, description="The noise of each count of an answer.")
+    queries: PositiveWhole = Field(description="How many samples of the pool are asked about, the first ones.")
+    answers: PositiveWhole | None = Field(
+        None, description="With sound, how many answers are given at most; by default one for each query."
+    )
+    student: Text = Field("consistency", description="How the student learns, a name of the registry.")
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if self.form == "published" and self.answers is not None:
+            hint = f"is {self.answers}, and the form published answers all queries that pass; leave it out"
+            raise PydanticCustomError("key", "{hint}", {"key": "answers", "hint": hint})
+        return self
+
+
+class PrivateKnnParameters(PrivateKnnTraining):
+    """The same, and where ε is told."""
+
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of the ε of all labels.")
+
+    @property
+    def slug(self) -> str:
+        return slug(*self.parts())
+
+    @property
+    def settings(self) -> Settings:
+        """What the labels cost follows from these."""
+        return Settings(**self.model_dump(exclude={"form", "student", "delta"}))
 
 
 class PetdlParameters(Parameters):

@@ -65,6 +65,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **_SPLIT,
         **{"system": str, "form": str, "private_model": str, "parameters": dict},
         **{"teachers": int, "ensemble": str, "audited": float, "verdict": str},
+        **{"answered": int, "label_accuracy": float},
         **{"model": str, "model_parameters": int, "accuracy": float, "learning_curve": list, "seconds": float},
         **_BOUND,
     },
@@ -76,8 +77,9 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
 }
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
 _NULLABLE |= {"plurality_accuracy_test"}  # of teachers that vote on queries alone
-#: The same of one kind of record alone: DP-SGD has no teachers, and is audited elsewhere.
-_NULLABLE_OF = {"private_model": {"teachers", "ensemble", "audited"}}
+#: The same of one kind of record alone: DP-SGD has no teachers, answers no query, and is audited elsewhere; a student's
+#: parameters are not counted.
+_NULLABLE_OF = {"private_model": {"teachers", "ensemble", "audited", "answered", "model_parameters"}}
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")

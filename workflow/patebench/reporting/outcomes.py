@@ -46,10 +46,11 @@ def outcomes(records: Records) -> "pd.DataFrame":
 def private_models(records: Records) -> "pd.DataFrame":
     """One row per model that is private itself and bound on it, in natural order.
 
-    Columns: those of `PRIVATE_MODEL`, `seeds`, mean and deviation of `epsilon`, `accuracy`, `seconds` and
-    `baseline_accuracy`.
+    Columns: those of `PRIVATE_MODEL`, `seeds`, mean and deviation of `epsilon`, `accuracy`, `seconds`, `answered`,
+    `label_accuracy` and `baseline_accuracy`.
     """
-    frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "accuracy", "seconds"])
+    measured = ["epsilon", "accuracy", "seconds", "answered", "label_accuracy"]
+    frame = over_seeds(records.private_models, PRIVATE_MODEL, measured)
     return arrange(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 

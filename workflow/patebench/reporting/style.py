@@ -88,6 +88,8 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
     "PET-DL, published": LineStyle(SKY, "X"),
     "PET-DL, noisy-gradient": LineStyle(SKY, "*"),
     "PET-DL, noisy-knowledge": LineStyle(SKY, "P"),
+    "Private-kNN, published": LineStyle(VERMILLION, "X"),
+    "Private-kNN, sound": LineStyle(VERMILLION, "*"),
 }
 
 #: Accountants that the figure of ε shows; others take what is free.

@@ -18,6 +18,8 @@ from patebench.plan.parameters import SplitParameters, StudentParameters, Traini
 _PRIVATE_MODEL = (
     *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
 )
+#: The same, where it says it.
+_IF_SAID = ("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy")
 
 Facts = dict[str, Any]
 P = TypeVar("P", bound=Parameters)
@@ -61,7 +63,7 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
     """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
-    same |= {name: content.get(name) for name in ("teachers", "ensemble", "audited", "verdict")}
+    same |= {name: content.get(name) for name in _IF_SAID}
     learning_curve, bounds = take(path, content, ("curve", "bounds")).values()
     if not isinstance(bounds, list) or not bounds:
         raise ArtefactError(path, "its 'bounds' is not a list of bounds")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from patebench.accounting.votes import Votes
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
-from patebench.core.formats import PARTITION, QUERIES, SAMPLES, VOTES
+from patebench.core.formats import ENCODER, PARTITION, QUERIES, SAMPLES, VOTES
 from patebench.data.partitions import check_disjoint
+
+if TYPE_CHECKING:
+    from patebench.students.contrast import Encoder
 
 _MEND = "pass the files of one sequence of rounds, first round first, or run snakemake again"
 
@@ -25,6 +28,18 @@ def read_samples(path: Path, role: str) -> Artefact:
             path, f"it holds the {samples.meta['role']} samples where the {role} ones are needed", "give the right file"
         )
     return samples
+
+
+def read_encoder(path: Path, pool: Artefact) -> "Encoder":
+    """The encoder of this very pool; ArtefactError otherwise."""
+    from patebench.students.contrast import Encoder
+
+    found = read_arrays(path, ENCODER)
+    found.require("pool", pool.digest, str(pool.path))
+    try:
+        return Encoder.of(found.arrays)
+    except PatebenchError as fault:
+        raise ArtefactError(path, str(fault)) from None
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.baselines.dpsgd.forms import form_of
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL
 from patebench.core.progress import progress
@@ -23,7 +23,7 @@ from patebench.core.seeds import derive
 from patebench.data.content import content
 from patebench.plan.parameters import DpsgdParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_samples
+from patebench.stages.reading import read_encoder, read_samples
 
 if TYPE_CHECKING:
     import torch
@@ -141,7 +141,9 @@ def _model(
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
     if form_of(training.form).from_encoder:
-        learnt = _read_encoder(encoder, pool)
+        if encoder is None:
+            raise PatebenchError("this form learns on from the encoder of the public pool; give --encoder")
+        learnt = read_encoder(encoder, pool)
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, x, y, classes)
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
@@ -150,20 +152,6 @@ def _model(
         with weights_from(weights):
             net, standardise = untrained_network(name, pool["x"], classes)
     return name, NetworkModel(net, standardise, x, y, views=several, rng=views)
-
-
-def _read_encoder(path: Path | None, pool: Artefact) -> Any:
-    """The encoder of this very pool."""
-    from patebench.students.contrast import Encoder
-
-    if path is None:
-        raise PatebenchError("this form learns on from the encoder of the public pool; give --encoder")
-    found = read_arrays(path, ENCODER)
-    found.require("pool", pool.digest, str(pool.path))
-    try:
-        return Encoder.of(found.arrays)
-    except PatebenchError as fault:
-        raise ArtefactError(path, str(fault)) from None
 
 
 command = stage_command(

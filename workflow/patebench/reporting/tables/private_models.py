@@ -1,4 +1,4 @@
-"""Models that are private themselves, so that they are handed out in place of labels: DP-SGD, PET-DL."""
+"""Models that are private themselves, so that they are handed out in place of labels: DP-SGD, PET-DL, Private-kNN."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-_MEASURED = means_and_deviations(["epsilon", "accuracy", "baseline_accuracy", "seconds"])
+_MEASURED = means_and_deviations(["epsilon", "answered", "label_accuracy", "accuracy", "baseline_accuracy", "seconds"])
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -32,6 +32,8 @@ TABLE = Table(
         Column("epsilon_mean", "ε, of fresh noise", "epsilon"),
         Column("kind", "Kind of ε"),
         Column("label", "Accountant"),
+        Column("answered_mean", "Labels", "count", optional=True),
+        Column("label_accuracy", "Labels right %", "percent", deviation=True, optional=True),
         Column("accuracy", "Accuracy %", "percent", deviation=True),
         Column("baseline_accuracy", "Non-private accuracy %", "percent", deviation=True),
         Column("seconds_mean", "Seconds", "number"),

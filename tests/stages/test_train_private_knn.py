@@ -1,0 +1,133 @@
+"""The stage `train_private_knn`: labels by the nearest private records, what they cost, and a student of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.stages.digits import Digits
+
+from patebench.baselines.private_knn.accounting import claimed, sound
+from patebench.core.bound import Bound, Kind
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import ENCODER, POOL, SAMPLES, TRUTH
+from patebench.plan.parameters import PrivateKnnParameters
+from patebench.reporting.frames import RECORDS, check_record
+from patebench.stages import extract_features, train_private_knn
+from patebench.stages.names import of_private_model
+from patebench.stages.reading import read_samples
+from patebench.students import contrast
+
+SETTINGS: dict[str, Any] = {
+    **{"rate": 0.5, "neighbours": 20, "threshold": 11, "sigma1": 3, "sigma2": 1, "queries": 80},
+    **{"student": "label-spreading", "delta": 1e-5},
+}
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    made = Digits(tmp_path_factory.mktemp("private-knn"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contrast, "STEPS", 60)
+        patch.setattr(contrast, "PASSES", 1)
+        extract_features.run(
+            pool=made.pool, seed=0, stream="features", out=made.folder / "features.npz", encoder=_encoder(made)
+        )
+    return made
+
+
+def _encoder(digits: Digits) -> Path:
+    return digits.folder / "encoder.npz"
+
+
+def _train(digits: Digits, form: str = "sound", private: Path | None = None, **settings: Any) -> dict[str, Any]:
+    files = {name: settings.pop(name, getattr(digits, name, None)) for name in ("pool", "truth", "test")}
+    encoder = settings.pop("encoder", _encoder(digits))
+    out = digits.folder / "private_knn.json"
+    train_private_knn.run(
+        **files, private=private or digits.private, encoder=encoder, seed=0, stream="digits/private-knn", out=out,
+        parameters=PrivateKnnParameters(form=form, **{**SETTINGS, **settings}),
+    )  # fmt: skip
+    return read_json(out, "train_private_knn")
+
+
+def test_the_sound_form_says_its_worst_case(digits: Digits) -> None:
+    told = _train(digits, answers=40)
+    assert told["answered"] == 40
+    assert told["label_accuracy"] > 0.7
+    assert told["accuracy"] > 0.6
+    (bound,) = (Bound.from_json(each) for each in told["bounds"])
+    parameters = PrivateKnnParameters(form="sound", **SETTINGS, answers=40)
+    assert bound == sound(parameters.settings, 1e-5)
+    assert (bound.kind, bound.queries, bound.publishable) == (Kind.WORST_CASE, 120, False)
+    assert "no release" in told["statement"]
+
+
+def test_the_published_form_says_what_its_authors_claim(digits: Digits) -> None:
+    told = _train(digits, "published")
+    (bound,) = (Bound.from_json(each) for each in told["bounds"])
+    assert bound == claimed(PrivateKnnParameters(form="published", **SETTINGS).settings, told["answered"], 1e-5)
+    assert (bound.kind, bound.queries) == (Kind.CLAIMED, 80)
+    assert told["label_accuracy"] > 0.7
+
+
+def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: Digits) -> None:
+    first, second = (_train(digits) for _ in range(2))
+    assert {key for key in first if first[key] != second[key]} <= {"seconds"}
+    path = digits.folder / "private_knn.json"
+    (record,) = of_private_model(path, first)
+    assert check_record(path, record)["label_accuracy"] == first["label_accuracy"]
+    assert record["private_model"].startswith("sound_rate-0.5_neighbours-20_threshold-11_sigma1-3_sigma2-1_queries-80")
+    assert set(RECORDS["private_model"]) <= set(record)
+
+
+def test_nobody_votes_who_is_public(digits: Digits) -> None:
+    """Pool and test set stand among the private data too, with other labels: who asked them would be wrong."""
+    private, pool = read_samples(digits.private, "private"), read_arrays(digits.pool, POOL)
+    test, truth = read_samples(digits.test, "test"), read_arrays(digits.truth, TRUTH)
+    x = np.concatenate([private["x"], test["x"], pool["x"]])
+    y = np.concatenate([private["y"], (test["y"] + 1) % 10, (truth["y"] + 1) % 10])
+    mixed = digits.folder / "mixed.npz"
+    write_arrays(mixed, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x))}, private.meta)
+    both = [_train(digits, private=path) for path in (mixed, digits.private)]
+    assert both[0]["label_accuracy"] == both[1]["label_accuracy"]
+
+
+def test_one_private_record_changes_no_setting_and_no_bound(digits: Digits) -> None:
+    private, fewer = read_samples(digits.private, "private"), digits.folder / "fewer.npz"
+    left = {name: values[1:] for name, values in private.arrays.items()}
+    write_arrays(fewer, SAMPLES, left, private.meta)
+    told = [_train(digits, private=path) for path in (digits.private, fewer)]
+    assert told[0]["bounds"] == told[1]["bounds"]
+    assert told[0]["parameters"] == told[1]["parameters"]
+
+
+def test_without_noise_there_is_no_finite_bound(digits: Digits) -> None:
+    for form in ("sound", "published"):
+        assert _train(digits, form, sigma2=0)["bounds"][0]["epsilon"] == "inf"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"form": "soud"}, r"unknown form 'soud' \(did you mean 'sound'\?\)"),
+        ({"queries": 400}, "400 queries are asked for, and .* has 300 samples"),
+        ({"threshold": 1000}, "no query was answered"),
+        ({"student": "supervisd"}, "did you mean 'supervised'"),
+    ],
+)
+def test_refuses_what_can_not_be(digits: Digits, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(PatebenchError, match=words):
+        _train(digits, **settings)
+
+
+def test_files_of_another_pool_are_refused(digits: Digits) -> None:
+    known, other = read_arrays(_encoder(digits), ENCODER), digits.folder / "other.npz"
+    write_arrays(other, ENCODER, known.arrays, {**known.meta, "pool": "another"})
+    with pytest.raises(ArtefactError, match=r"other\.npz"):
+        _train(digits, encoder=other)
+    truth, another = read_arrays(digits.truth, TRUTH), digits.folder / "another.npz"
+    write_arrays(another, TRUTH, truth.arrays, {**truth.meta, "pool": "another"})
+    with pytest.raises(ArtefactError, match=r"another\.npz"):
+        _train(digits, truth=another)

@@ -1,0 +1,173 @@
+"""The stage `train_private_knn`: a student of labels that the nearest private records vote for (Zhu et al. 2020).
+
+Records are compared by features learnt from the public pool alone. Each is encoded by itself, so where it lies depends
+on no other private record; all else that is done with them is a step of `baselines/private_knn`.
+"""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.baselines.private_knn import accounting
+from patebench.baselines.private_knn.forms import form_of
+from patebench.baselines.private_knn.voting import NearestVotes
+from patebench.core.bound import Bound
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.formats import ENCODER, POOL, TRUTH
+from patebench.core.progress import progress
+from patebench.core.seeds import derive
+from patebench.data.content import content
+from patebench.plan.parameters import PrivateKnnParameters
+from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.stages.reading import read_encoder, read_samples
+
+log = logging.getLogger("patebench")
+
+#: So many test samples draw the learning curve; the final accuracy is of all.
+_CURVE_SAMPLES = 1000
+
+#: What the result says first.
+_SEEDED = (
+    "The noise of these labels comes from a named seed: whoever knows it takes the noise off, so they are no release. "
+    "Their ε is that of noise that is drawn afresh."
+)
+
+
+def run(
+    *,
+    private: Path,
+    pool: Path,
+    truth: Path,
+    test: Path,
+    encoder: Path,
+    parameters: PrivateKnnParameters,
+    seed: int,
+    stream: str,
+    out: Path,
+) -> None:
+    """Label the pool's first samples by their nearest private records, and train a student on these labels.
+
+    Private samples that equal a sample of the pool or of the test set byte for byte are left out, as no teacher has
+    them. True labels measure the labels and steer nothing.
+    """
+    started = time.monotonic()
+    form_of(parameters.form)
+    given, public = read_samples(private, "private"), read_arrays(pool, POOL)
+    test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
+    true.require("pool", public.digest, str(pool))
+    if parameters.queries > len(public["x"]):
+        raise PatebenchError(f"{parameters.queries} queries are asked for, and {pool} has {len(public['x'])} samples")
+    labels, bound = _labelled(parameters, _votes(parameters, given, public, test_set, encoder), seed, stream)
+    answered = labels >= 0
+    if not answered.any():
+        raise ArtefactError(out, "no query was answered, so there is nothing to learn", "take a lower threshold")
+    right = float(np.mean(labels[answered] == true["y"][: len(labels)][answered]))
+    log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right)
+    student = _student(parameters, public, labels, test_set, derive(seed, stream))
+    log.info("Private-kNN: %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
+    result = {
+        "private": given.digest,
+        "pool": public.digest,
+        "test": test_set.digest,
+        "encoder": read_arrays(encoder, ENCODER).digest,
+        "dataset": test_set.meta["dataset"],
+        "split": test_set.meta["split"],
+        "seed": seed,
+        "system": "Private-kNN",
+        "form": parameters.form,
+        "private_model": parameters.slug,
+        "parameters": parameters.model_dump(),
+        "answered": int(answered.sum()),
+        "label_accuracy": right,
+        **student,
+        "seconds": round(time.monotonic() - started, 1),
+        "statement": _SEEDED,
+        "bounds": [bound.to_json()],
+    }
+    write_json(out, "train_private_knn", result)
+
+
+def _votes(
+    parameters: PrivateKnnParameters, given: Artefact, public: Artefact, test_set: Artefact, encoder: Path
+) -> NearestVotes:
+    """Who votes on the first queries."""
+    learnt = read_encoder(encoder, public)
+    elsewhere = np.concatenate([content(public["x"]), content(test_set["x"])])
+    own = ~np.isin(content(given["x"]), elsewhere)
+    with progress("features of private records", int(own.sum()), "records") as done:
+        records = learnt.features_alone(given["x"][own], done)
+    queries = learnt.features_alone(public["x"][: parameters.queries])
+    classes = int(public.meta["classes"])
+    return NearestVotes(records, given["y"][own], queries, neighbours=parameters.neighbours, classes=classes)
+
+
+def _labelled(
+    parameters: PrivateKnnParameters, votes: NearestVotes, seed: int, stream: str
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Bound]:
+    """The labels (queries,) of a form, −1 where there is none, and what they cost."""
+    import torch
+
+    from patebench.baselines.dpsgd.steps import PoissonSampler
+    from patebench.baselines.private_knn import labels
+
+    settings, delta = parameters.settings, parameters.delta
+
+    def random(what: str) -> torch.Generator:
+        return torch.Generator().manual_seed(derive(seed, stream, what))
+
+    with progress(f"Private-kNN, {parameters.form}", None, "steps") as done:
+        if parameters.form == "published":
+            found = labels.published(votes, settings, random("noise"), done)
+            return found, accounting.claimed(settings, int((found >= 0).sum()), delta)
+        sampler = PoissonSampler(settings.rate, random("sampling"))
+        found, spent = labels.sound(votes, settings, sampler, random("noise"), done)
+        return found, accounting.sound(settings, delta, spent)
+
+
+def _student(
+    parameters: PrivateKnnParameters,
+    public: Artefact,
+    labels: np.ndarray[Any, np.dtype[np.int64]],
+    test_set: Artefact,
+    seed: int,
+) -> dict[str, Any]:
+    """What a student of these labels and the pool reaches."""
+    from patebench.stages.train_student import accuracy
+    from patebench.students.interface import Student, StudentConfig, StudentData
+    from patebench.students.training import train
+
+    given = np.full(len(public["x"]), -1, np.int64)
+    given[: len(labels)] = labels
+    data = StudentData(pool=public["x"], labels=given, classes=int(public.meta["classes"]))
+
+    def reached(student: Student, most: int | None = None) -> dict[str, float]:
+        return {"accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
+
+    with progress(f"{parameters.student} student of {len(data.labelled)} labels", None, "epochs") as done:
+        trainer, curve = train(
+            data,
+            StudentConfig(method=parameters.student),
+            seed=seed,
+            progress=done,
+            evaluate=lambda student: reached(student, _CURVE_SAMPLES),
+        )
+    model = f"{parameters.student}, {trainer.model}"
+    return {"model": model, "model_parameters": None, "curve": curve, **reached(trainer)}
+
+
+command = stage_command(
+    run,
+    file_option("private", "All private samples."),
+    file_option("pool", "The public pool, whose first samples are the queries."),
+    file_option("truth", "The pool's true labels, which measure."),
+    file_option("test", "The test set."),
+    file_option("encoder", "The encoder learnt from that pool."),
+    parameter_options(PrivateKnnParameters),
+    threads,
+    seeded,
+    file_option("out", "Where the result goes."),
+)
