@@ -6,7 +6,7 @@ from tests.reporting import made
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.plan.parameters import PetdlParameters
-from patebench.reporting.published import COLUMNS, DPSGD, read_published
+from patebench.reporting.published import COLUMNS, DPSGD, OF_RECORDS, read_published
 
 #: Typed from the table in Figure 4 of PATE 2017: data set, ε, δ, queries, baseline, student.
 FIGURE_4 = [
@@ -53,7 +53,7 @@ def test_holds_what_papers_on_dp_sgd_print():
     }
     assert found >= {("mnist", 8, 0.97), ("cifar10", 8, 0.73), ("mnist", 1, 0.968), ("mnist", 8, 0.985)}
     assert found >= {("mnist", 1.2, 0.981), ("mnist", 2.93, 0.981)}
-    assert {each.paper for each in published.values if each.quantity == "private_model_accuracy"} == set(DPSGD)
+    assert {each.paper for each in published.values if each.quantity == "private_model_accuracy"} == set(OF_RECORDS)
 
 
 def test_lookup_finds_nothing_or_refuses_what_disagrees():

@@ -32,15 +32,21 @@ QUANTITIES = (
 PATE_2017, SCALABLE_2018, NZC_2020 = "PATE 2017", "Scalable PATE 2018", "NZC 2020"
 #: Papers on DP-SGD: of models that are private themselves.
 DPSGD = ("DP-SGD 2016", "ScatterNet 2021", "Tempered sigmoids 2021", "DP reproducibility 2024")
+#: Those and others whose models, or the labels that students learnt from, protect a record.
+PRIVATE_KNN_2020 = "Private-kNN 2020"
+OF_RECORDS = (*DPSGD, PRIVATE_KNN_2020)
 PETDL_2019 = "PET-DL 2019"
 #: What the file calls the mechanisms of models that are private themselves.
-DP_SGD, PETDL = "dp-sgd", "petdl"
+DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
+#: What records call the systems of those that protect a record.
+SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN"}
 #: The configuration, in `config/papers`, that runs what a paper prints.
 CONFIGURATIONS = {
     PATE_2017: "pate-2017",
     SCALABLE_2018: "scalable-pate-2018",
     NZC_2020: "nzc-2020",
     PETDL_2019: "petdl-2019",
+    PRIVATE_KNN_2020: "one-vote",
     **dict.fromkeys(DPSGD, "equal-epsilon"),
 }
 _MEND = "correct the line; config/published.csv in the repository shows the form"

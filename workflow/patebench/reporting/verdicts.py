@@ -17,7 +17,7 @@ from patebench.reporting.accountants import compared
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import stated_by_paper
 from patebench.reporting.petdl import alike, students
-from patebench.reporting.published import CONFIGURATIONS, DP_SGD, PETDL, Published, Value
+from patebench.reporting.published import CONFIGURATIONS, DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,6 +138,8 @@ class _Measures:
         """The rows of the same setting; none where this run has no such."""
         if value.mechanism == PETDL:
             return self._petdl(value).dropna(subset="measured")
+        if value.mechanism == PRIVATE_KNN and value.quantity != "baseline_accuracy":
+            return self._private_knn(value)
         ways: dict[str, Callable[[Value], pd.DataFrame]] = {
             "teacher_accuracy": self._teachers,
             "plurality_accuracy": self._plurality,
@@ -178,8 +180,15 @@ class _Measures:
         frame = self.records.private_models
         printed = self.published.lookup("epsilon", paper=value.paper, table=value.table, row=value.row) or 0.0
         spent = frame["epsilon"].between(0.9 * printed, printed * (1 + 1e-9)) & (frame["delta"] <= (value.delta or 0))
-        frame = frame[(frame["system"] == "DP-SGD") & spent]
+        frame = frame[(frame["system"] == SYSTEMS[DP_SGD]) & spent]
         return _same(frame, value, "accuracy", ("dataset",), ("form", "model"))
+
+    def _private_knn(self, value: Value) -> "pd.DataFrame":
+        """Students of labels as published, each setting by itself, with the ε that is claimed of it."""
+        frame = self.records.private_models
+        frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
+        column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
+        return _same(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> "pd.DataFrame":
         frame = students(self.records)

@@ -11,7 +11,7 @@ from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
-from patebench.reporting.published import DPSGD, PATE_2017, SCALABLE_2018, Published
+from patebench.reporting.published import OF_RECORDS, PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import (
     BLACK,
     GREY,
@@ -42,8 +42,8 @@ _WIDE = (9.2, 4.6)
 _CROWD = 20
 #: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
 _PLACES = [(5.0, 3.5), (-5.0, 3.5), (5.0, -11.0), (-5.0, -11.0)]
-#: Of papers on DP-SGD, in their order.
-_MARKERS = "so^D"
+#: Of papers whose ε is that of one record, in their order.
+_MARKERS = "so^Dv"
 #: Half the side of a marker in pixels.
 _MARKER = 4
 #: The fill of a marker says what may be published.
@@ -80,7 +80,7 @@ def draw(records: Records, published: Published) -> "Figure":
         staircase(axis, students[frontier(students)], "frontier of worst-case ε")
         _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
         if len(own):
-            _draw_published_models(axis, published.of(*DPSGD), panel[0])
+            _draw_published_models(axis, published.of(*OF_RECORDS), panel[0])
         costly = "of the student's labels" + (", or of the model" if len(own) else "")
         accuracy_over(axis, f"ε {costly}   (← more private){_endless(students)}", "accuracy on the test set")
         axis.margins(x=0.18, y=0.12)
@@ -188,7 +188,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
 def _draw_published_models(axis: "Axes", published: Published, dataset: str) -> None:
     """What papers print of models that are private themselves: one outline for each paper."""
     for value, accuracy in published.points("private_model_accuracy", dataset=dataset):
-        marker = _MARKERS[DPSGD.index(value.paper)]
+        marker = _MARKERS[OF_RECORDS.index(value.paper)]
         hollow(axis, value.value, accuracy, PURPLE, marker, f"published: {value.paper}, of one record")
 
 

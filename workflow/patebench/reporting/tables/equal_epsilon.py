@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.outcomes import outcomes, private_models
-from patebench.reporting.published import DPSGD, Published
+from patebench.reporting.published import OF_RECORDS, SYSTEMS, Published
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
@@ -84,16 +84,16 @@ def _models(records: Records) -> "pd.DataFrame":
 
 
 def _published(published: Published, records: Records) -> "pd.DataFrame":
-    """What papers print of DP-SGD on the data sets of this run."""
+    """What papers print of one record's ε on the data sets of this run."""
     import pandas as pd
 
     rows = []
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
     for dataset, setting in panels.itertuples(index=False):
-        for value, accuracy in published.of(*DPSGD).points("private_model_accuracy", dataset=dataset):
+        for value, accuracy in published.of(*OF_RECORDS).points("private_model_accuracy", dataset=dataset):
             rows.append(
                 {
-                    **{"dataset": dataset, "setting": setting, "teachers": None, "system": "DP-SGD"},
+                    **{"dataset": dataset, "setting": setting, "teachers": None, "system": SYSTEMS[value.mechanism]},
                     **{"way": "published", "learner": value.paper, "adjacency": str(Adjacency.ADD_OR_REMOVE_RECORD)},
                     **{"kind": str(Kind.CLAIMED), "delta": value.delta, "epsilon": value.value},
                     **{"accuracy_mean": accuracy, "accuracy_std": None, "seeds": None},
