@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.optimize import brentq
+from scipy.stats import binom, norm
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian, epsilon_together
 from patebench.audit.gradient_canary import audit_step
@@ -336,6 +337,27 @@ def test_a_subset_that_is_used_again_costs_more_than_two_of_its_own() -> None:
     assert together.epsilon(DELTA) > 1.5 * epsilon_together([of_each, of_each], DELTA)
     joint = SubsampledGaussian((1 / 75**2 + 2 / 25**2) ** -0.5, 0.15, 1000)
     assert joint.epsilon(DELTA) == pytest.approx(sound(MNIST, DELTA).epsilon, rel=0.005)
+
+
+def test_subsets_drawn_with_replacement_cost_more_where_there_is_little_noise() -> None:
+    """A record that is drawn j times takes j seats: a lower bound, of a far record that a near one replaces."""
+    drawn = [binom.pmf(times, 9000, 1 / 60_000) for times in range(9)]
+
+    def exact(noise: float) -> float:
+        def above(place: float) -> float:
+            return sum(share * norm.sf((place - times) / noise) for times, share in enumerate(drawn))
+
+        def loss(place: float) -> float:
+            ratios = (times * (2 * place - times) / (2 * noise**2) for times in range(9))
+            return math.log(sum(share * math.exp(ratio) for share, ratio in zip(drawn, ratios, strict=True)))
+
+        def delta(place: float) -> float:
+            return above(place) - math.exp(loss(place)) * norm.sf(place / noise)
+
+        return loss(brentq(lambda place: delta(place) - DELTA, 0, 9 * noise, xtol=1e-10))
+
+    assert exact(1.0) > 2 * SubsampledGaussian(1.0, 0.15, 1).epsilon(DELTA)
+    assert exact(3.0) > 1.1 * SubsampledGaussian(3.0, 0.15, 1).epsilon(DELTA)
 
 
 def test_a_test_that_is_not_charged_is_found() -> None:
