@@ -165,7 +165,7 @@ def test_private_models_stand_beside_the_students_and_also_alone(tmp_path):
         assert lines["DP-SGD, linear, of one record"] == [[1.0, 0.97]]
         assert {"DP-SGD, scratch, of one record", "DP-SGD, linear, of one record"} < set(_legend(figure))
         published = {tuple(dots.get_offsets()[0]) for dots in axis.collections if "of one rec" in str(dots.get_label())}
-        assert published >= {(8.0, 0.97), (1.2, 0.981), (2.93, 0.981), (1.0, 0.968)}
+        assert published >= {(8.0, 0.97), (1.2, 0.981), (2.93, 0.981), (1.0, 0.968), (0.47, 0.988)}
 
 
 def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):

@@ -90,6 +90,30 @@ def test_private_models_by_hand(tmp_path):
     assert (first["kind"], first["adjacency"]) == ("worst_case", "add_or_remove_record")
 
 
+def test_students_of_labels_that_protect_a_record_say_how_many_and_how_many_are_right(tmp_path):
+    of_labels = {"system": "Private-kNN", "form": "sound", "model_parameters": None}
+    made_up = [
+        made.private_model(1.0),
+        *(
+            made.private_model(0.9, seed=n) | of_labels | {"answered": count, "label_accuracy": right}
+            for n, count, right in ((0, 730, 0.96), (1, 740, 0.98))
+        ),
+    ]
+    models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
+    records = made.load_records([], models=models)
+    first, second = TABLES.load("private-models").build(records, PUBLISHED).to_dict("records")
+    assert (first["system"], second["system"]) == ("DP-SGD", "Private-kNN")
+    assert (second["answered_mean"], second["label_accuracy_mean"]) == (735, pytest.approx(0.97))
+    assert math.isnan(first["answered_mean"])
+    for name in ("private-models", "equal-epsilon"):
+        table = TABLES.load(name)
+        _, *rows = table.rows(table.build(records, PUBLISHED))
+        assert "Private-kNN" in {cell for row in rows for cell in row}
+    printed = TABLES.load("equal-epsilon").build(records, PUBLISHED).query("learner == 'Private-kNN 2020'")
+    assert (printed["epsilon_at_0.5"].item(), printed["accuracy_at_0.5_mean"].item()) == (0.47, 0.988)
+    assert (printed["system"].item(), printed["kind"].item()) == ("Private-kNN", "claimed")
+
+
 def test_accountants_side_by_side_by_hand(tmp_path):
     collected, baselines = _students(tmp_path, (0, 1, 2))
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)

@@ -65,7 +65,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **_SPLIT,
         **{"system": str, "form": str, "private_model": str, "parameters": dict},
         **{"teachers": int, "ensemble": str, "audited": float, "verdict": str},
-        **{"answered": int, "label_accuracy": float},
+        **{"answered": float, "label_accuracy": float},
         **{"model": str, "model_parameters": int, "accuracy": float, "learning_curve": list, "seconds": float},
         **_BOUND,
     },
