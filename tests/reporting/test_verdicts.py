@@ -103,6 +103,18 @@ def test_models_by_dpsgd_are_compared_at_what_they_spend(tmp_path):
     assert (chosen["verdict"], chosen["why"]) == (Verdict.NOT_COMPARABLE, "chosen, and not found")
 
 
+def test_private_knn_is_compared_with_its_published_form(tmp_path):
+    claimed = made.private_model(1.3, 0.97, "published") | {"system": "Private-kNN"}
+    claimed["bounds"][0] |= {"kind": "claimed"}
+    proven = made.private_model(0.9, 0.98, "sound") | {"system": "Private-kNN"}
+    paths = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate((claimed, proven))]
+    frame = verdicts(made.load_records([], models=paths), PUBLISHED)
+    (epsilon,) = _of(frame, row="MNIST Private-kNN 735 queries", quantity="epsilon").to_dict("records")
+    assert (epsilon["published"], epsilon["measured_mean"], epsilon["verdict"]) == (0.47, 1.3, Verdict.SHORT)
+    (reached,) = _of(frame, row="MNIST Private-kNN 735 queries", quantity="private_model_accuracy").to_dict("records")
+    assert (reached["published"], reached["measured_mean"], reached["verdict"]) == (0.988, 0.97, Verdict.SHORT)
+
+
 def test_papers_count_each_number_once(tmp_path):
     records = _records(tmp_path)
     frame = TABLES.load("papers").build(records, PUBLISHED).set_index("paper")

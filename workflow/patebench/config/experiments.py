@@ -336,10 +336,7 @@ class _Expanded:
     def _private_knn(self, split: Split) -> Iterator[TrainPrivateKnn]:
         """A student for each entry."""
         for where, settings in entries(f"{self.where}.private_knn", self.settings.private_knn):
-            if self.all.mode is Mode.RELEASE:
-                raise PatebenchError(
-                    f"{where}: draws noise from a seed, and this configuration makes a release; leave it out"
-                )
+            self._refuse_in_release(where, "draws noise from a seed")
             with at(f"{where}.form"):
                 private_knn.form_of(settings.form)
             check_registered(f"{where}.student", settings.student, STUDENTS)
