@@ -1,7 +1,8 @@
 """Records as data frames: one tidy frame per kind of record, one row per record, checked on loading.
 
-Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it. A
-label set is of the whole pool (`rounds` is "") or of the queries that a student selected in rounds.
+Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it; it
+has a pool of `pool` samples, and all else of it is `beside_pool`. A label set is of the whole pool (`rounds` is ""), of
+the queries that a student selected in rounds, or of as many `clusters` of the pool as the ensemble was asked for.
 """
 
 import re
@@ -20,9 +21,9 @@ from patebench.reporting.words import parameters_in_words, rounds_in_words
 if TYPE_CHECKING:
     import pandas as pd
 
-_SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str}
+_SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str}
 _LEARNER = {"model": str, "recipe": str, "epochs": int}
-_ENSEMBLE = {**_SPLIT, "ensemble": str, "teachers": int, "partition": str, **_LEARNER}
+_ENSEMBLE = {**_SPLIT, "ensemble": str, "clusters": int, "teachers": int, "partition": str, **_LEARNER}
 _SELECTED = {"rounds": str, "strategy": str, "round": int, "selection": list}
 _LABEL_SET = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict, **_SELECTED}
 _LABELLED = {"queries": int, "answered": int, "kept": int, "label_accuracy": float}
@@ -77,6 +78,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
 }
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
 _NULLABLE |= {"plurality_accuracy_test"}  # of teachers that vote on queries alone
+_NULLABLE |= {"clusters"}  # of teachers that vote on the whole pool
 #: The same of one kind of record alone: DP-SGD has no teachers, answers no query, and is audited elsewhere; a student's
 #: parameters are not counted.
 _NULLABLE_OF = {"private_model": {"teachers", "ensemble", "audited", "answered", "model_parameters"}}

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 #: The facts that name an ensemble apart from its seed, a set of labels of it, and a student of these: of those labels,
 #: `rounds` says how their queries were selected ("": the whole pool).
-ENSEMBLE = ["dataset", "setting", "ensemble", "teachers", "partition", "model", "recipe", "epochs"]
+ENSEMBLE = [
+    *("dataset", "setting", "pool", "beside_pool", "ensemble", "clusters"),
+    *("teachers", "partition", "model", "recipe", "epochs"),
+]
 LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "noise_in_words"]
 #: What one ε is about: the labels of T queries, at one δ.
 SUBJECT = [*LABEL_SET, "queries", "delta"]
@@ -19,7 +22,7 @@ _ROUNDS = ["rounds", "rounds_in_words", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
 #: A model that is private itself, and a bound on it.
 PRIVATE_MODEL = [
-    *("dataset", "setting", "system", "form", "private_model", "teachers", "model", "model_parameters"),
+    *("dataset", "setting", "pool", "system", "form", "private_model", "teachers", "model", "model_parameters"),
     *("queries", "delta", "kind", "adjacency", "accountant", "label", "conversion"),
 ]
 

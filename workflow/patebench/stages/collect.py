@@ -117,7 +117,8 @@ class _LabelSet:
 def _common(path: Path, summary: Record) -> Record:
     """What every record of this ensemble says of it."""
     found = take(path, summary, ("teachers", "partition", "model", "recipe", "epochs"))
-    return {**of_split(path, summary), "ensemble": of_ensemble(path, summary), **found}
+    asked = {"ensemble": of_ensemble(path, summary), "clusters": summary.get("queries")}
+    return {**of_split(path, summary), **asked, **found}
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:

@@ -34,10 +34,11 @@ def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
 
 
 def of_split(path: Path, content: Facts) -> Facts:
-    """The columns `dataset`, `seed`, `split` and `setting`, which is the split without its seed."""
+    """The columns that tell a split: `setting` is the split without its seed, `beside_pool` that without its pool."""
     facts = take(path, content, ("dataset", "seed", "split"))
-    setting = _read(path, SplitParameters, facts["split"], "split").slug
-    return {**facts, "split": slug(("seed", facts["seed"]), setting), "setting": setting}
+    cut = _read(path, SplitParameters, facts["split"], "split")
+    named = {"split": slug(("seed", facts["seed"]), cut.slug), "setting": cut.slug}
+    return {**facts, **named, "pool": cut.pool, "beside_pool": slug(*cut.parts("pool"))}
 
 
 def of_training(path: Path, content: Facts) -> str:
