@@ -10,41 +10,6 @@ from patebench.models.learner import make_learner
 from patebench.teachers import nearest_query
 
 
-def test_a_query_stands_for_the_mean_of_the_samples_nearest_to_it():
-    features = np.array([[0.0, 0], [1, 0], [10, 0], [12, 0], [11, 3]])
-    found = nearest_query.centres(features, np.array([3, 0]))
-    assert found.tolist() == [[11.0, 1.0], [0.5, 0.0]]
-
-
-def test_equal_samples_are_queries_of_their_own():
-    found = nearest_query.centres(np.array([[1.0], [1.0], [5.0]]), np.array([0, 1]))
-    assert found.tolist() == [[3.0], [1.0]]
-
-
-@pytest.mark.parametrize("cells", [1, 50, 1 << 22])
-def test_the_nearest_centre_is_that_of_a_plain_search_whatever_the_blocks(cells, monkeypatch):
-    monkeypatch.setattr(nearest_query, "_CELLS", cells)
-    rng = np.random.default_rng(0)
-    vectors, centres = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))
-    expected = [min(range(9), key=lambda c: float(np.sum((v - centres[c]) ** 2))) for v in vectors]
-    assert nearest_query.nearest(vectors, centres).tolist() == expected
-
-
-def test_a_vector_between_two_centres_falls_to_the_same_one_whatever_lies_beside_it():
-    """Products of matrices add up in another order at another place, which moves last bits."""
-    rng = np.random.default_rng(3)
-    centres = rng.normal(size=(7, 32))
-    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
-    for between in (centres[2] + centres[5]) / 2 + rng.normal(0, 1e-17, (20, 32)):
-        found = set()
-        for beside in range(40):
-            vectors = rng.normal(size=(beside + 1, 32)) / 6
-            place = rng.integers(beside + 1)
-            vectors[place] = between
-            found.add(int(nearest_query.nearest(vectors, centres)[place]))
-        assert len(found) == 1
-
-
 def test_a_teacher_votes_for_the_most_frequent_label_of_its_records_at_each_query():
     rng = np.random.default_rng(1)
     teacher, query, label = rng.integers(0, 7, 80), rng.integers(0, 5, 80), rng.integers(0, 3, 80)

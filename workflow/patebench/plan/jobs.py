@@ -44,6 +44,7 @@ from patebench.plan.parameters import (
     TrainingParameters,
     baseline_slug,
 )
+from patebench.students import needs_features
 
 #: Option → value: text or a number, a truth value (--x or --no-x), a sequence (the option repeated), a mapping
 #: (repeated as key=value), or None (left out). The option "" is an argument without a name.
@@ -649,7 +650,10 @@ class TrainStudent(Job):
 
     def inputs(self) -> Inputs:
         split = self.labels.ensemble.split
-        return {"pool": split.pool, "labels": self.labels.file, "test": split.test}
+        found: Inputs = {"pool": split.pool, "labels": self.labels.file, "test": split.test}
+        if needs_features(self.parameters.method):
+            found["encoder"] = File(ExtractFeatures(split), "encoder")
+        return found
 
     def options(self) -> Options:
         randomness = self.labels.ensemble.split.randomness(self.folder)

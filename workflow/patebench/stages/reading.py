@@ -31,7 +31,7 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
-    """The encoder of this very pool; ArtefactError otherwise."""
+    """The encoder that this very POOL taught; ArtefactError for another one, or an unsound one."""
     from patebench.students.contrast import Encoder
 
     found = read_arrays(path, ENCODER)

@@ -16,17 +16,19 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
-from patebench.core.formats import LABELS, POOL, PREDICTIONS
+from patebench.core.formats import ENCODER, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.plan.parameters import StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_samples
+from patebench.stages.reading import read_encoder, read_samples
 from patebench.stages.student_data import config_of, student_data
+from patebench.students import needs_features
 
 if TYPE_CHECKING:
-    from patebench.students.interface import Student, StudentTrainer
+    from patebench.students.interface import Features, Student, StudentTrainer
 
 log = logging.getLogger("patebench")
 
@@ -45,19 +47,22 @@ def run(
     stream: str,
     out: Path,
     predictions: Path,
+    encoder: Path | None = None,
 ) -> None:
     """Train a student on released labels and measure it on the test set.
 
     It learns from the labels of the first queries. With --hold-out a share of the answered ones is kept from it, to
     compare settings without a true label: the curve and the result then say how many of those labels it predicts.
-    Its predictions for the whole pool are written as well: a further round can be selected by them.
+    Its predictions for the whole pool are written as well: a further round can be selected by them. Methods that look
+    at features of the pool are given the encoder that it taught.
 
     An interrupted training goes on from its checkpoint beside OUT when the command is given again.
     """
     from patebench.students.training import Checkpoint, train
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
-    whole, config = student_data(samples, released, queries), config_of(parameters)
+    known = _features(parameters.method, encoder, samples)
+    whole, config = student_data(samples, released, queries, known), config_of(parameters)
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
     data = whole.without(held)
@@ -68,6 +73,7 @@ def run(
 
     facts = {"queries": queries, "hold_out": share, "seed": seed, "config": vars(config)}
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
+    of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
     with progress(f"{parameters.method} student of {len(data.labelled)} labels", None, "epochs") as done:
         trainer, curve = train(
             data,
@@ -104,6 +110,15 @@ def run(
     write_json(out, "train_student", result)
 
 
+def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features | None":
+    """What makes features of any sample, for a method that looks at them."""
+    if encoder is None:
+        return None
+    if not needs_features(method):
+        raise PatebenchError(f"the method '{method}' looks at no features; leave out --encoder")
+    return read_encoder(encoder, samples).features
+
+
 def accuracy(student: "Student", x: NDArray[Any], y: NDArray[np.integer]) -> float:
     """The share of samples `x` for which the student predicts the label `y`."""
     return float(np.mean(student.log_probabilities(x).argmax(1) == y))
@@ -137,6 +152,7 @@ command = stage_command(
     file_option("pool", "The public pool."),
     file_option("labels", "The released labels."),
     file_option("test", "The test set."),
+    file_option("encoder", "The encoder learnt from that pool, for methods that look at features.", needed=False),
     click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries."),
     parameter_options(StudentParameters),
     threads,

@@ -135,6 +135,7 @@ def _nearest(
     chunk: _Chunk, pool: Artefact, asked: Artefact | None, features: Path, encoder: Path
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Votes of records for the query that they are nearest to, and what they were made by."""
+    from patebench.models import cells
     from patebench.students.contrast import Encoder
     from patebench.teachers import nearest_query
 
@@ -142,13 +143,13 @@ def _nearest(
     known.require("pool", pool.digest, str(pool.path))
     known.require("encoder", learnt.digest, str(encoder))
     positions = np.arange(len(pool["x"])) if asked is None else asked["queries"]
-    centres = nearest_query.centres(known["vectors"], positions)
+    centres = cells.centres(known["vectors"], positions)
     offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
     teacher = np.repeat(chunk.numbers - chunk.first, np.diff(offsets))
     made, classes = Encoder.of(learnt.arrays), int(chunk.samples.meta["classes"])
     with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
-        place = nearest_query.nearest(made.features_alone(chunk.samples["x"][rows], done), centres)
+        place = cells.nearest(made.features_alone(chunk.samples["x"][rows], done), centres)
     labels = chunk.samples["y"][rows]
     votes = nearest_query.votes(teacher, place, labels, (len(chunk.numbers), len(positions)), classes)
     log.info("teachers %d to %d: %d records, %d votes", chunk.first, chunk.last, len(rows), np.sum(votes != SILENT))

@@ -5,24 +5,37 @@ data is all it sees, the shared loop (`training.py`) calls its epochs, and only 
 needs votes, like distillation, is no student and lies elsewhere.
 
 The fact `options` of a method names those of "model" and "recipe" that can be chosen for it; it decides the rest
-itself. A method of another package has them as an attribute `options` of its callable.
+itself. `unlabelled` (default True) says whether it learns from samples of the pool without a label, and
+`needs_features` (default False) whether it is given features of the pool. Those of another package's method are
+attributes of its callable.
 """
 
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry
 
 STUDENTS = Registry("student method", "patebench.students")
-STUDENTS.add("supervised", "patebench.students.supervised:trainer", options=("model", "recipe"))
-STUDENTS.add("noise-aware", "patebench.students.noise_aware:trainer", options=("model", "recipe"))
+STUDENTS.add("supervised", "patebench.students.supervised:trainer", options=("model", "recipe"), unlabelled=False)
+STUDENTS.add("noise-aware", "patebench.students.noise_aware:trainer", options=("model", "recipe"), unlabelled=False)
 STUDENTS.add("gan", "patebench.students.gan:trainer", options=())
 STUDENTS.add("vat", "patebench.students.vat:trainer", options=("model",))
 STUDENTS.add("consistency", "patebench.students.consistency:trainer", options=("model",))
 STUDENTS.add("label-spreading", "patebench.students.label_spreading:trainer", options=())
+STUDENTS.add("nearest-label", "patebench.students.nearest_label:trainer", options=(), needs_features=True)
 
 
 def takes(method: str, option: str) -> bool:
     """Whether `option`, "model" or "recipe", can be chosen for `method`; PatebenchError for an unknown method."""
     return option in STUDENTS.fact(method, "options", ())
+
+
+def learns_from_unlabelled(method: str) -> bool:
+    """Whether `method` learns from samples of the pool without a label; PatebenchError for an unknown method."""
+    return bool(STUDENTS.fact(method, "unlabelled", True))
+
+
+def needs_features(method: str) -> bool:
+    """Whether `method` is given features of the pool; PatebenchError for an unknown method."""
+    return bool(STUDENTS.fact(method, "needs_features", False))
 
 
 def refuse_choice(method: str, option: str) -> None:

@@ -3,11 +3,15 @@
 Plain values, free of torch and of files.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: Public features (samples, features) of any samples (samples, …): near each other for samples that are alike.
+Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +22,15 @@ class StudentData:
     label that was released for each, −1 for samples that were not queried or not answered. `log_likelihood` (samples,
     classes) is ln Pr[what was released | class] up to a constant for each sample, and 0 for samples that were not
     queried: under a local mechanism, whose channel is public, or of a released table, whose noise is. None for other
-    mechanisms, whose releases depend on private counts.
+    mechanisms, whose releases depend on private counts. `features` are those that the pool taught without a label, for
+    methods whose registry entry asks for them.
     """
 
     pool: NDArray[Any]
     labels: NDArray[np.int64]
     classes: int
     log_likelihood: NDArray[np.float64] | None = None
+    features: Features | None = None
 
     @property
     def labelled(self) -> NDArray[np.intp]:

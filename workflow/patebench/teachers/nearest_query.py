@@ -1,54 +1,14 @@
 """Teachers that are records: the votes of many shards at once, by public features (`models/nearest_query.py`).
 
-Each query stands for the samples of the pool that are nearer to it than to any other query. A private record belongs to
-the query whose samples' mean it is nearest to, and its teacher votes on that query with the record's label. So a shard
-of one record has one vote, and a teacher keeps silent on all queries that no record of its own belongs to.
+Each query has a cell of the pool (`models/cells.py`). A private record belongs to the query whose cell it is nearest
+to, and its teacher votes on that query with the record's label. So a shard of one record has one vote, and a teacher
+keeps silent on all queries that no record of its own belongs to.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import SILENT
-
-Array = NDArray[np.float64]
-
-_GRID = 2.0**20
-_CELLS = 1 << 22  # of one block of vectors × queries
-
-
-def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
-    """What each query stands for (queries × features): the mean of the pool's `features` (samples × features) there.
-
-    The queries are positions in the pool. A function of public values alone.
-    """
-    start: Array = np.asarray(features, dtype=np.float64)[queries]
-    member = nearest(features, start)
-    member[queries] = np.arange(len(queries))  # of equal samples, each is its own
-    sums = np.zeros_like(start)
-    np.add.at(sums, member, features)
-    result: Array = sums / np.bincount(member, minlength=len(queries))[:, None]
-    return result
-
-
-def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
-    """The number of the nearest of `centres` (queries × features) for each vector (samples × features).
-
-    The first one of equally near ones. Coordinates are rounded to a grid on which every sum below is exact, in
-    whatever order it is made: so a vector's place among others does not move it.
-    """
-    result = np.empty(len(vectors), dtype=np.intp)
-    centres = on_grid(centres)
-    square = np.square(centres).sum(axis=1)
-    block = max(1, _CELLS // len(centres))
-    for start in range(0, len(vectors), block):
-        part = on_grid(vectors[start : start + block])
-        result[start : start + block] = np.argmin(square - 2 * (part @ centres.T), axis=1)
-    return result
-
-
-def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Vectors of at most unit length as multiples of the grid: integers whose products and sums stay below 2⁵³."""
-    return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 
 def votes(
