@@ -15,7 +15,7 @@ STYLES = {
     "#D55E00": ("account", "audit"),
     "#CC79A7": (
         *("extract_features", "select_queries", "train_student", "distil"),
-        *("train_petdl", "train_baseline", "train_dpsgd", "train_private_knn"),
+        *("train_petdl", "train_baseline", "name_clusters", "train_dpsgd", "train_private_knn"),
     ),
     "#555555": ("collect", "figure", "table", "manifest", "report"),
 }
@@ -36,6 +36,7 @@ WORDS = {
     "distil": ("non-private", False),
     "train_petdl": ("as published, and sound", True),
     "train_baseline": ("non-private", False),
+    "name_clusters": ("by true labels", True),
     "train_dpsgd": ("form × ε", True),
     "train_private_knn": ("as published, and sound", True),
     "audit": ("what is lost at least", True),

@@ -748,6 +748,7 @@ def test_shipped_configurations_are_good(file: str) -> None:
     assert config.experiments
     optional = {
         "train_baseline",
+        "name_clusters",
         "train_dpsgd",
         "train_private_knn",
         "audit",

@@ -33,6 +33,7 @@ from patebench.plan.jobs import (
     SelectQueries,
     Setting,
     Split,
+    Table,
     TrainBaseline,
     TrainDpsgd,
     TrainPrivateKnn,
@@ -308,7 +309,8 @@ def parsed(made: Plan, stage: str, path: str) -> SimpleNamespace:
 def test_lookups_invert_the_paths(stage: str) -> None:
     selecting = [DEMO["rounds"][0] | {"strategy": ["prototypes", "least-confident"]}]
     shared = demo(rounds=selecting, mechanisms=DEMO["mechanisms"] | SHARED)
-    made = plan(shared, demo(dataset="breast_cancer", test=None), secure={"aggregators": 2})
+    other = demo(dataset="breast_cancer", test=None, public_reference={"clusters": [2, 9]})
+    made = plan(shared, other, secure={"aggregators": 2})
     assert made.jobs[stage]
     for job in made.jobs[stage].values():
         for path in (path for paths in made.made(job).values() for path in paths):
@@ -484,3 +486,18 @@ def test_a_command_too_long_for_a_shell_goes_into_a_file(tmp_path: Path) -> None
     path = tmp_path / "logs" / "collect.json"
     assert shell(told, path) == f"@{path}"
     assert json.loads(path.read_text()) == told
+
+
+def test_clusters_that_are_named_are_those_that_an_ensemble_is_asked_for() -> None:
+    asked = {"teachers": 500, "model": "nearest-query"}
+    mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 3}}
+    one_vote = {"dataset": "digits", "pool": 400, "queries": 30, "ensembles": [asked], "mechanisms": mechanisms}
+    one_vote |= {"accounting": {"delta": 1e-5}, "public_reference": {"clusters": [10, 30]}}
+    made = plan(one_vote, seeds=7)
+    folder = "results/digits/seed-7_pool-400/queries/prototypes"
+    assert made.artefacts()["name_clusters"] == [f"{folder}-{clusters}/naming.json" for clusters in (10, 30)]
+    assert len(made.of(SelectQueries)) == 2
+    (table,) = (each for each in made.of(Table) if each.table == "frontier")
+    assert made.inputs(table)["baselines"] == made.artefacts()["name_clusters"]
+    with pytest.raises(PatebenchError, match=r"public_reference\.clusters\[1\]: is 401, but the pool holds 400"):
+        plan(one_vote | {"public_reference": {"clusters": [10, 401]}})

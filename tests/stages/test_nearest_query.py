@@ -9,7 +9,7 @@ from tests.stages.digits import Divided
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import CHUNK, ENCODER, LABELS, POOL, QUERIES, SAMPLES, TRUTH, VOTES
+from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, POOL, QUERIES, SAMPLES, TRUTH, VOTES
 from patebench.plan.parameters import (
     AccountParameters,
     PartitionParameters,
@@ -24,12 +24,14 @@ from patebench.stages import (
     collect,
     extract_features,
     join_votes,
+    name_clusters,
     partition,
     secure_share,
     select_queries,
     train_student,
     train_teachers,
 )
+from patebench.stages.records import read_records
 from patebench.stages.student_data import student_data
 from patebench.students import contrast
 
@@ -135,6 +137,57 @@ def test_ensemble_labels_bounds_and_records_are_of_the_selected_queries(world: O
     assert records["label_set"]["label_accuracy"] == records["student"]["label_accuracy"] == pytest.approx(right)
     assert 0.5 < records["label_set"]["expected_label_accuracy"] < 1
     assert records["ensemble"]["ensemble"] == f"teachers-{TEACHERS}_queries-{K}_iid_nearest-query_modern"
+
+
+def cells(world: OneVote) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The cell of each sample of the pool and of the test set, and the queries, by plain distances."""
+    vectors = read_arrays(world.file("features.npz"), FEATURES)["vectors"]
+    asked = read_arrays(world.file("queries.npz"), QUERIES)["queries"]
+    encoder = contrast.Encoder.of(read_arrays(world.file("encoder.npz"), ENCODER).arrays)
+    unseen = encoder.features(read_arrays(world.test, SAMPLES)["x"])
+
+    def cell(of: np.ndarray, points: np.ndarray) -> np.ndarray:
+        return np.square(of[:, None] - points).sum(axis=2).argmin(axis=1)
+
+    first = cell(vectors, vectors[asked])
+    means = np.array([vectors[first == place].mean(axis=0) for place in range(len(asked))])
+    return cell(vectors, means), cell(unseen, means), asked
+
+
+def test_clusters_are_named_by_true_labels_of_the_pool_and_measured_on_the_test_set(world: OneVote) -> None:
+    name_clusters.run(
+        pool=world.pool, truth=world.truth, test=world.test, features=world.file("features.npz"),
+        encoder=world.file("encoder.npz"), selected=world.file("queries.npz"), out=world.file("naming.json"),
+    )  # fmt: skip
+    told = read_json(world.file("naming.json"), "name_clusters")
+    in_pool, in_test, _ = cells(world)
+    truth, unseen = read_arrays(world.truth, TRUTH)["y"], read_arrays(world.test, SAMPLES)["y"]
+    names = np.array([np.bincount(truth[in_pool == cell], minlength=10).argmax() for cell in range(K)])
+    assert told["accuracy"] == np.mean(names[in_test] == unseen)
+    assert told["accuracy_pool"] == np.mean(names[in_pool] == truth)
+    assert (told["clusters"], told["matched_accuracy"]) == (K, None)
+    (record,) = read_records([], [world.file("naming.json")], []).namings.to_dict("records")
+    assert (record["setting"], record["pool"], record["clusters"]) == ("pool-100_test-100", 100, K)
+
+
+def test_labels_of_cells_without_a_student(world: OneVote) -> None:
+    train_student.run(
+        pool=world.pool, labels=world.file("labels.npz"), test=world.test, queries=K, **NAMED,
+        parameters=StudentParameters(method="nearest-label"), out=world.file("cells.json"),
+        predictions=world.file("cells.npz"), encoder=world.file("encoder.npz"),
+    )  # fmt: skip
+    labels = read_arrays(world.file("labels.npz"), LABELS)
+    known = student_data(read_arrays(world.pool, POOL), labels, K).labels
+    _, in_test, asked = cells(world)
+    if (known[asked] >= 0).all():  # a label that noise hides has no cell
+        found = known[asked][in_test] == read_arrays(world.test, SAMPLES)["y"]
+        assert read_json(world.file("cells.json"), "train_student")["accuracy"] == np.mean(found)
+    with pytest.raises(PatebenchError, match="'supervised' looks at no features; leave out --encoder"):
+        train_student.run(
+            pool=world.pool, labels=world.file("labels.npz"), test=world.test, queries=K, **NAMED,
+            parameters=StudentParameters(method="supervised"), out=world.file("s.json"),
+            predictions=world.file("s.npz"), encoder=world.file("encoder.npz"),
+        )  # fmt: skip
 
 
 def test_one_record_replaced_changes_nothing_public_and_two_cells_at_most(world: OneVote, tmp_path: Path) -> None:

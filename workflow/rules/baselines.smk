@@ -73,6 +73,29 @@ rule train_baseline:
         "patebench {params.command} --threads {threads} --log {log:q}"
 
 
+rule name_clusters:
+    input:
+        unpack(inputs("name_clusters")),
+    output:
+        **outputs("name_clusters"),
+    log:
+        logs("name_clusters"),
+    benchmark:
+        times("name_clusters")
+    wildcard_constraints:
+        **PLAN.constraints("name_clusters"),
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory(4000),
+        runtime=20,
+    params:
+        command=command("name_clusters"),
+    shell:
+        "patebench {params.command} --threads {threads} --log {log:q}"
+
+
 rule train_dpsgd:
     input:
         unpack(inputs("train_dpsgd")),

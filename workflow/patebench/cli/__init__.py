@@ -34,6 +34,7 @@ COMMANDS = {
     "distil": "Train networks on plain labels and on probabilities, without privacy.",
     "train_petdl": "Train a student of PET-DL, as published or in a sound form.",
     "train_baseline": "Train a model without privacy.",
+    "name_clusters": "Name clusters of the pool by true labels: what public data alone tells apart.",
     "train_dpsgd": "Train a model by DP-SGD, which is private itself.",
     "train_private_knn": "Train a student of labels by the nearest private records (Private-kNN).",
     "audit": "Look for two data sets that a mechanism tells apart better than it states.",

@@ -30,6 +30,7 @@ from patebench.plan.jobs import (
     Figure,
     Job,
     Manifest,
+    NameClusters,
     Options,
     Report,
     Results,
@@ -85,7 +86,8 @@ class Config:
 
     def _pages(self, plan: Plan, home: Path) -> Iterator[Job]:
         published = str(home / "config" / "published.csv")
-        records = [tuple(plan.of(stage)) for stage in (Collect, TrainBaseline, Audit)]
+        compared = (*plan.of(TrainBaseline), *plan.of(NameClusters))
+        records = [tuple(plan.of(Collect)), compared, tuple(plan.of(Audit))]
         records.append(tuple(job for job in plan if job.private_model))
         results = Results(published, *records)
         figures = tuple(Figure(self.run, results, name) for name in FIGURES)

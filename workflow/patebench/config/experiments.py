@@ -46,7 +46,9 @@ from patebench.plan.jobs import (
     Distil,
     Ensemble,
     Job,
+    NameClusters,
     SecureOpen,
+    SelectBeforehand,
     SelectQueries,
     Setting,
     Split,
@@ -128,6 +130,7 @@ class _Expanded:
         accounts: list[Account] = []
         students: list[TrainStudent] = []
         baselines: list[TrainBaseline] = []
+        namings: list[NameClusters] = []
         distillations: list[Distil] = []
         private_models: list[Job] = []
         for seed in seeds:
@@ -143,13 +146,14 @@ class _Expanded:
             distillations += self._distil(ensembles)
             private_models += self._petdl(ensembles)
             baselines += self._baselines(split)
+            namings += self._namings(split)
             private_models += self._dpsgd(split)
             private_models += self._private_knn(split)
         for account in accounts:
             self.all.agreement.settle(account.folder, f"{where}.accounting.delta", accounting.delta)
         whole_pool = [account for account in accounts if not account.labels.selection]
         audits = list(self._audits(settings.audit, whole_pool)) if settings.audit else []
-        made = (accounts, students, baselines, audits, distillations, private_models)
+        made = (accounts, students, baselines, namings, audits, distillations, private_models)
         return Experiment(name, *map(tuple, made))  # type: ignore[arg-type]
 
     def _queries(self) -> tuple[int, ...]:
@@ -229,7 +233,7 @@ class _Expanded:
     def _asked(self) -> SelectionParameters | None:
         """What is put to the teachers, where it is not the whole pool."""
         wanted = self.settings.queries
-        return None if wanted is None else SelectionParameters(strategy=_BEFOREHAND, queries=wanted)
+        return None if wanted is None else _prototypes(wanted)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.all.mode is Mode.RELEASE:
@@ -319,6 +323,13 @@ class _Expanded:
             check_pool(f"{where}.queries", wanted.queries, split.parameters.pool)
             training = checked_training(where, wanted)
             yield from (TrainBaseline(split, training, queries) for queries in wanted.queries)
+
+    def _namings(self, split: Split) -> Iterator[NameClusters]:
+        """The clusters of each number, as an ensemble with so many queries is asked for them."""
+        if wanted := self.settings.public_reference:
+            check_pool(f"{self.where}.public_reference.clusters", wanted.clusters, split.parameters.pool)
+            for clusters in wanted.clusters:
+                yield NameClusters(SelectBeforehand(split, _prototypes(clusters)))
 
     def _dpsgd(self, split: Split) -> Iterator[TrainDpsgd]:
         """A model for each ε."""
@@ -439,6 +450,10 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
             if registry is MODELS:
                 check_learner(f"{where}.{key}", name)
     return StudentParameters.of(settings)
+
+
+def _prototypes(queries: int) -> SelectionParameters:
+    return SelectionParameters(strategy=_BEFOREHAND, queries=queries)
 
 
 def _in_rounds(

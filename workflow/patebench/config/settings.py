@@ -178,6 +178,12 @@ class TrueLabelSettings(TrainingParameters):
     queries: OneOrMore[PositiveWhole] = Field(description="How many of the pool's first samples.")
 
 
+class PublicReferenceSettings(Parameters):
+    """What public data alone knows of the classes."""
+
+    clusters: OneOrMore[PositiveWhole] = Field(description="How many clusters of the pool are named, in turn.")
+
+
 class AuditSettings(_OfEnsembles, AuditParameters):
     """An audit of every mechanism of the experiment."""
 
@@ -224,6 +230,11 @@ class ExperimentSettings(SplitParameters):
     )
     baseline: TrainingParameters | None = Field(
         None, description="A model trained on all private data, without privacy, for comparison."
+    )
+    public_reference: PublicReferenceSettings | None = Field(
+        None,
+        description="Clusters of the pool named by its true labels, for comparison: what public data alone tells apart,"
+        " at ε = 0. No release can name them so.",
     )
     dpsgd: List[DpsgdSettings] = Field(
         [], description="Models trained on all private data by DP-SGD, which are private themselves, for comparison."

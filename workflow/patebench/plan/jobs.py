@@ -12,6 +12,7 @@ The path is the provenance: it spells how an artefact was made, from left to rig
                                   / petdl / <student>
                      / baseline / <training>
                      / dpsgd / <form, ε and training>
+                     / queries / <strategy>
            / private-knn / <form, queries and noise>
            / audit / teachers-<n> / <mechanism> / <noise>
 
@@ -751,6 +752,27 @@ class TrainBaseline(Job):
 
 
 @dataclass(frozen=True)
+class NameClusters(Job):
+    """The clusters of so many queries, named by true labels of the pool: what public data alone tells apart."""
+
+    files = {"out": "{clusters}/naming.json"}
+
+    of: SelectBeforehand
+
+    @property
+    def clusters(self) -> str:
+        return self.of.folder
+
+    folder = clusters
+
+    def inputs(self) -> Inputs:
+        split, features = self.of.of, ExtractFeatures(self.of.of)
+        cut = {"pool": split.pool, "truth": split.truth, "test": split.test}
+        learnt = {"features": features.file, "encoder": File(features, "encoder")}
+        return {**cut, **learnt, "selected": self.of.file}
+
+
+@dataclass(frozen=True)
 class TrainDpsgd(Job):
     """One model trained by DP-SGD on all private data: it is private itself."""
 
@@ -875,7 +897,7 @@ class Results:
 
     published: str
     collected: tuple[Collect, ...]
-    baselines: tuple[TrainBaseline, ...]
+    baselines: tuple[Job, ...]
     audits: tuple[Audit, ...]
     private_models: tuple[Job, ...]
 
@@ -961,7 +983,7 @@ def _united(numbers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
 STAGES: tuple[type[Job], ...] = (
     *(Data, Split, Partition, TrainTeachers, JoinVotes, ExtractFeatures, SelectQueries, Aggregate),
     *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent),
-    *(Distil, TrainPetdl, TrainBaseline, TrainDpsgd, TrainPrivateKnn, Audit),
+    *(Distil, TrainPetdl, TrainBaseline, NameClusters, TrainDpsgd, TrainPrivateKnn, Audit),
     *(Collect, Figure, Table, Manifest, Report),
 )
 BY_STAGE = {each.stage(): each for each in STAGES}

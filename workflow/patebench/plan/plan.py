@@ -21,6 +21,7 @@ from patebench.plan.jobs import (
     File,
     Inputs,
     Job,
+    NameClusters,
     SecureOpen,
     TrainBaseline,
     TrainPetdl,
@@ -37,13 +38,14 @@ class Experiment:
     accounts: tuple[Account, ...]
     students: tuple[TrainStudent, ...] = ()
     baselines: tuple[TrainBaseline, ...] = ()
+    namings: tuple[NameClusters, ...] = ()
     audits: tuple[Audit, ...] = ()
     distillations: tuple[Distil, ...] = ()
     private_models: tuple[Job, ...] = ()
 
     def jobs(self) -> Iterator[Job]:
         yield from (*self.accounts, *self.students, *self.distillations, *self.baselines, *self.audits)
-        yield from self.private_models
+        yield from (*self.namings, *self.private_models)
 
 
 class Plan:

@@ -62,6 +62,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"student_model": str, "student_recipe": str, "student_epochs": int},
     },
     "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int, "accuracy": float},
+    "naming": {**_SPLIT, "clusters": int, "accuracy": float, "accuracy_pool": float, "matched_accuracy": float},
     "private_model": {
         **_SPLIT,
         **{"system": str, "form": str, "private_model": str, "parameters": dict},
@@ -79,6 +80,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
 _NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
 _NULLABLE |= {"plurality_accuracy_test"}  # of teachers that vote on queries alone
 _NULLABLE |= {"clusters"}  # of teachers that vote on the whole pool
+_NULLABLE |= {"matched_accuracy"}  # of clusters that are not as many as the classes
 #: The same of one kind of record alone: DP-SGD has no teachers, answers no query, and is audited elsewhere; a student's
 #: parameters are not counted.
 _NULLABLE_OF = {"private_model": {"teachers", "ensemble", "audited", "answered", "model_parameters"}}
@@ -94,6 +96,7 @@ _IDENTITY = {
     "student": (*_OF_LABELS, "student", "queries"),
     "distillation": ("ensemble", "distilled", "labels", "temperature", "samples"),
     "baseline": ("learner",),
+    "naming": ("clusters",),
     "private_model": ("system", "form", "private_model", "queries", "delta", "accountant", "conversion", "kind"),
     "audit": ("teachers", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
 }
@@ -115,6 +118,7 @@ class Records:
     students: "pd.DataFrame"
     distillations: "pd.DataFrame"
     baselines: "pd.DataFrame"
+    namings: "pd.DataFrame"
     private_models: "pd.DataFrame"
     audits: "pd.DataFrame"
 
@@ -132,14 +136,14 @@ Contents = Sequence[tuple[Path, dict[str, Any]]]
 def records_of(collected: Contents, baselines: Contents, audits: Contents, private_models: Contents = ()) -> Records:
     """The records in what these stages wrote; raises ArtefactError for the first unsound one.
 
-    A baseline is one record, and so is each bound of a model that is private itself.
+    A baseline or a naming is one record, and so is each bound of a model that is private itself.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
     for path, content in collected:
         for record in _collected(path, content):
             rows[record["record"]].append(record)
     for path, record in baselines:
-        rows["baseline"].append(check_record(path, record))
+        rows[record["record"]].append(check_record(path, record))
     for path, record in private_models:
         rows["private_model"].append(check_record(path, record))
     for path, content in audits:

@@ -60,6 +60,12 @@ def of_baseline(path: Path, content: Facts) -> Facts:
     return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
 
 
+def of_naming(path: Path, content: Facts) -> Facts:
+    """A record of the kind "naming"."""
+    facts = take(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
+    return {"record": "naming", **of_split(path, content), **facts}
+
+
 def of_private_model(path: Path, content: Facts) -> list[Facts]:
     """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
     facts = take(path, content, _PRIVATE_MODEL)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patebench.core.errors import ArtefactError
 from patebench.core.files import read_any_json, read_json
 from patebench.stages.command import file_option, together
-from patebench.stages.names import of_baseline, of_private_model
+from patebench.stages.names import Facts, of_baseline, of_naming, of_private_model
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
@@ -20,16 +21,25 @@ def read_records(
 
     return records_of(
         collected=[(path, read_json(path, "collect")) for path in collected],
-        baselines=[(path, of_baseline(path, read_json(path, "train_baseline"))) for path in baselines],
+        baselines=[(path, _compared(path)) for path in baselines],
         audits=[(path, read_json(path, "audit")) for path in audits],
         private_models=[(path, each) for path in models for each in of_private_model(path, read_any_json(path)[0])],
     )
 
 
+def _compared(path: Path) -> "Facts":
+    """The record of what is compared with students, and no release: its file says which."""
+    content, _ = read_any_json(path)
+    of_kind = {"train_baseline": of_baseline, "name_clusters": of_naming}
+    if content["kind"] not in of_kind:
+        raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {', '.join(of_kind)} is needed")
+    return of_kind[content["kind"]](path, content)
+
+
 #: The options of commands that read records, and published values beside them.
 record_files = together(
     file_option("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
-    file_option("baselines", "Results of baselines; repeat for each.", needed=False, several=True),
+    file_option("baselines", "Results of baselines and namings; repeat for each.", needed=False, several=True),
     file_option("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
     file_option(
         "models", "Results of models that are private themselves; repeat for each.", needed=False, several=True

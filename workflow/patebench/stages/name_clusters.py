@@ -1,0 +1,80 @@
+"""The stage `name_clusters`: how much of the classes public data alone tells apart, at ε = 0.
+
+Clusters of the pool are named by the pool's true labels, which nobody has who needs a release: so this is no method,
+but what methods that label clusters are measured against.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.core.files import read_arrays, write_json
+from patebench.core.formats import FEATURES, POOL, QUERIES, TRUTH
+from patebench.stages.command import file_option, stage_command, threads
+from patebench.stages.reading import read_encoder, read_samples
+
+log = logging.getLogger("patebench")
+
+#: What the result says first.
+_STATEMENT = (
+    "Clusters were named by true labels of public samples, to evaluate them: no release can do so. No private record "
+    "has a part in it."
+)
+
+
+def run(*, pool: Path, truth: Path, test: Path, features: Path, encoder: Path, selected: Path, out: Path) -> None:
+    """Name the clusters of the selected queries by the pool's true labels, and measure them on the test set.
+
+    A sample has the name of the cluster that it belongs to, as private records vote. Each cluster is named by most of
+    its samples in the pool; where there are as many clusters as classes, also such that no two have the same name.
+    """
+    from patebench.baselines.naming import majority, one_to_one
+    from patebench.models.cells import centres, nearest
+
+    samples, answers, test_set = read_arrays(pool, POOL), read_arrays(truth, TRUTH), read_samples(test, "test")
+    known, asked = read_arrays(features, FEATURES), read_arrays(selected, QUERIES)
+    for each in (answers, known, asked):
+        each.require("pool", samples.digest, str(pool))
+    vectors, classes, clusters = known["vectors"], int(samples.meta["classes"]), len(asked["queries"])
+    means = centres(vectors, asked["queries"])
+    in_pool = nearest(vectors, means)
+    in_test = nearest(read_encoder(encoder, samples).features(test_set["x"]), means)
+    names = majority(in_pool, answers["y"], clusters, classes)
+    matched: dict[str, Any] = {"matched_accuracy": None}
+    if clusters == classes:
+        matching = one_to_one(in_pool, answers["y"], classes)
+        matched = {"matched_accuracy": float(np.mean(matching[in_test] == test_set["y"]))}
+    reached = {
+        "accuracy": float(np.mean(names[in_test] == test_set["y"])),
+        "accuracy_pool": float(np.mean(names[in_pool] == answers["y"])),
+        **matched,
+    }
+    log.info("%d clusters, named by true labels: %.2f%% on the test set", clusters, 100 * reached["accuracy"])
+    result = {
+        "pool": samples.digest,
+        "truth": answers.digest,
+        "test": test_set.digest,
+        "selected": asked.digest,
+        "dataset": test_set.meta["dataset"],
+        "split": test_set.meta["split"],
+        "seed": test_set.meta["seed"],
+        "clusters": clusters,
+        **reached,
+        "statement": _STATEMENT,
+    }
+    write_json(out, "name_clusters", result)
+
+
+command = stage_command(
+    run,
+    file_option("pool", "The public pool."),
+    file_option("truth", "True labels of the pool."),
+    file_option("test", "The test set."),
+    file_option("features", "Features of the pool."),
+    file_option("encoder", "What makes such features of any sample."),
+    file_option("selected", "The queries whose clusters are named."),
+    threads,
+    file_option("out", "Where the result goes."),
+)
