@@ -150,6 +150,17 @@ def private_model(
     return {**facts, **own, "parameters": {"rate": 0.05, "steps": 500}, **reached}
 
 
+def naming(clusters: int, accuracy: float, seed: int = 0, matched: float | None = None) -> dict[str, Any]:
+    """What the stage writes of clusters named by true labels."""
+    facts = {"dataset": "mnist", "seed": seed, "split": {"pool": 9000, "test": None}, "clusters": clusters}
+    return {**facts, "accuracy": accuracy, "accuracy_pool": accuracy, "matched_accuracy": matched}
+
+
+def write_naming(path: Path, made: dict[str, Any]) -> Path:
+    write_json(path, "name_clusters", made)
+    return path
+
+
 def write_private_model(path: Path, made: dict[str, Any], kind: str = "train_dpsgd") -> Path:
     write_json(path, kind, made)
     return path

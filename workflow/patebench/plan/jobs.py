@@ -12,8 +12,8 @@ The path is the provenance: it spells how an artefact was made, from left to rig
                                   / petdl / <student>
                      / baseline / <training>
                      / dpsgd / <form, ε and training>
+                     / private-knn / <form, queries and noise>
                      / queries / <strategy>
-           / private-knn / <form, queries and noise>
            / audit / teachers-<n> / <mechanism> / <noise>
 
 so jobs that agree on a prefix share its files. Nothing here reads or writes a file, or checks a value.

@@ -68,6 +68,7 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **{"system": str, "form": str, "private_model": str, "parameters": dict},
         **{"teachers": int, "ensemble": str, "audited": float, "verdict": str},
         **{"answered": float, "label_accuracy": float},
+        **{"public_use": str, "public_samples": int},
         **{"model": str, "model_parameters": int, "accuracy": float, "learning_curve": list, "seconds": float},
         **_BOUND,
     },
@@ -83,7 +84,12 @@ _NULLABLE |= {"clusters"}  # of teachers that vote on the whole pool
 _NULLABLE |= {"matched_accuracy"}  # of clusters that are not as many as the classes
 #: The same of one kind of record alone: DP-SGD has no teachers, answers no query, and is audited elsewhere; a student's
 #: parameters are not counted.
-_NULLABLE_OF = {"private_model": {"teachers", "ensemble", "audited", "answered", "model_parameters"}}
+_NULLABLE_OF = {
+    "private_model": {
+        *("teachers", "ensemble", "audited", "answered", "model_parameters"),
+        *("public_use", "public_samples"),
+    }
+}
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")

@@ -23,6 +23,7 @@ STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "
 #: A model that is private itself, and a bound on it.
 PRIVATE_MODEL = [
     *("dataset", "setting", "pool", "system", "form", "private_model", "teachers", "model", "model_parameters"),
+    *("public_use", "public_samples"),
     *("queries", "delta", "kind", "adjacency", "accountant", "label", "conversion"),
 ]
 

@@ -19,7 +19,10 @@ _PRIVATE_MODEL = (
     *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
 )
 #: The same, where it says it.
-_IF_SAID = ("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy")
+_IF_SAID = (
+    *("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy"),
+    *("public_use", "public_samples"),
+)
 
 Facts = dict[str, Any]
 P = TypeVar("P", bound=Parameters)

@@ -113,6 +113,8 @@ def run(
         "private_model": training.slug,
         "parameters": {**chosen, "noise": noise, "epsilon": training.epsilon, "delta": training.delta},
         "training": training.model_dump(),
+        "public_use": "features" if encoder else "scale of samples",
+        "public_samples": len(public["x"]),
         "model": name,
         "model_parameters": len(trained.weights),
         "accuracy": reached,

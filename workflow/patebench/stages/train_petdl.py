@@ -99,6 +99,8 @@ def run(
             "ensemble": of_ensemble(ensemble, summary),
             "teacher_accuracy": float(np.mean(take(ensemble, summary, ("teacher_accuracies",))["teacher_accuracies"])),
             "system": "PET-DL",
+            "public_use": "student",
+            "public_samples": settings.samples,
             "form": form.name,
             "private_model": slug(of_ensemble(ensemble, summary), parameters.slug),
             "parameters": {**asdict(settings), **_chosen(parameters), "hint_layer": layer},

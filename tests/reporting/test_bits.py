@@ -1,0 +1,68 @@
+"""What public data knew already and what privacy paid for, worked out by hand from made-up records."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.published import read_published
+from patebench.reporting.tables import TABLES
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def one_vote(seed: int, clusters: int, accuracy: float) -> list[dict[str, Any]]:
+    """A student of labels of clusters, at ε = 0.5 whatever the seed."""
+    facts = made.ensemble(seed=seed, teachers=60000, model="nearest-query")
+    facts |= {"clusters": clusters, "ensemble": f"teachers-60000_queries-{clusters}"}
+    of = made.label_set(facts, "gnmax", 40.0)
+    student = made.student_record(of, clusters, accuracy) | {"method": "consistency"}
+    return [made.bound_record(of, clusters, 0.5, "gdp", Kind.WORST_CASE), student]
+
+
+@pytest.fixture
+def frame(tmp_path: Path) -> Any:
+    collected, compared = made.files(tmp_path, teachers=(250,))
+    for seed, accuracy in ((0, 0.98), (1, 0.99)):
+        path = tmp_path / f"one-vote-{seed}.json"
+        collected.append(made.write_collected(path, one_vote(seed, 50, accuracy)))
+        for clusters, named, matched in ((10, 0.7, 0.6), (50, 0.9, None), (100, 0.95, None)):
+            naming = made.naming(clusters, named + seed / 50, seed, matched)
+            compared.append(made.write_naming(tmp_path / f"naming-{clusters}-{seed}.json", naming))
+    model = made.private_model(1.0, 0.9) | {"public_use": "features", "public_samples": 9000}
+    models = [made.write_private_model(tmp_path / "model.json", model)]
+    return TABLES.load("bits").build(made.load_records(collected, compared, models=models), PUBLISHED)
+
+
+def test_labels_of_clusters_stand_beside_as_many_named_ones(frame: Any) -> None:
+    (row,) = frame[frame["teachers"] == 60000].to_dict("records")
+    assert (row["named_clusters"], row["seeds"]) == (50, 2)
+    assert row["named_accuracy_mean"] == pytest.approx(0.91)
+    assert row["named_accuracy_std"] == pytest.approx(0.02 / math.sqrt(2))
+    assert row["matched_accuracy_mean"] == pytest.approx(0.6)
+    assert (row["epsilon"], row["accuracy_mean"]) == (0.5, pytest.approx(0.985))
+    assert row["baseline_accuracy_mean"] == pytest.approx(0.9905)
+    assert (row["public_use"], row["public_samples"]) == ("features, queries, student", 9000)
+
+
+def test_all_others_stand_beside_the_most_clusters_and_say_what_they_used(frame: Any) -> None:
+    assert set(frame.loc[frame["teachers"] != 60000, "named_clusters"]) == {100}
+    few = frame[(frame["teachers"] == 250) & (frame["queries"] == 100)]
+    assert set(few["public_use"]) == {"queries"}
+    assert set(few["public_samples"]) == {100}, "a supervised student sees what it has labels of"
+    (model,) = frame[frame["system"] == "DP-SGD"].to_dict("records")
+    assert (model["public_use"], model["public_samples"], model["epsilon"]) == ("features", 9000, 1.0)
+
+
+def test_without_named_clusters_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    assert TABLES.load("bits").build(made.load_records(*made.files(tmp_path)), PUBLISHED).empty
+
+
+def test_what_people_read(frame: Any) -> None:
+    table = TABLES.load("bits")
+    head, *rows = table.rows(frame)
+    assert "Accuracy % at ε = 0: each named by true labels" in head
+    assert any("91.00 ± 1.41" in row and "98.50 ± 0.71" in row for row in rows)
