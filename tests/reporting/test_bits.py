@@ -64,5 +64,5 @@ def test_without_named_clusters_there_is_nothing_to_compare(tmp_path: Path) -> N
 def test_what_people_read(frame: Any) -> None:
     table = TABLES.load("bits")
     head, *rows = table.rows(frame)
-    assert "Accuracy % at ε = 0: each named by true labels" in head
+    assert "At ε = 0: % of all, named by true labels" in head
     assert any("91.00 ± 1.41" in row and "98.50 ± 0.71" in row for row in rows)

@@ -20,13 +20,18 @@ def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
 
 def over_teachers(axis: "Axes", teachers: Sequence[int]) -> None:
     """Numbers of teachers on a logarithmic axis, with ticks at these alone."""
+    at_values(axis, teachers, "number of teachers n")
+
+
+def at_values(axis: "Axes", values: Sequence[float], label: str) -> None:
+    """A logarithmic axis across, with this label and ticks at these values alone."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     axis.set_xscale("log")
-    axis.xaxis.set_major_locator(FixedLocator(teachers))
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.xaxis.set_major_locator(FixedLocator(values))
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel("number of teachers n")
+    axis.set_xlabel(label)
 
 
 def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any) -> None:

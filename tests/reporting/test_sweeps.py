@@ -1,0 +1,84 @@
+"""Figures of accuracy over clusters, pools and caps: which points make a line, and which have none."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.published import read_published
+from patebench.reporting.style import themed
+
+PUBLISHED = read_published(made.PUBLISHED)
+Row = dict[str, Any]
+
+
+def student(
+    accuracy: float, *, clusters: int = 50, k: int = 1, sigma: float = 50.0, pool: int = 9000, seed: int = 0
+) -> list[Row]:
+    """Labels of clusters at ε = 4·√k/σ, and their student."""
+    facts = made.ensemble(seed=seed, teachers=600, model="nearest-query")
+    facts |= {"clusters": clusters, "ensemble": f"teachers-600_queries-{clusters}", "pool": pool}
+    facts |= {"setting": f"pool-{pool}", "split": f"seed-{seed}_pool-{pool}"}
+    noise = {"mechanism": "sparse-gnmax", "noise": f"k-{k}_sigma-{sigma:g}", "parameters": {"k": k, "sigma": sigma}}
+    of = {**facts, **made.WHOLE_POOL, **noise}
+    labels = made.label_set_record(of, 0.9, 0.9) | {"queries": clusters, "answered": clusters}
+    bound = made.bound_record(of, clusters, 4 * k**0.5 / sigma, "gdp", Kind.WORST_CASE)
+    return [labels, bound, made.student_record(of, clusters, accuracy)]
+
+
+def draw(name: str, folder: Path, students: list[list[Row]], namings: tuple[Row, ...] = ()) -> Any:
+    collected = [made.write_collected(folder / f"{n}.json", each) for n, each in enumerate(students)]
+    compared = [made.write_naming(folder / f"naming-{n}.json", each) for n, each in enumerate(namings)]
+    with themed():
+        figure = FIGURES.load(name)(made.load_records(collected, compared), PUBLISHED)
+        figure.draw_without_rendering()
+    return figure
+
+
+def lines(axis: Any) -> dict[str, list[list[float]]]:
+    found = {bars.get_label(): bars.lines[0].get_xydata() for bars in axis.containers}
+    return {name: np.round(points, 9).tolist() for name, points in found.items()}
+
+
+def test_each_noise_has_a_line_over_the_clusters_and_named_ones_have_theirs(tmp_path: Path) -> None:
+    students = [student(accuracy, clusters=clusters) for clusters, accuracy in ((20, 0.9), (100, 0.95))]
+    students += [student(0.8, clusters=clusters, sigma=200) for clusters in (20, 100)]
+    alone = student(0.99, clusters=30, sigma=10)
+    namings = tuple(made.naming(clusters, accuracy) for clusters, accuracy in ((20, 0.7), (100, 0.75), (70, 0.1)))
+    (axis,) = draw("clusters", tmp_path, [*students, alone], namings).axes
+    assert lines(axis) == {
+        "k = 1, σ = 50, ε = 0.08": [[20, 0.9], [100, 0.95]],
+        "k = 1, σ = 200, ε = 0.02": [[20, 0.8], [100, 0.8]],
+        "ε = 0: as many clusters named by true labels": [[20, 0.7], [100, 0.75]],
+    }
+    assert axis.get_title() == "mnist · 600 teachers, nearest-query"
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["20", "100"]
+
+
+def test_seeds_make_a_mean_and_bars(tmp_path: Path) -> None:
+    students = [student(0.9 + seed / 50, clusters=c, seed=seed) for c in (20, 100) for seed in (0, 1)]
+    (axis,) = draw("clusters", tmp_path, students).axes
+    assert lines(axis) == {"k = 1, σ = 50, ε = 0.08": [[20, 0.91], [100, 0.91]]}
+    upright = axis.containers[0].lines[2][0].get_segments()[0][:, 1]
+    np.testing.assert_allclose(upright, 0.91 + np.array([-1, 1]) * 0.02 / np.sqrt(2))
+
+
+def test_the_size_of_the_pool(tmp_path: Path) -> None:
+    students = [student(accuracy, pool=pool) for pool, accuracy in ((1000, 0.9), (3000, 0.93), (9000, 0.99))]
+    (axis,) = draw("pool", tmp_path, students).axes
+    assert lines(axis) == {"T = 50, k = 1, σ = 50, ε = 0.08": [[1000, 0.9], [3000, 0.93], [9000, 0.99]]}
+
+
+def test_caps_share_a_line_where_epsilon_is_the_same(tmp_path: Path) -> None:
+    students = [student(0.9, k=1, sigma=50), student(0.95, k=4, sigma=100), student(0.99, k=4, sigma=50)]
+    (axis,) = draw("cap", tmp_path, students).axes
+    assert lines(axis) == {"ε = 0.08": [[1, 0.9], [4, 0.95]]}
+
+
+@pytest.mark.parametrize("name", ["clusters", "pool", "cap"])
+def test_one_place_on_the_axis_is_no_figure(name: str, tmp_path: Path) -> None:
+    assert "nothing to draw" in draw(name, tmp_path, [student(0.9)]).get_label()

@@ -1,0 +1,99 @@
+"""The accuracy of students over one number of their setting: the common drawing of several figures.
+
+A line needs at least two places on the axis, and a panel a line; means with bars of one deviation over the seeds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.figures.axes import at_values, means
+from patebench.reporting.frames import Records, distinct, over_seeds
+from patebench.reporting.outcomes import outcomes
+from patebench.reporting.style import GREY, LineStyle, empty, labelled, legend, line_styles, panels, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_NAMED = "ε = 0: {} clusters named by true labels"
+_NAMING = LineStyle(GREY, "x", (0, (1, 1.5)))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Which column goes across, what the axis is called, and what has a line and a panel of its own.
+
+    `without` is said where there is nothing to draw.
+    """
+
+    across: str
+    label: str
+    lines: tuple[str, ...]
+    panels: tuple[str, ...]
+    without: str
+
+
+def reached(records: Records) -> "pd.DataFrame":
+    """The students of labels at a finite ε, each with what panels and lines are called.
+
+    Beside the columns of `outcomes` there are the mechanism's `parameters`, `who` votes and `epsilon` in words.
+    """
+    frame = outcomes(records)
+    frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
+    known = records.label_sets[["mechanism", "noise", "parameters"]].drop_duplicates(["mechanism", "noise"])
+    frame = frame.merge(known, on=["mechanism", "noise"], how="left")
+    return frame.assign(
+        who=[f"{n:,} teachers, {model}" for n, model in zip(frame["teachers"], frame["model"], strict=True)],
+        epsilon=[f"ε = {value:.2g}" for value in frame["worst_case_epsilon_mean"]],
+    )
+
+
+def draw_sweep(sweep: Sweep, frame: "pd.DataFrame", namings: "pd.DataFrame") -> "Figure":
+    """One panel for each setting that has a line, and in it what `namings` of the same setting are worth."""
+    frame = _with_lines(sweep, frame)
+    if frame.empty:
+        return empty(sweep.without)
+    lines = distinct(frame, sweep.lines)
+    styles = dict(zip(lines, line_styles(range(len(lines))).values(), strict=True))
+    panel_of = distinct(frame, sweep.panels)
+    figure, axes = panels(_titles(panel_of), sharey=True)
+    for axis, panel in zip(axes, panel_of, strict=True):
+        shown = _members(frame, sweep.panels, panel)
+        _draw_namings(axis, sweep, shown, namings)
+        for line in distinct(shown, sweep.lines):
+            points = _members(shown, sweep.lines, line).sort_values(sweep.across)
+            means(axis, points, sweep.across, "accuracy", **styles[line].settings, capsize=2, label=", ".join(line))
+        at_values(axis, sorted(set(shown[sweep.across])), sweep.label)
+        percent(axis, "accuracy on the test set")
+    legend(figure, labelled(axes))
+    return figure
+
+
+def _with_lines(sweep: Sweep, frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows whose line has more than one place."""
+    by = [*sweep.panels, *sweep.lines]
+    return frame[frame.groupby(by)[sweep.across].transform("nunique") > 1] if len(frame) else frame
+
+
+def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
+    """What tells panels apart, and the first two words of each in any case: the data set, and who votes."""
+    told = [place for place, values in enumerate(zip(*found, strict=True)) if place < 2 or len(set(values)) > 1]
+    return [" · ".join(str(panel[place]) for place in told if panel[place] != "") for panel in found]
+
+
+def _members(frame: "pd.DataFrame", columns: Sequence[str], values: tuple[Any, ...]) -> "pd.DataFrame":
+    return frame[(frame[list(columns)] == list(values)).all(axis=1)]
+
+
+def _draw_namings(axis: "Axes", sweep: Sweep, shown: "pd.DataFrame", namings: "pd.DataFrame") -> None:
+    """Clusters named by true labels, where they have more than one place on the axis too."""
+    beside = ["dataset", "setting"]
+    own = namings.merge(shown[[*beside, "clusters"]].drop_duplicates(), on=[*beside, "clusters"])
+    groups = [("as many", own)] if sweep.across == "clusters" else own.groupby("clusters")
+    for clusters, rows in groups if sweep.across in own else []:
+        points = over_seeds(rows, [sweep.across], ["accuracy"])
+        if len(points) > 1:
+            style = {**_NAMING.settings, "markersize": 5, "linewidth": 1.2}
+            means(axis, points, sweep.across, "accuracy", **style, capsize=2, label=_NAMED.format(clusters))
