@@ -861,6 +861,17 @@ ONE_VOTE = {
 }
 
 
+def test_a_list_of_queries_makes_everything_for_each_number():
+    wanted = ONE_VOTE | {"queries": [10, 20], "baseline": {"model": "mlp"}}
+    wanted["students"] = [{"method": "supervised", "mechanisms": ONE_VOTE["mechanisms"]}]
+    (made,) = validate({"seeds": [0], "experiments": {"demo": wanted}}).experiments
+    assert [each.queries for each in made.accounts] == [(10,), (20,)]
+    assert [each.queries for each in made.students] == [10, 20]
+    assert len(made.baselines) == 1
+    with pytest.raises(PatebenchError, match=r"demo\.queries\[1\]: is 101, but the pool holds 100"):
+        validate({"seeds": [0], "experiments": {"demo": ONE_VOTE | {"queries": [10, 101]}}})
+
+
 def test_queries_selected_beforehand_are_all_that_is_accounted_for():
     made = validate({"seeds": 0, "experiments": {"one": ONE_VOTE}})
     (account,) = made.experiments[0].accounts

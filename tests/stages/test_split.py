@@ -27,9 +27,11 @@ def numbers(x: np.ndarray) -> list[int]:
     return [int(number) for number in x.reshape(len(x), 4).view("<u4")[:, 0]]
 
 
-def run(folder: Path, public: Path, pool: int, test: int | None, seed: int = 0) -> list[Artefact]:
+def run(
+    folder: Path, public: Path, pool: int, test: int | None, seed: int = 0, shift: str | None = None
+) -> list[Artefact]:
     outs = {f"{name}_out": folder / f"out-{name}.npz" for name in ("pool", "truth", "test")}
-    parameters = SplitParameters.checked({"pool": pool, "test": test})
+    parameters = SplitParameters.checked({"pool": pool, "test": test, "pool_shift": shift})
     split.run(public=public, parameters=parameters, seed=seed, stream="tiny/seed-0", **outs)
     return [read_arrays(path, layout) for path, layout in zip(outs.values(), (POOL, TRUTH, SAMPLES), strict=True)]
 
@@ -56,6 +58,25 @@ def test_samples_keep_their_labels_and_rows(tmp_path: Path, write_samples: Write
     assert len({*pool["row"], *test["row"]}) == 35
 
 
+def test_a_pool_from_elsewhere_is_changed_and_nothing_else(tmp_path: Path, write_samples: Writer) -> None:
+    x, y = numbered(1000, 40), np.arange(40) % 3
+    public = write_samples("public", x, y)
+    plain = run(tmp_path, public, 25, 10)
+    quarter = [1, 3, 0, 2]  # the right column becomes the upper row
+    turned = [lambda image: 255 - image, lambda image: image.ravel()[quarter].reshape(2, 2)]
+    for shift, change in zip(("inverted", "rotated"), turned, strict=True):
+        pool, truth, test = run(tmp_path, public, 25, 10, shift=shift)
+        assert all(np.array_equal(new[0], change(old[0])) for new, old in zip(pool["x"], plain[0]["x"], strict=True))
+        assert np.array_equal(pool["row"], plain[0]["row"])
+        assert np.array_equal(truth["y"], plain[1]["y"])
+        assert np.array_equal(test["x"], plain[2]["x"])
+    table = write_samples("public", np.arange(40, dtype=np.float32)[:, None], y)
+    with pytest.raises(PatebenchError, match="no images, so they can not be rotated; leave out pool_shift"):
+        run(tmp_path, table, 25, 10, shift="rotated")
+    with pytest.raises(PatebenchError, match=r"pool_shift: is 'rotate' \(did you mean 'rotated'\?\)"):
+        run(tmp_path, public, 25, 10, shift="rotate")
+
+
 def test_the_meta_data_tell_where_the_parts_come_from(tmp_path: Path, write_samples: Writer) -> None:
     public = write_samples("public", numbered(100, 20), np.zeros(20, int))
     pool, truth, test = run(tmp_path, public, 12, None)
@@ -64,7 +85,7 @@ def test_the_meta_data_tell_where_the_parts_come_from(tmp_path: Path, write_samp
     assert test.meta["role"] == "test"
     assert "y" not in pool.arrays
     for part in (pool, test):
-        assert (part.meta["seed"], part.meta["split"]) == (0, {"pool": 12, "test": None})
+        assert (part.meta["seed"], part.meta["split"]) == (0, {"pool": 12, "test": None, "pool_shift": None})
     assert [part.meta["classes"] for part in (pool, truth, test)] == [3, 3, 3]
 
 

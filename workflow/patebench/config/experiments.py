@@ -73,7 +73,7 @@ from patebench.plan.parameters import (
     TeacherParameters,
     TrainingParameters,
 )
-from patebench.plan.plan import Experiment
+from patebench.plan.plan import Experiment, united
 from patebench.students import STUDENTS, refuse_choice
 from patebench.students.strategies import STRATEGIES, initial, needs_features
 from patebench.teachers.knowledge import PROBABILITIES
@@ -98,7 +98,10 @@ class Expansion:
 
     def experiment(self, name: str, settings: ExperimentSettings, seeds: Sequence[int]) -> Experiment:
         """All that one experiment asks for; PatebenchError for the first mistake."""
-        return _Expanded(self, key_path("experiments", name), settings).experiment(name, seeds)
+        where = key_path("experiments", name)
+        check_pool(f"{where}.queries", settings.queries or (), settings.pool)
+        parts = [_Expanded(self, where, settings, asked) for asked in settings.queries or [None]]
+        return united([part.experiment(name, seeds) for part in parts])
 
     def label_set(self, ensemble: Ensemble, setting: Setting, budget: Budget | None) -> Aggregate:
         if parties := self.parties(setting.mechanism):
@@ -112,11 +115,15 @@ class Expansion:
 
 @dataclass(frozen=True)
 class _Expanded:
-    """One experiment in the making; `where` is the path of its key."""
+    """One experiment in the making; `where` is the path of its key, `asked` how many queries are put to the teachers.
+
+    None stands for the whole pool.
+    """
 
     all: Expansion
     where: str
     settings: ExperimentSettings
+    asked: int | None
 
     def experiment(self, name: str, seeds: Sequence[int]) -> Experiment:
         settings, where = self.settings, self.where
@@ -158,10 +165,9 @@ class _Expanded:
 
     def _queries(self) -> tuple[int, ...]:
         """The numbers of queries accounted for: of a release all, as its labels are handed out together."""
-        where, pool = f"{self.where}.accounting.queries", self.settings.queries or self.settings.pool
-        check_pool(f"{self.where}.queries", [pool], self.settings.pool)
+        where, pool = f"{self.where}.accounting.queries", self.asked or self.settings.pool
         for path, count in places(where, self.settings.accounting.queries):
-            if self.settings.queries and count > pool:
+            if self.asked and count > pool:
                 raise PatebenchError(f"{path}: is {count}, but {pool} queries are put to the teachers; leave it out")
         wanted = self.settings.accounting.queries or (pool,)
         check_pool(where, wanted, pool)
@@ -232,8 +238,7 @@ class _Expanded:
 
     def _asked(self) -> SelectionParameters | None:
         """What is put to the teachers, where it is not the whole pool."""
-        wanted = self.settings.queries
-        return None if wanted is None else _prototypes(wanted)
+        return None if self.asked is None else _prototypes(self.asked)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.all.mode is Mode.RELEASE:
@@ -241,9 +246,9 @@ class _Expanded:
 
     def _check_whole_pool(self, where: str) -> None:
         """Refuse, where only some queries are put to the teachers, what needs votes on every sample."""
-        if self.settings.queries:
+        if self.asked:
             raise PatebenchError(
-                f"{where}: needs votes on the whole pool, and {self.where}.queries is {self.settings.queries}; "
+                f"{where}: needs votes on the whole pool, and {self.where}.queries is {self.asked}; "
                 "leave one of both out"
             )
 
@@ -253,7 +258,8 @@ class _Expanded:
         for where, settings in entries(f"{self.where}.students", self.settings.students):
             parameters = checked_student(where, settings)
             teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
-            for path, count in places(f"{where}.queries", settings.queries):
+            numbers = settings.queries or (max(counted),)
+            for path, count in places(f"{where}.queries", numbers):
                 check_among(path, count, counted, "among this experiment's accounting.queries")
             wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             declared = dict.fromkeys(account.labels.setting.folder for account in accounts)
@@ -263,7 +269,7 @@ class _Expanded:
             for account in accounts:
                 labels = account.labels
                 if labels.ensemble.teachers in teachers and labels.setting in wanted:
-                    yield from (TrainStudent(labels, parameters, queries) for queries in settings.queries)
+                    yield from (TrainStudent(labels, parameters, queries) for queries in numbers)
 
     def _rounds(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
         """The students after each round, for every ensemble, mechanism and strategy."""

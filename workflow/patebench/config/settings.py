@@ -108,8 +108,10 @@ class StudentSettings(_OfEnsembles, StudentParameters):
     mechanisms: Mechanisms = Field(
         description="The mechanisms whose labels it learns from, written like `mechanisms` above and among them."
     )
-    queries: OneOrMore[PositiveWhole] = Field(
-        description="How many labels it sees, one student for each number; among those of `accounting`."
+    queries: OneOrMore[PositiveWhole] | None = Field(
+        None,
+        description="How many labels it sees, one student for each number; among those of `accounting`, the largest by"
+        " default.",
     )
 
 
@@ -200,10 +202,10 @@ class ExperimentSettings(SplitParameters):
         None, description="Base seeds of this experiment, in place of those above."
     )
     dataset: Text = Field(description="A built-in data set, or one of `datasets`.")
-    queries: PositiveWhole | None = Field(
+    queries: OneOrMore[PositiveWhole] | None = Field(
         None,
         description="How many queries are put to the teachers: so many prototypes of the pool, which its public"
-        " features choose. Every sample of the pool by default.",
+        " features choose; a list makes everything for each number. Every sample of the pool by default.",
     )
     ensembles: List[EnsembleSettings] = Field(min_length=1, description="The ensembles of teachers.")
     mechanisms: Mechanisms = Field(

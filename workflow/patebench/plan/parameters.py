@@ -25,9 +25,11 @@ from patebench.core.parameters import (
     mistake,
     show,
 )
+from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
 from patebench.core.slugs import Part, slug
 from patebench.data.partitions import PARTITIONS, default_strategy
+from patebench.data.shifts import SHIFTS
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 WholeFrom0 = Annotated[Whole, Field(ge=0)]
@@ -74,12 +76,23 @@ class ClassParameters(Parameters):
         return self.class_names if self.classes is None else tuple(map(str, range(self.classes)))
 
 
+def _shift(name: str) -> str:
+    if name not in SHIFTS:
+        raise mistake(f"is {show(name)}{nearest(name, SHIFTS)}; one of {', '.join(SHIFTS)} is needed")
+    return name
+
+
 class SplitParameters(Parameters):
     """How the public data is cut."""
 
     pool: Whole = Field(ge=1, description="How many public samples are offered to the ensemble as queries.")
     test: Whole | None = Field(
         None, ge=1, description="How many of the other public samples measure accuracy; all by default."
+    )
+    pool_shift: Annotated[Text, AfterValidator(_shift)] | None = Field(
+        None,
+        description="Makes the pool one from elsewhere, inverted or rotated by a quarter turn; private and test images"
+        " stay as they are. To show what that does.",
     )
 
     @property

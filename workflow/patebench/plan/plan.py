@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,15 @@ class Experiment:
     def jobs(self) -> Iterator[Job]:
         yield from (*self.accounts, *self.students, *self.distillations, *self.baselines, *self.audits)
         yield from (*self.namings, *self.private_models)
+
+
+def united(parts: Sequence[Experiment]) -> Experiment:
+    """One experiment that asks for all that these do, which have one name; what several ask for is there once."""
+    made: dict[str, dict[Job, None]] = {each.name: {} for each in fields(Experiment) if each.name != "name"}
+    for part in parts:
+        for name, jobs in made.items():
+            jobs.update(dict.fromkeys(getattr(part, name)))
+    return Experiment(parts[0].name, **{name: tuple(jobs) for name, jobs in made.items()})  # type: ignore[arg-type]
 
 
 class Plan:

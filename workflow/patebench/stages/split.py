@@ -7,6 +7,7 @@ from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
 from patebench.data.content import content
+from patebench.data.shifts import shifted
 from patebench.data.split import check_apart, divide
 from patebench.plan.parameters import SplitParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command
@@ -29,7 +30,7 @@ def run(
 
     A test sample that equals one of the pool byte for byte is left out; how many were is logged and recorded in the
     test set as `removed_duplicates`. `row` is the position in the public data. The private data are not read: pool and
-    test set may be shown, and would tell of them.
+    test set may be shown, and would tell of them. With a shift the pool, and it alone, is changed as if from elsewhere.
     """
     samples = read_samples(public, "public")
     x, y = samples["x"], samples["y"]
@@ -40,7 +41,8 @@ def run(
     log.info("%s: left out %d public samples that are in the pool as well", name, parts.in_pool)
     common = {"dataset": name, "classes": len(names), "class_names": names, "seed": seed}
     common |= {"split": parameters.model_dump()}
-    digest = write_arrays(pool_out, POOL, {"x": x[parts.pool], "row": parts.pool}, {**common, "public": samples.digest})
+    pool = shifted(x[parts.pool], parameters.pool_shift)
+    digest = write_arrays(pool_out, POOL, {"x": pool, "row": parts.pool}, {**common, "public": samples.digest})
     write_arrays(truth_out, TRUTH, {"y": y[parts.pool]}, {"pool": digest, "classes": len(names)})
     test_facts = {**common, "role": "test", "pool": digest, "removed_duplicates": parts.in_pool}
     write_arrays(test_out, SAMPLES, {"x": x[parts.test], "y": y[parts.test], "row": parts.test}, test_facts)
