@@ -82,3 +82,11 @@ def test_caps_share_a_line_where_epsilon_is_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["clusters", "pool", "cap"])
 def test_one_place_on_the_axis_is_no_figure(name: str, tmp_path: Path) -> None:
     assert "nothing to draw" in draw(name, tmp_path, [student(0.9)]).get_label()
+
+
+def test_the_frontier_shows_what_public_data_alone_tell_apart(tmp_path: Path) -> None:
+    namings = (made.naming(10, 0.6), made.naming(50, 0.8), made.naming(50, 0.82, seed=1))
+    figure = draw("frontier", tmp_path, [student(0.9)], namings)
+    (line,) = [each for each in figure.axes[0].get_lines() if str(each.get_label()).startswith("ε = 0")]
+    assert line.get_label() == "ε = 0: 50 public clusters, named by true labels"
+    assert line.get_ydata()[0] == pytest.approx(0.81)

@@ -55,6 +55,8 @@ TEACHERS: Mapping[int, LineStyle] = {10: _STYLES[0], 100: _STYLES[1], 250: _STYL
 MECHANISMS: Mapping[str, LineStyle] = {
     "lnmax": LineStyle(ORANGE, "s"),
     "gnmax": LineStyle(BLUE, "o"),
+    "sparse-lnmax": LineStyle(ORANGE, "P"),
+    "sparse-gnmax": LineStyle(BLUE, "P"),
     "confident-gnmax": LineStyle(GREEN, "^"),
     "interactive-gnmax": LineStyle(GREEN, "v"),
     "immutable-lnmax": LineStyle(VERMILLION, "X"),
@@ -78,6 +80,7 @@ METHODS: Mapping[str, LineStyle] = {
     "gan": LineStyle(ORANGE, "^"),
     "vat": LineStyle(GREEN, "v"),
     "consistency": LineStyle(BLUE, "o"),
+    "nearest-label": LineStyle(VERMILLION, "X"),
 }
 
 #: Systems whose model is private itself, by their form; others take what is free.

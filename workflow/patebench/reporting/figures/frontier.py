@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,11 +42,13 @@ _WIDE = (9.2, 4.6)
 #: With more students than these only those on the frontier have words.
 _CROWD = 20
 #: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
-_PLACES = [(5.0, 3.5), (-5.0, 3.5), (5.0, -11.0), (-5.0, -11.0)]
+_PLACES = [(6.0, 4.5), (-6.0, 4.5), (6.0, -11.5), (-6.0, -11.5)]
 #: Of papers whose ε is that of one record, in their order.
 _MARKERS = "so^Dv"
-#: Half the side of a marker in pixels.
-_MARKER = 4
+#: Half the side of a marker and of an outline in pixels.
+_MARKER, _OUTLINE = 4, 6
+#: Where a point is, and what is written beside it.
+_Name = tuple[float, float, str]
 #: The fill of a marker says what may be published.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, of fresh noise",
@@ -68,6 +71,7 @@ def draw(records: Records, published: Published) -> "Figure":
     by = "method" if reached["method"].nunique() > reached["mechanism"].nunique() else "mechanism"
     styles = line_styles(reached[by], METHODS if by == "method" else MECHANISMS)
     other = "mechanism" if by == "method" else "method"
+    printed: dict[tuple[str, ...], list[_Name]] = {}
     figure, axes = panels(list(names.values()), sharey=False)
     if len(axes) == 1:
         figure.set_size_inches(_WIDE)
@@ -75,10 +79,11 @@ def draw(records: Records, published: Published) -> "Figure":
         students = members(reached, panel, _PANEL)
         own = members(models, panel, _PANEL)
         _draw_baseline(axis, own if students.empty else students)
+        _draw_naming(axis, members(records.namings, panel, _PANEL))
         _draw_models(axis, own.assign(style=own["name"].map(marks)))
         _draw_students(axis, students.assign(style=students[by].map(styles)))
         staircase(axis, students[frontier(students)], "frontier of worst-case ε")
-        _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
+        printed[panel] = _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
         if len(own):
             _draw_published_models(axis, published.of(*OF_RECORDS), panel[0])
         costly = "of the student's labels" + (", or of the model" if len(own) else "")
@@ -90,7 +95,8 @@ def draw(records: Records, published: Published) -> "Figure":
     for axis, panel in zip(axes, names, strict=True):
         students = members(reached, panel, _PANEL)
         if not students.empty:
-            _name_students(axis, students, other)
+            points = _points(axis, students, members(models, panel, _PANEL))
+            _write_names(axis, [*_names(students, other), *printed[panel]], points)
     return figure
 
 
@@ -139,50 +145,55 @@ def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle
         axis.plot([], [], marker="o", color=GREY, markerfacecolor=fill, label=meaning, **plain)
 
 
-def _name_students(axis: "Axes", students: "pd.DataFrame", other: str) -> None:
-    """Say T and what is unusual of the students on the frontier, then of others, but not over other words."""
+def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
+    """T and what is unusual of the students on the frontier, then of others, where they are not too many."""
     best = frontier(students)
     rest = students[~best] if len(students) <= _CROWD else students[:0]
     usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
-    words, points = [text.get_window_extent() for text in axis.texts], _points(axis, students)
     for row in [*students[best].to_dict("records"), *rest.to_dict("records")]:
         name = f"{row[other]}, " if row[other] != usual else ""
         name += f"{row['strategy']}, " if row["strategy"] else ""
-        name += f"n = {row['teachers']}, " if several else ""
-        name += f"T = {row['queries']}"
+        name += f"n = {row['teachers']:,}, " if several else ""
+        name += f"T = {row['queries']:,}"
         if math.isfinite(row["worst_case_epsilon_mean"]):
-            _place_name(axis, (row["worst_case_epsilon_mean"], row["accuracy_mean"]), name, words, points)
+            yield row["worst_case_epsilon_mean"], row["accuracy_mean"], name
 
 
-def _points(axis: "Axes", students: "pd.DataFrame") -> list["Bbox"]:
-    """Where the markers of the students are on the canvas."""
+def _points(axis: "Axes", students: "pd.DataFrame", models: "pd.DataFrame") -> list["Bbox"]:
+    """Where markers are on the canvas: those of students and of private models, and outlines of what papers print."""
     from matplotlib.transforms import Bbox
 
     ends = [students[[f"{kind}_epsilon_mean", "accuracy_mean"]].to_numpy(float) for kind in _KINDS]
-    places = axis.transData.transform(np.concatenate(ends))
-    return [Bbox([place - _MARKER, place + _MARKER]) for place in places[np.isfinite(places).all(1)]]
+    ends.append(models[["epsilon_mean", "accuracy_mean"]].to_numpy(float))
+    outlines = [dots.get_offsets() for dots in axis.collections if str(dots.get_label()).startswith("published")]
+    sized = [(np.concatenate(ends), _MARKER), *((np.asarray(each, float), _OUTLINE) for each in outlines)]
+    places = [(place, size) for points, size in sized for place in axis.transData.transform(points)]
+    return [Bbox([place - size, place + size]) for place, size in places if np.isfinite(place).all()]
 
 
-def _place_name(axis: "Axes", at: tuple[float, float], name: str, words: list["Bbox"], points: list["Bbox"]) -> None:
-    """Write it where it covers no `words`, which it then is one of, and the fewest `points`; or nowhere."""
-    tried = [_annotate(axis, *at, name, place) for place in _PLACES]
-    extents = [text.get_window_extent() for text in tried]
-    free = [n for n, extent in enumerate(extents) if not extent.count_overlaps(words) and extent.x0 > axis.bbox.x0]
-    chosen = min(free, key=lambda n: extents[n].count_overlaps(points), default=None)
-    for n, text in enumerate(tried):
-        if n == chosen:
-            words.append(extents[n])
-        else:
+def _write_names(axis: "Axes", names: Iterable[_Name], points: list["Bbox"]) -> None:
+    """Each beside its point, in turn, where it covers no earlier one and none of the `points`; or nowhere."""
+    taken = [*points, *(text.get_window_extent() for text in axis.texts)]
+    for x, y, name in names:
+        for place in _PLACES:
+            text = _annotate(axis, x, y, name, place)
+            extent = text.get_window_extent()
+            if not extent.count_overlaps(taken) and axis.bbox.x0 < extent.x0 and extent.x1 < axis.bbox.x1:
+                taken.append(extent)
+                break
             text.remove()
 
 
-def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
+def _draw_published(axis: "Axes", published: Published, dataset: str) -> list[_Name]:
+    """An outline for each; returns what is to be written beside them."""
+    found: list[_Name] = []
     for value, accuracy in published.points("student_accuracy", dataset=dataset):
         style = MECHANISMS.get(value.mechanism or "", LineStyle(GREY, "d"))
         cited = "" if value.queries else f"{value.row}, cited by "
         hollow(axis, value.value, accuracy, BLACK, style.marker, f"published: {cited}{value.paper}")
         if value.queries:
-            _annotate(axis, value.value, accuracy, f"T = {value.queries}", (6, -11))
+            found.append((value.value, accuracy, f"T = {value.queries:,}"))
+    return found
 
 
 def _draw_published_models(axis: "Axes", published: Published, dataset: str) -> None:
@@ -198,6 +209,15 @@ def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
     level(axis, mean, "without privacy")
     if std == std:
         axis.axhspan(mean - std, mean + std, color=GREY, alpha=0.12, linewidth=0, zorder=0)
+
+
+def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
+    """What public data alone tells apart: as many clusters as the most that were named by true labels."""
+    if not namings.empty:
+        most = namings["clusters"].max()
+        mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
+        words = f"ε = 0: {most} public clusters, named by true labels"
+        axis.axhline(mean, color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
 
 
 def _annotate(axis: "Axes", x: float, y: float, words: str, place: tuple[float, float]) -> "Annotation":
