@@ -10,7 +10,7 @@ from patebench.plan.parameters import StudentParameters
 from patebench.stages.reading import query_positions
 
 if TYPE_CHECKING:
-    from patebench.students.interface import Features, StudentConfig, StudentData
+    from patebench.students.interface import StudentConfig, StudentData
 
 
 def config_of(parameters: StudentParameters) -> "StudentConfig":
@@ -20,10 +20,8 @@ def config_of(parameters: StudentParameters) -> "StudentConfig":
     return StudentConfig(**parameters.model_dump(exclude={"hold_out"}))
 
 
-def student_data(
-    samples: Artefact, released: Artefact, queries: int, features: "Features | None" = None
-) -> "StudentData":
-    """What a student sees of a POOL, its `features` and the first `queries` of its LABELS.
+def student_data(samples: Artefact, released: Artefact, queries: int) -> "StudentData":
+    """What a student sees of a POOL and the first `queries` of its LABELS.
 
     Labels that a released table of noisy counts shows to be more likely wrong than right are left out, unless all are.
     """
@@ -53,5 +51,4 @@ def student_data(
         covered = hidden(given[:queries], likelihood[asked])
         if not covered.all():
             labels[asked[covered]] = -1
-    known = {"labels": labels, "classes": released.meta["classes"], "log_likelihood": likelihood}
-    return StudentData(pool=samples["x"], **known, features=features)
+    return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,8 @@ def run(
     from patebench.students.training import Checkpoint, train
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
-    known = _features(parameters.method, encoder, samples)
-    whole, config = student_data(samples, released, queries, known), config_of(parameters)
+    whole, config = student_data(samples, released, queries), config_of(parameters)
+    whole = replace(whole, features=_features(parameters.method, encoder, samples))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
     data = whole.without(held)
