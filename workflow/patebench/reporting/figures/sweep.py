@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NAMED = "ε = 0: {} clusters named by true labels"
+_BARS: Any = {"capsize": 2, "elinewidth": 1}
 _NAMING = LineStyle(GREY, "x", (0, (1, 1.5)))
 
 
@@ -64,7 +65,7 @@ def draw_sweep(sweep: Sweep, frame: "pd.DataFrame", namings: "pd.DataFrame") -> 
         _draw_namings(axis, sweep, shown, namings)
         for line in distinct(shown, sweep.lines):
             points = _members(shown, sweep.lines, line).sort_values(sweep.across)
-            means(axis, points, sweep.across, "accuracy", **styles[line].settings, capsize=2, label=", ".join(line))
+            means(axis, points, sweep.across, "accuracy", **styles[line].settings, **_BARS, label=", ".join(line))
         at_values(axis, sorted(set(shown[sweep.across])), sweep.label)
         percent(axis, "accuracy on the test set")
     legend(figure, labelled(axes))
@@ -78,9 +79,10 @@ def _with_lines(sweep: Sweep, frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
-    """What tells panels apart, and the first two words of each in any case: the data set, and who votes."""
-    told = [place for place, values in enumerate(zip(*found, strict=True)) if place < 2 or len(set(values)) > 1]
-    return [" · ".join(str(panel[place]) for place in told if panel[place] != "") for panel in found]
+    """The data set and who votes, and below it what else tells panels apart."""
+    told = [place for place, values in enumerate(zip(*found, strict=True)) if place > 1 and len(set(values)) > 1]
+    below = (" · ".join(str(panel[place]) for place in told if panel[place] != "") for panel in found)
+    return ["\n".join(filter(None, [" · ".join(panel[:2]), rest])) for panel, rest in zip(found, below, strict=True)]
 
 
 def _members(frame: "pd.DataFrame", columns: Sequence[str], values: tuple[Any, ...]) -> "pd.DataFrame":
@@ -96,4 +98,4 @@ def _draw_namings(axis: "Axes", sweep: Sweep, shown: "pd.DataFrame", namings: "p
         points = over_seeds(rows, [sweep.across], ["accuracy"])
         if len(points) > 1:
             style = {**_NAMING.settings, "markersize": 5, "linewidth": 1.2}
-            means(axis, points, sweep.across, "accuracy", **style, capsize=2, label=_NAMED.format(clusters))
+            means(axis, points, sweep.across, "accuracy", **style, **_BARS, label=_NAMED.format(clusters))
