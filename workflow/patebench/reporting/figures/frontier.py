@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
+from patebench.models import MODELS, on_queries
 from patebench.reporting.figures.axes import accuracy_over, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
@@ -84,7 +85,7 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_students(axis, students.assign(style=students[by].map(styles)))
         staircase(axis, students[frontier(students)], "frontier of worst-case ε")
         printed[panel] = _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
-        if len(own):
+        if len(own) or _of_records(students):
             _draw_published_models(axis, published.of(*OF_RECORDS), panel[0])
         costly = "of the student's labels" + (", or of the model" if len(own) else "")
         accuracy_over(axis, f"ε {costly}   (← more private){_endless(students)}", "accuracy on the test set")
@@ -194,6 +195,11 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> list[_N
         if value.queries:
             found.append((value.value, accuracy, f"T = {value.queries:,}"))
     return found
+
+
+def _of_records(students: "pd.DataFrame") -> bool:
+    """Whether some teachers are records, so that a shard is one record as with DP-SGD."""
+    return any(model in MODELS and on_queries(model) for model in students["model"])
 
 
 def _draw_published_models(axis: "Axes", published: Published, dataset: str) -> None:
