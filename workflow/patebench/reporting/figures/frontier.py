@@ -85,9 +85,10 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_students(axis, students.assign(style=students[by].map(styles)))
         staircase(axis, students[frontier(students)], "frontier of worst-case ε")
         printed[panel] = _draw_published(axis, published.of(PATE_2017, SCALABLE_2018), panel[0])
-        if len(own) or _of_records(students):
+        of_one_record = len(own) > 0 or _of_records(students)
+        if of_one_record:
             _draw_published_models(axis, published.of(*OF_RECORDS), panel[0])
-        costly = "of the student's labels" + (", or of the model" if len(own) else "")
+        costly = "of the student's labels" + (", or of the model" if of_one_record else "")
         accuracy_over(axis, f"ε {costly}   (← more private){_endless(students)}", "accuracy on the test set")
         axis.margins(x=0.18, y=0.12)
     _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], styles)
@@ -108,7 +109,7 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
         pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
         drawn = {"color": row["style"].color, "marker": row["style"].marker}
         axis.plot(pair, [row["accuracy_mean"]] * 2, color=row["style"].color, linewidth=0.6, alpha=0.5, zorder=1)
-        for kind in _KINDS:
+        for kind in _KINDS if pair[0] != pair[1] else [Kind.WORST_CASE]:  # an open mark would cover the filled one
             filled = {} if kind is Kind.WORST_CASE else {"markerfacecolor": "white", "markersize": 4.5, "alpha": 0.7}
             settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
             settings |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"]}

@@ -3,6 +3,7 @@
 Only of splits whose clusters were named (`public_reference` in the configuration), for that is the accuracy at ε = 0.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Adjacency, Kind
@@ -87,25 +88,30 @@ def _renamed(value: str, name: str) -> dict[str, str]:
     return dict(zip(means_and_deviations([value]), means_and_deviations([name]), strict=True))
 
 
-TABLE = Table(
-    title="What public data knew already, and what privacy paid for",
-    columns=(
-        *SIZE_COLUMNS,
+def columns(frame: "pd.DataFrame") -> Sequence[Column]:
+    """The split is named where a data set has several."""
+    several = (frame.groupby("dataset")["setting"].nunique() > 1).any()
+    zero, reached, public = "At ε = 0", "Accuracy %", "Public data"
+    return [
+        SIZE_COLUMNS[0],
+        *([Column("setting", "Split")] if several else []),
+        *SIZE_COLUMNS[1:],
         Column("system", "System"),
         Column("way", "Mechanism or form"),
         Column("queries", "Queries", "count"),
         Column("learner", "What learns"),
-        Column("public_use", "used for", group="Public data"),
-        Column("public_samples", "samples, unlabelled", "count", group="Public data"),
-        Column("matched_accuracy", "% of one for each class", "percent", True, group="At ε = 0", optional=True),
-        Column("named_clusters", "clusters", "count", group="At ε = 0"),
-        Column("named_accuracy", "% of all, named by true labels", "percent", True, group="At ε = 0"),
-        Column("accuracy", "at ε", "percent", True, group="Accuracy %"),
-        Column("baseline_accuracy", "without privacy", "percent", True, group="Accuracy %"),
+        Column("public_use", "used for", group=public),
+        Column("public_samples", "samples, unlabelled", "count", group=public),
+        Column("matched_accuracy", "% of one for each class", "percent", True, group=zero, optional=True),
+        Column("named_clusters", "clusters", "count", group=zero),
+        Column("named_accuracy", "% of all, named by true labels", "percent", True, group=zero),
+        Column("accuracy", "at ε", "percent", True, group=reached),
+        Column("baseline_accuracy", "without privacy", "percent", True, group=reached),
         Column("epsilon", "ε, of fresh noise", "epsilon"),
         Column("delta", "δ", "number"),
         Column("adjacency", "Protects"),
         Column("seeds", "Seeds", "count"),
-    ),
-    build=build,
-)
+    ]
+
+
+TABLE = Table(title="What public data knew already, and what privacy paid for", columns=columns, build=build)
