@@ -33,7 +33,11 @@ def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemb
     assert facts["teachers"] == len(facts["teacher_accuracies"]) == 6
     assert np.mean(facts["teacher_accuracies"]) > 0.7
     assert sum(facts["gap_histogram"]) == 100
-    assert facts["split"] == read_arrays(ensemble.pool, POOL).meta["split"] == {"pool": 100, "test": 100, "pool_shift": None}
+    assert (
+        facts["split"]
+        == read_arrays(ensemble.pool, POOL).meta["split"]
+        == {"pool": 100, "test": 100, "pool_shift": None}
+    )
     assert facts["training"] == {"model": "logistic", "recipe": "modern", "epochs": None}
 
 

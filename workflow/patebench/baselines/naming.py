@@ -1,7 +1,8 @@
 """Names of clusters by true labels: what public data alone already tells apart, but for what the classes are called.
 
 No label of a private record has a part in it, so it costs ε = 0; but no one can do it without true labels of public
-samples. It is an upper bound on what a release of one label for each cluster can reach by those labels alone.
+samples. On samples like those it is what one label for each cluster can reach at most; private records of another kind
+may name the clusters otherwise, and better for samples of theirs.
 """
 
 import numpy as np
