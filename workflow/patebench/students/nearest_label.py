@@ -4,7 +4,6 @@ What labels of clusters are worth by themselves, so that one sees what a student
 by which the queries were chosen, where the student is given these, and that of the samples themselves otherwise.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ class NearestLabel:
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         return np.where(np.arange(self.classes) == self.predict(x)[:, None], 0.0, -np.inf)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Any) -> None:
         raise PatebenchError("labels of cells are no model that can be kept; set keep_weights: false")
 
 
