@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
+from patebench.students.query_clusters import QueryClusters
 from patebench.students.table_likelihood import hidden, log_likelihood
 
 GAUSSIAN = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 3.0}}
@@ -35,3 +36,19 @@ def test_a_table_without_noise_is_certain_but_for_the_least_probability():
 def test_no_table_is_read_of_a_mechanism_that_releases_none():
     with pytest.raises(PatebenchError, match="gnmax releases no table"):
         log_likelihood(TABLE, {"mechanism": "gnmax", "parameters": {"sigma": 3.0}})
+
+
+def test_together_more_labels_are_right_and_they_are_more_likely():
+    """250 teachers of 20 clusters, two near ones of each class, and noise in which every third label drowns."""
+    truth, facts = np.repeat(np.arange(10), 2), {"mechanism": "sparse-gnmax", "parameters": {"k": 20.0, "sigma": 130.0}}
+    near = np.kron(np.eye(10), np.ones((2, 2))) - np.eye(20) + 0.1 * np.eye(20, k=2) + 0.1 * np.eye(20, k=-2)
+    clusters, rng = QueryClusters(np.full(20, 0.05), near), np.random.default_rng(0)
+    found = []
+    for _ in range(2):
+        table = 240 * np.eye(10)[truth] + rng.normal(scale=130.0, size=(20, 10))
+        for known in (log_likelihood(table, facts), log_likelihood(table, facts, clusters)):
+            found.append([np.mean(known.argmax(axis=1) == truth), np.mean(known[np.arange(20), truth])])
+    alone, together = np.mean(found[::2], axis=0), np.mean(found[1::2], axis=0)
+    assert alone[0] < 0.75
+    assert together[0] > 0.85
+    assert together[1] > alone[1] / 2

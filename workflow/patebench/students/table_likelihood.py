@@ -1,8 +1,10 @@
 """Of a released table of noisy counts: how likely each class is to have most votes of a query.
 
-The noise is known and symmetric. If all counts are taken to be equally likely beforehand, then given the table they are
-the table less noise, and the class with most votes has the distribution of argmax(table + noise), which mechanisms know
-how to compute. The table is public, so what is read from it costs nothing.
+The table is public, so what is read from it costs nothing. Where queries stand for clusters of a public pool, all rows
+are read together: what rows look like is learnt from the table (`row_likelihood`), and clusters tell of each other's
+labels (`label_field`). Where nothing is known of the queries, each row is read by itself. If all counts are taken to be
+equally likely beforehand, then given the table they are the table less noise, which is symmetric, and the class with
+most votes has the distribution of argmax(table + noise), which mechanisms know how to compute.
 """
 
 from collections.abc import Mapping
@@ -15,6 +17,9 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 from patebench.mechanisms.sparse_argmax import SparseArgmax
+from patebench.students.label_field import log_posterior
+from patebench.students.query_clusters import QueryClusters
+from patebench.students.row_likelihood import log_likelihood as of_rows
 
 Array = NDArray[np.float64]
 
@@ -25,17 +30,22 @@ _HIDDEN = 0.5
 _LEAST = -30.0
 
 
-def log_likelihood(table: NDArray[np.number], facts: Mapping[str, Any]) -> Array:
+def log_likelihood(table: NDArray[np.number], facts: Mapping[str, Any], clusters: QueryClusters | None = None) -> Array:
     """ln Pr[class has most votes | table] (queries, classes), at least −30.
 
-    `table` (queries, classes) is released by the mechanism that `facts`, the metadata of its labels, name. Raises
-    PatebenchError if that mechanism releases no table.
+    `table` (queries, classes) is released by the mechanism that `facts`, the metadata of its labels, name. With
+    `clusters`, what is public of those that the queries stand for, all rows are read together. Raises PatebenchError if
+    that mechanism releases no table.
     """
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)
     if not isinstance(mechanism, SparseArgmax):
         raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts, so none may be read")
-    return np.maximum(log_argmax_probabilities(table, mechanism.noise), _LEAST)
+    if clusters is None or mechanism.noise.scale == 0:
+        return np.maximum(log_argmax_probabilities(table, mechanism.noise), _LEAST)
+    # Teachers that vote on every query give all rows alike many votes; those that vote on one, as many as lie near it.
+    expected = [np.ones(len(table)), clusters.sizes]
+    return np.maximum(log_posterior(of_rows(table, mechanism.noise, expected), clusters), _LEAST)
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:

@@ -1,0 +1,155 @@
+"""The labels of all queries together: what the clusters that queries stand for tell of each other's labels.
+
+A random field (Geman & Geman 1984, *Stochastic relaxation, Gibbs distributions, and the Bayesian restoration of
+images*):
+
+    ln Pr[labels] = β Σ nearness(q, r)·[same label] − Σ_class (share of the pool − 1/classes)² / 2(ρ/classes)² − ln Z
+
+Near clusters mostly have one label, and the clusters of a class together hold about as much of the pool as those of
+another one. How much so, β and ρ, is not known. Each pair of a few values is equally likely beforehand, and the table
+weighs them; without effect, β = 0 and ρ = ∞, is one of them.
+
+There are too many labelings to sum over, so they are sampled: drawn row by row, and then moved while the field is
+turned on in small steps, with weights and resampling (Del Moral, Doucet, Jasra 2006, *Sequential Monte Carlo
+samplers*). The weights give Z and the table's likelihood too. Draws start from a fixed seed, so equal tables are read
+alike.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.accounting.logspace import logsumexp
+from patebench.students.query_clusters import QueryClusters
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: The values of β and of ρ.
+_NEARNESS, _SPREAD = (0.0, 2.0, 6.0), (0.1, 0.3, np.inf)
+#: How many labelings are drawn for each pair of them, and in how many steps the field is turned on.
+_LABELINGS, _STEPS = 128, 24
+
+
+def log_posterior(log_likelihood: Array, clusters: QueryClusters) -> Array:
+    """ln Pr[label | table] (queries, classes) from ln Pr[row | label] (queries, classes) of each row by itself."""
+    rng = np.random.default_rng(0)
+    before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).under_the_field()
+    after = _Labelings(log_likelihood, clusters, rng).under_the_field()
+    weight = after.log_sums() - before.log_sums()
+    found: Array = logsumexp(after.log_marginals() + (weight - logsumexp(weight))[:, None, None], axis=0)
+    return found
+
+
+class _Labelings:
+    """Weighted labelings (labelings, queries), as many of each field, while the fields are turned on."""
+
+    def __init__(self, log_likelihood: Array, clusters: QueryClusters, rng: np.random.Generator) -> None:
+        self.own, self.sizes, self.rng, self.on = log_likelihood, clusters.sizes, rng, 0.0
+        fields = [(beta, rho) for beta in _NEARNESS for rho in _SPREAD]
+        beta, rho = np.repeat(np.array(fields), _LABELINGS, axis=0).T
+        self.beta, self.stiffness = beta, (log_likelihood.shape[1] / rho) ** 2 / 2
+        self.labels: Integers = (log_likelihood + rng.gumbel(size=(len(beta), *log_likelihood.shape))).argmax(axis=2)
+        self.rows, self.log_weight = np.arange(len(beta)), np.zeros(len(beta))
+        # Of each query its neighbours, filled up with some that are not near at all.
+        degree = max(1, int((clusters.nearness > 0).sum(axis=1).max()))
+        self.neighbours = np.argsort(-clusters.nearness, axis=1, kind="stable")[:, :degree]
+        self.between = clusters.nearness
+        self.nearness = np.take_along_axis(clusters.nearness, self.neighbours, axis=1)
+
+    def under_the_field(self) -> "_Labelings":
+        for step in range(1, _STEPS + 1):
+            on = (step / _STEPS) ** 2  # small steps first, where labelings are still far from the field's
+            self.log_weight += (on - self.on) * self._log_field()
+            self.on = on
+            self._resample()
+            self._draw_each()
+            self._exchange()
+        return self
+
+    def log_sums(self) -> Array:
+        """ln of each field's mean over labelings of the likelihood, up to a constant of the likelihood (fields,)."""
+        found: Array = logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
+        return found
+
+    def log_marginals(self) -> Array:
+        """ln Pr[label] under each field (fields, queries, classes): of each label given all others, on average."""
+        shares = self._shares()
+        found = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
+        weight = self.log_weight.reshape(-1, _LABELINGS)
+        weight = weight - logsumexp(weight)[:, None]
+        return logsumexp(found.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
+
+    def _shares(self) -> Array:
+        """Which share of the pool each class has (labelings, classes)."""
+        shares = np.zeros((len(self.rows), self.own.shape[1]))
+        for q, size in enumerate(self.sizes):
+            shares[self.rows, self.labels[:, q]] += size
+        return shares
+
+    def _near(self, q: Integers, label: Integers) -> Array:
+        """How near to query q, which may be another in each labeling, those with this `label` are (labelings,)."""
+        alike = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
+        found: Array = np.einsum("ln,ln->l", alike, self.nearness[q])
+        return found
+
+    def _log_field(self) -> Array:
+        """ln of the field, less ln Z, of each labeling."""
+        queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
+        same = sum(self._near(q, self.labels[self.rows, q]) for q in queries) / 2
+        uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
+        found: Array = self.beta * same - self.stiffness * uneven
+        return found
+
+    def _resample(self) -> None:
+        """Within each field where few labelings have most of the weight (systematic resampling)."""
+        for field, log_weight in enumerate(self.log_weight.reshape(-1, _LABELINGS)):
+            total = logsumexp(log_weight)
+            share = np.exp(log_weight - total)
+            if 1 / np.square(share).sum() < _LABELINGS / 2:
+                at = (np.arange(_LABELINGS) + self.rng.random()) / _LABELINGS
+                chosen = np.minimum(np.searchsorted(np.cumsum(share), at), _LABELINGS - 1)
+                of_field = slice(field * _LABELINGS, (field + 1) * _LABELINGS)
+                self.labels[of_field] = self.labels[of_field][chosen]
+                self.log_weight[of_field] = total - np.log(_LABELINGS)
+
+    def _log_conditional(self, q: int, shares: Array) -> Array:
+        """ln Pr[label of q | all other labels] (labelings, classes); `shares` are those of all labels."""
+        without, same = shares.copy(), np.zeros_like(shares)
+        without[self.rows, self.labels[:, q]] -= self.sizes[q]
+        for r in self.neighbours[q]:
+            same[self.rows, self.labels[:, r]] += self.between[q, r]
+        # (share + size − 1/classes)², less what is the same for all labels
+        uneven = self.sizes[q] * (2 * without + self.sizes[q] - 2 / shares.shape[1])
+        found = self.own[q] + self.on * (self.beta[:, None] * same - self.stiffness[:, None] * uneven)
+        result: Array = found - logsumexp(found)[:, None]
+        return result
+
+    def _draw_each(self) -> None:
+        """Draw each label anew, given all others (Gibbs sampling)."""
+        shares = self._shares()
+        for q, size in enumerate(self.sizes):
+            drawn = (self._log_conditional(q, shares) + self.rng.gumbel(size=shares.shape)).argmax(axis=1)
+            shares[self.rows, self.labels[:, q]] -= size
+            shares[self.rows, drawn] += size
+            self.labels[:, q] = drawn
+
+    def _exchange(self) -> None:
+        """Let each query propose to exchange its label with another one (Metropolis).
+
+        Where classes are even, no label can move alone.
+        """
+        shares, queries = self._shares(), len(self.own)
+        for first in range(queries if queries > 1 else 0):
+            q = np.full_like(self.rows, first)
+            r = (q + 1 + self.rng.integers(queries - 1, size=len(q))) % queries
+            a, b = self.labels[self.rows, q], self.labels[self.rows, r]
+            own = self.own[q, b] - self.own[q, a] + self.own[r, a] - self.own[r, b]
+            # The two differ before and after, so how near they are to each other counts on neither side.
+            same = self._near(q, b) - self._near(q, a) + self._near(r, a) - self._near(r, b) - 2 * self.between[q, r]
+            moved = self.sizes[r] - self.sizes[q]
+            uneven = 2 * moved * (shares[self.rows, a] - shares[self.rows, b] + moved)
+            rise = own + self.on * (self.beta * same - self.stiffness * uneven)
+            taken = (a != b) & (np.log(self.rng.random(len(q))) < rise)
+            self.labels[taken, q[taken]], self.labels[taken, r[taken]] = b[taken], a[taken]
+            shares[self.rows, a] += np.where(taken, moved, 0.0)
+            shares[self.rows, b] -= np.where(taken, moved, 0.0)
