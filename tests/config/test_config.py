@@ -879,6 +879,19 @@ def test_queries_selected_beforehand_are_all_that_is_accounted_for():
     assert account.labels.ensemble.slug == "teachers-500_queries-10_iid_nearest-query_modern"
 
 
+def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries():
+    trained, both = [{"teachers": 5, "model": "mlp"}], {"sparse-gnmax": {"k": 10, "sigma": 5}, "gnmax": {"sigma": 5}}
+    students = [{"method": "supervised", "queries": 10, "mechanisms": both}]
+    made = validate(
+        {
+            "seeds": 0,
+            "experiments": {"one": {**ONE_VOTE, "ensembles": trained, "mechanisms": both, "students": students}},
+        }
+    )
+    read = {each.labels.setting.mechanism: "features" in each.inputs() for each in made.experiments[0].students}
+    assert read == {"sparse-gnmax": True, "gnmax": False}
+
+
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [

@@ -124,6 +124,7 @@ def test_ensemble_labels_bounds_and_records_are_of_the_selected_queries(world: O
     assert gdp["epsilon"] == pytest.approx(1.866, abs=1e-3)
     train_student.run(
         pool=world.pool, labels=world.file("labels.npz"), test=world.test, queries=K, **NAMED,
+        features=world.file("features.npz"),
         parameters=StudentParameters(method="supervised", model="logistic"), out=world.file("student.json"),
         predictions=world.file("predictions.npz"),
     )  # fmt: skip
@@ -259,6 +260,28 @@ def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: O
     known = student_data(pool, replace(released, arrays=flat), K)
     assert known.labels[asked[4]] == -1
     assert np.array_equal(np.delete(known.labels, asked[4]), np.delete(told.labels, asked[4]))
+
+
+def test_with_features_all_queries_are_read_together(world: OneVote) -> None:
+    """With noise that hides many labels, the true ones are more likely by what clusters tell of each other."""
+    pool, released = read_arrays(world.pool, POOL), read_arrays(world.file("labels.npz"), LABELS)
+    features = read_arrays(world.file("features.npz"), FEATURES)
+    rng, asked = np.random.default_rng(0), released["queries"]
+    table = released["noisy_counts"] + rng.normal(scale=20.0, size=released["noisy_counts"].shape)
+    noisy = replace(
+        released,
+        arrays={**released.arrays, "noisy_counts": table, "labels": table.argmax(axis=1)},
+        meta={**released.meta, "parameters": {"k": 1.0, "sigma": 20.0}},
+    )
+    truth = read_arrays(world.truth, TRUTH)["y"][asked]
+    alone, together = student_data(pool, noisy, K), student_data(pool, noisy, K, features)
+    assert alone.log_likelihood is not None
+    assert together.log_likelihood is not None
+    known = [np.mean(each.log_likelihood[asked, truth]) for each in (alone, together)]
+    assert known[1] > known[0]
+    other = replace(features, meta={**features.meta, "pool": "another"})
+    with pytest.raises(ArtefactError, match="another"):
+        student_data(pool, noisy, K, other)
 
 
 def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path) -> None:

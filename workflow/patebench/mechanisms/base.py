@@ -78,6 +78,9 @@ class Mechanism(ABC):
     #: votes vanish, appear or move.
     abstentions: ClassVar[bool] = False
 
+    #: Whether all that it releases is a table of noisy counts, from which labels are read.
+    releases_table: ClassVar[bool] = False
+
     #: Whether each query is answered as if it were the only one: no state is kept from query to query.
     independent_queries: ClassVar[bool] = True
 

@@ -38,6 +38,7 @@ class SparseArgmax(Mechanism):
 
     discrete = True
     abstentions = True
+    releases_table = True
     independent_queries = False
     rounds_add_up = True
 

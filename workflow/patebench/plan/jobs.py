@@ -29,6 +29,7 @@ from patebench.baselines.dpsgd.forms import form_of
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 from patebench.core.slugs import parameters_slug, slug
+from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries
 from patebench.plan.parameters import (
     AuditParameters,
@@ -513,6 +514,12 @@ class Aggregate(Job):
         """The rounds that selected its queries, which wait for students; none for the whole pool."""
         return self.selection.rounds if self.selection else []
 
+    @property
+    def read_by_features(self) -> bool:
+        """Whether they are a table of queries that features selected, by which students read it."""
+        by_features = self.selection.uses_features if self.selection else self.ensemble.queries is not None
+        return by_features and MECHANISMS.load(self.setting.mechanism).releases_table
+
     def inputs(self) -> Inputs:
         found: Inputs = {"votes": self.ensemble.votes}
         if self.selection:
@@ -654,6 +661,8 @@ class TrainStudent(Job):
         found: Inputs = {"pool": split.pool, "labels": self.labels.file, "test": split.test}
         if needs_features(self.parameters.method):
             found["encoder"] = File(ExtractFeatures(split), "encoder")
+        if self.labels.read_by_features:
+            found["features"] = ExtractFeatures(split).file
         return found
 
     def options(self) -> Options:

@@ -59,10 +59,10 @@ def run(
         needed = "give them, as `patebench extract_features` makes them" if features is None else "give none"
         raise PatebenchError(f"features of the pool are for {able}, and for no other strategy; {needed}")
     samples = read_arrays(pool, POOL)
-    state, parents = _state(samples, labels, predictions, student)
+    extracted = read_arrays(features, FEATURES) if features else None
+    state, parents = _state(samples, labels, predictions, student, extracted)
     parents["features"] = None
-    if features:
-        extracted = read_arrays(features, FEATURES)
+    if extracted:
         extracted.require("pool", samples.digest, str(pool))
         state, parents["features"] = replace(state, features=extracted["vectors"]), extracted.digest
     if selection.queries > len(state.unqueried):
@@ -82,7 +82,11 @@ def run(
 
 
 def _state(
-    samples: Artefact, labels: Path | None, predictions: Path | None, student: StudentParameters | None
+    samples: Artefact,
+    labels: Path | None,
+    predictions: Path | None,
+    student: StudentParameters | None,
+    features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
     """What is known before this round, and the digests of the labels and predictions that it was known from."""
     from patebench.students.interface import StudentConfig, StudentData
@@ -97,7 +101,7 @@ def _state(
     released, predicted = read_arrays(labels, LABELS), read_arrays(predictions, PREDICTIONS)
     predicted.require("pool", samples.digest, str(samples.path))
     predicted.require("labels", released.digest, str(labels))
-    data = student_data(samples, released, len(released["labels"]))
+    data = student_data(samples, released, len(released["labels"]), features)
     queried = query_positions(released, len(samples["x"]), samples.path)
     state = AcquisitionState(data=data, queried=queried, predictions=predicted["probabilities"], config=config)
     return state, {"labels": released.digest, "predictions": predicted.digest}

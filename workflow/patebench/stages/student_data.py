@@ -1,8 +1,10 @@
 """What a student is told and sees, for the stages that train one or select queries for it."""
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
@@ -12,6 +14,8 @@ from patebench.stages.reading import query_positions
 if TYPE_CHECKING:
     from patebench.students.interface import StudentConfig, StudentData
 
+log = logging.getLogger("patebench")
+
 
 def config_of(parameters: StudentParameters) -> "StudentConfig":
     """What a student's method is told."""
@@ -20,12 +24,16 @@ def config_of(parameters: StudentParameters) -> "StudentConfig":
     return StudentConfig(**parameters.model_dump(exclude={"hold_out"}))
 
 
-def student_data(samples: Artefact, released: Artefact, queries: int) -> "StudentData":
+def student_data(
+    samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None
+) -> "StudentData":
     """What a student sees of a POOL and the first `queries` of its LABELS.
 
-    Labels that a released table of noisy counts shows to be more likely wrong than right are left out, unless all are.
+    Of a released table of noisy counts it sees the most likely labels: each query's by itself, or of all together with
+    FEATURES of the pool. Those that are more likely wrong than right are left out, unless all are.
     """
     from patebench.students.interface import StudentData
+    from patebench.students.query_clusters import QueryClusters
     from patebench.students.report_likelihood import pool_log_likelihood
     from patebench.students.table_likelihood import hidden, log_likelihood
 
@@ -47,8 +55,26 @@ def student_data(samples: Artefact, released: Artefact, queries: int) -> "Studen
         likelihood[asked] = pool_log_likelihood(reports, released.meta, queries)
     if "noisy_counts" in released.arrays:
         likelihood = np.zeros((len(labels), released.meta["classes"]))
-        likelihood[asked] = log_likelihood(released["noisy_counts"][:queries], released.meta)
-        covered = hidden(given[:queries], likelihood[asked])
+        clusters = None
+        if features:
+            features.require("pool", samples.digest, str(samples.path))
+            clusters = QueryClusters.of(features["vectors"], asked)
+        likelihood[asked] = log_likelihood(released["noisy_counts"][:queries], released.meta, clusters)
+        labels[asked] = likelihood[asked].argmax(axis=1)
+        covered = hidden(labels[asked], likelihood[asked])
         if not covered.all():
             labels[asked[covered]] = -1
+        _tell(released, queries, labels[asked])
     return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)
+
+
+def _tell(released: Artefact, queries: int, read: NDArray[np.integer]) -> None:
+    """Say how many labels that were read from a table are not those with the largest noisy counts."""
+    hidden = read < 0
+    other = ~hidden & (read != released["labels"][:queries])
+    log.info(
+        "table of %d queries: %d labels are not the largest count's, %d are left out",
+        queries,
+        other.sum(),
+        hidden.sum(),
+    )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
-from patebench.core.formats import ENCODER, LABELS, POOL, PREDICTIONS
+from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.plan.parameters import StudentParameters
@@ -49,20 +49,23 @@ def run(
     out: Path,
     predictions: Path,
     encoder: Path | None = None,
+    features: Path | None = None,
 ) -> None:
     """Train a student on released labels and measure it on the test set.
 
     It learns from the labels of the first queries. With --hold-out a share of the answered ones is kept from it, to
     compare settings without a true label: the curve and the result then say how many of those labels it predicts.
-    Its predictions for the whole pool are written as well: a further round can be selected by them. Methods that look
-    at features of the pool are given the encoder that it taught.
+    From a released table of noisy counts it reads the most likely labels; with features of the pool, of all queries
+    together. Methods that look at features themselves are given the encoder that the pool taught. Its predictions for
+    the whole pool are written as well: a further round can be selected by them.
 
     An interrupted training goes on from its checkpoint beside OUT when the command is given again.
     """
     from patebench.students.training import Checkpoint, train
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
-    whole, config = student_data(samples, released, queries), config_of(parameters)
+    extracted = read_arrays(features, FEATURES) if features else None
+    whole, config = student_data(samples, released, queries, extracted), config_of(parameters)
     whole = replace(whole, features=_features(parameters.method, encoder, samples))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
@@ -75,6 +78,7 @@ def run(
     facts = {"queries": queries, "hold_out": share, "seed": seed, "config": vars(config)}
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
     of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
+    of |= {"features": extracted.digest} if extracted else {}
     with progress(f"{parameters.method} student of {len(data.labelled)} labels", None, "epochs") as done:
         trainer, curve = train(
             data,
@@ -154,6 +158,7 @@ command = stage_command(
     file_option("labels", "The released labels."),
     file_option("test", "The test set."),
     file_option("encoder", "The encoder learnt from that pool, for methods that look at features.", needed=False),
+    file_option("features", "Features of the pool, to read a released table by.", needed=False),
     click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries."),
     parameter_options(StudentParameters),
     threads,
