@@ -892,6 +892,15 @@ def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries()
     assert read == {"sparse-gnmax": True, "gnmax": False}
 
 
+@pytest.mark.parametrize(("strategy", "by_features"), [("prototypes", True), ("random", False)])
+def test_so_do_students_of_rounds(strategy, by_features):
+    rounds = {"strategy": strategy, "queries": [10], "mechanisms": {"sparse-gnmax": {"k": 10, "sigma": 5}}}
+    trained = {"dataset": "digits", "pool": 100, "ensembles": [{"teachers": 5, "model": "mlp"}]}
+    trained |= {"accounting": {"delta": 1e-5}, "rounds": [{**rounds, "method": "supervised"}]}
+    (student,) = validate({"seeds": 0, "experiments": {"one": trained}}).experiments[0].students
+    assert ("features" in student.inputs()) == by_features
+
+
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
