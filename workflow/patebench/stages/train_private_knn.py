@@ -83,6 +83,8 @@ def run(
         "parameters": parameters.model_dump(),
         "answered": int(answered.sum()),
         "label_accuracy": right,
+        "public_use": "features, queries, student",
+        "public_samples": len(public["x"]),
         **student,
         "seconds": round(time.monotonic() - started, 1),
         "statement": _SEEDED,

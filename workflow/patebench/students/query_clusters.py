@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.teachers.nearest_query import centres, nearest
+from patebench.models.cells import centres, nearest
 
 Array = NDArray[np.float64]
 
