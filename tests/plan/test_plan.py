@@ -117,7 +117,7 @@ def test_a_stage_has_one_name() -> None:
     stages = [each.stage() for each in STAGES]
     rules = re.findall(r"^ *rule (\w+):", "".join(map(Path.read_text, (ROOT / "workflow/rules").glob("*.smk"))), re.M)
     assert sorted(rules) == sorted(stages)
-    assert list(COMMANDS) == [*stages, "epsilon", "calibrate", "ledger", "check", "config"]
+    assert list(COMMANDS) == [*stages, "epsilon", "calibrate", "ledger", "compare", "check", "config", "completion"]
     modules = {path.stem for path in (ROOT / "workflow/patebench/stages").glob("*.py")}
     assert set(COMMANDS) <= modules
 

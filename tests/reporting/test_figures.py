@@ -248,6 +248,9 @@ SUBSETS = {
     "audit": "audits no mechanism",
     "distillation": "distilled no ensemble",
     "petdl-ablations": "no student of PET-DL",
+    "clusters": "no two numbers of clusters",
+    "pool": "no two pools",
+    "cap": "no two caps k",
 }
 
 
@@ -262,6 +265,7 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     needed |= {"audit": "audit", "distillation": "distillation", "petdl-ablations": "private_model"}
+    needed |= dict.fromkeys(("clusters", "pool", "cap"), "several settings")
     pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}}
     shown = set(kinds) >= (pairs[name] if name in pairs else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 
+import pandas as pd
 import pytest
 from tests.reporting import made
 
@@ -274,7 +275,7 @@ def test_csv_reads_back_at_full_precision(tmp_path, name):
     assert numbers or frame.empty
     for row, (_, wanted) in zip(rows, frame.iterrows(), strict=True):
         for column in numbers:
-            missing = row[column] == "" and math.isnan(wanted[column])
+            missing = row[column] == "" and pd.isna(wanted[column])
             assert missing or float(row[column]) == wanted[column]
 
 

@@ -43,7 +43,7 @@ def reached(records: Records) -> "pd.DataFrame":
     """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
-    known = records.label_sets[["mechanism", "noise", "parameters"]].drop_duplicates(["mechanism", "noise"])
+    known = records.students[["mechanism", "noise", "parameters"]].drop_duplicates(["mechanism", "noise"])
     frame = frame.merge(known, on=["mechanism", "noise"], how="left")
     return frame.assign(
         who=[f"{n:,} teachers, {model}" for n, model in zip(frame["teachers"], frame["model"], strict=True)],
