@@ -49,6 +49,7 @@ COMMANDS = {
     "compare": "Say what differs between the results of two runs.",
     "check": "Check every artefact below a folder.",
     "config": "Check a configuration; print its schema or its page.",
+    "test_mechanism": "Test whether a mechanism of your own keeps what its interface promises.",
     "completion": "Print what makes a shell complete commands and options.",
 }
 

@@ -46,7 +46,7 @@ def fault_of(kind: object) -> str | None:
         return "is no subclass of patebench.mechanisms.base.Mechanism"
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         return f"lacks the method {missing[0]}"
-    if "__dataclass_fields__" not in vars(kind):
+    if vars(kind).get("__annotations__") and "__dataclass_fields__" not in vars(kind):
         return "is no dataclass; put @dataclass(frozen=True) above it"
     if bare := [item.name for item in fields(kind) if not {"low", "above", "high"} <= set(item.metadata)]:
         return f"has the field {bare[0]}, which is no parameter; make it with patebench.mechanisms.base.parameter"

@@ -213,14 +213,14 @@ seeded_or_release = together(
     click.option("--release", is_flag=True, help="Draw discrete noise from the operating system, once, for good."),
 )
 
-#: A mechanism by name, and its parameters as a mapping.
-mechanism = together(
-    click.option("--mechanism", required=True, help="lnmax, gnmax, …"),
-    click.option(
-        "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=_each_once,
-        help="Of the mechanism: sigma=40; --sigma 40 says the same.",
-    ),
+#: The parameters of a mechanism as a mapping.
+parameter_values = click.option(
+    "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=_each_once,
+    help="Of the mechanism: sigma=40; --sigma 40 says the same.",
 )  # fmt: skip
+
+#: A mechanism by name, and its parameters.
+mechanism = together(click.option("--mechanism", required=True, help="lnmax, gnmax, …"), parameter_values)
 
 #: Where a release is written down before it is drawn, and what all of one private data set may cost together.
 ledgered = together(

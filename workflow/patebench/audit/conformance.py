@@ -1,0 +1,175 @@
+"""Whether a mechanism keeps what its interface promises: for whoever writes one.
+
+Labels, probabilities and bounds are looked at on some tables of votes; what is drawn is compared with what is stated of
+it, and both with the bounds, by the audit. What no finite number of runs can show is not shown here: a proof is.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from patebench.accounting.votes import Votes
+from patebench.audit.running import Streams
+from patebench.audit.verdict import Audit, Verdict, run_audit
+from patebench.core.bound import Kind
+from patebench.core.entropy import Draws
+from patebench.core.errors import PatebenchError
+from patebench.core.words import listing, plural
+from patebench.mechanisms.base import Mechanism
+
+#: So many queries have a table of votes that is looked at, and so many an audit beside one.
+_QUERIES, _TOGETHER = 40, 5
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise: whether it is kept (None: there was nothing to look at), and what was seen."""
+
+    what: str
+    kept: bool | None
+    seen: str
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """The checks of one mechanism for votes of so many teachers among so many classes."""
+
+    name: str
+    mechanism: Mechanism
+    teachers: int
+    classes: int
+    delta: float
+    runs: int
+    confidence: float
+    streams: Streams
+
+    def checks(self) -> Iterator[Check]:
+        """Every check in turn; one that fails ends none of the others."""
+        yield self._tried("labels are classes, or −1 for no answer", self._labels)
+        yield self._tried("equal seeds draw equal labels", self._seeds)
+        yield self._tried("votes are left as they are", self._left_alone)
+        yield self._tried("probabilities sum to one", self._probabilities)
+        yield self._tried("bounds are stated", self._bounds)
+        yield self._tried("a worst case is the same whatever the votes", self._worst_case)
+        yield self._tried("labels to hand out", self._discrete)
+        try:
+            audited = self._audit()
+        except PatebenchError as fault:
+            yield Check("the audit", False, str(fault))
+            return
+        yield self._drawn(audited)
+        yield self._private(audited)
+
+    def _tables(self) -> dict[str, Votes]:
+        """Votes of all sorts: all agree, two classes tie, any vote, one teacher apart."""
+        rng, shape = self.streams("conformance"), (self.teachers, _QUERIES)
+        agreed = np.tile(np.arange(_QUERIES) % self.classes, (self.teachers, 1))
+        apart = agreed.copy()
+        apart[0] = (apart[0] + 1) % self.classes
+        tied = np.tile(np.arange(self.teachers) % 2, (_QUERIES, 1)).T
+        tables = {"unanimous": agreed, "tied": tied, "any": rng.integers(0, self.classes, shape), "all but one": apart}
+        return {name: Votes.of(matrix, self.classes) for name, matrix in tables.items()}
+
+    def _tried(self, what: str, check: Callable[[], tuple[bool | None, str]]) -> Check:
+        try:
+            return Check(what, *check())
+        except PatebenchError as fault:
+            return Check(what, False, str(fault))
+
+    def _drawn_labels(self, stream: str) -> dict[str, np.ndarray]:
+        return {name: self.mechanism.release(votes, self.streams(stream)) for name, votes in self._tables().items()}
+
+    def _labels(self) -> tuple[bool, str]:
+        for name, labels in self._drawn_labels("labels").items():
+            low, high = int(np.min(labels)), int(np.max(labels))
+            if np.shape(labels) != (_QUERIES,) or low < -1 or high >= self.classes:
+                return False, f"of {name} votes: shape {np.shape(labels)}, {low} to {high}"
+        return True, f"{len(self._tables())} tables of {_QUERIES} queries"
+
+    def _seeds(self) -> tuple[bool, str]:
+        first, second = self._drawn_labels("seeds"), self._drawn_labels("seeds")
+        odd = [name for name in first if not np.array_equal(first[name], second[name])]
+        return not odd, f"others for {listing(odd)} votes; draw from `rng` alone" if odd else "drawn twice each"
+
+    def _left_alone(self) -> tuple[bool, str]:
+        for name, votes in self._tables().items():
+            before = votes.counts.copy()
+            self.mechanism.release(votes, self.streams("left alone"))
+            self.mechanism.log_outcome_probabilities(votes)
+            if not np.array_equal(votes.counts, before):
+                return False, f"counts of {name} votes were changed; work on a copy"
+        return True, "counts compared before and after"
+
+    def _probabilities(self) -> tuple[bool | None, str]:
+        for name, votes in self._tables().items():
+            log_p = self.mechanism.log_outcome_probabilities(votes)
+            if log_p is None:
+                return None, "it states none, so nothing exact can be said of it"
+            if not np.allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-6):
+                return False, f"not of {name} votes"
+        return True, f"{_QUERIES} queries of each table"
+
+    def _bounds(self) -> tuple[bool, str]:
+        for name, votes in self._tables().items():
+            found = self.mechanism.bounds(votes, [1, _QUERIES], self.delta)
+            if not any(np.isfinite(bound.epsilon) for bound in found):
+                return False, f"none below ∞ of {name} votes"
+        return True, listing(sorted({f"{bound.accountant} ({bound.kind})" for bound in found}))
+
+    def _worst_case(self) -> tuple[bool | None, str]:
+        stated = {name: self._stated(votes) for name, votes in self._tables().items()}
+        first, *others = stated.values()
+        if not first:
+            return None, "it states none"
+        if any(other.keys() != first.keys() or not _equal(other, first) for other in others):
+            return False, "a worst case that depends on the votes is none; call it data-dependent"
+        return True, plural(len(first), "bound")
+
+    def _stated(self, votes: Votes) -> dict[tuple[str, ...], float]:
+        found = self.mechanism.bounds(votes, [_QUERIES], self.delta)
+        worst = (bound for bound in found if bound.kind is Kind.WORST_CASE)
+        return {(bound.accountant, bound.label, bound.conversion): bound.epsilon for bound in worst}
+
+    def _discrete(self) -> tuple[bool | None, str]:
+        if not self.mechanism.discrete:
+            return None, "it has no discrete form (`discrete`), so its labels can not be handed out"
+        for name, votes in self._tables().items():
+            labels = self.mechanism.release(votes, Draws(None, "conformance").source())
+            if np.shape(labels) != (_QUERIES,) or np.min(labels) < -1 or np.max(labels) >= self.classes:
+                return False, f"of {name} votes: shape {np.shape(labels)}, {np.min(labels)} to {np.max(labels)}"
+            stated = self.mechanism.bounds(votes, [_QUERIES], self.delta, discrete=True)
+            if not any(bound.kind is Kind.WORST_CASE for bound in stated):
+                return False, "no worst case holds for discrete noise; say why one does (`discrete` of an accountant)"
+        return True, "drawn from the operating system's entropy, and bounded"
+
+    def _audit(self) -> Audit:
+        return run_audit(
+            self.name, self.mechanism, self.teachers, self.classes, [1, _TOGETHER], self.delta, self.runs,
+            self.confidence, self.streams,
+        )  # fmt: skip
+
+    def _drawn(self, audited: Audit) -> Check:
+        what = "labels are drawn as the probabilities say"
+        if audited.disagreements:
+            return Check(what, False, audited.disagreements[0])
+        if self.mechanism.log_outcome_probabilities(self._tables()["any"]) is None:
+            return Check(what, None, "it states no probabilities")
+        return Check(what, True, f"{self.runs} runs of each of two adjacent tables, and more")
+
+    def _private(self, audited: Audit) -> Check:
+        what = "no bound says less than what is lost"
+        broken = [
+            f"{each.bound.accountant} ({each.bound.kind}) states {each.bound.epsilon:.4g} for {finding.queries}, and "
+            f"{each.audited:.4g} is lost"
+            for finding in audited.findings
+            for each in finding.stated
+            if each.verdict is Verdict.VIOLATED
+        ]
+        found = max((finding.exact for finding in audited.findings), default=0.0)
+        lost = f"ε ≥ {found:.4g} on the worst votes that were found"
+        return Check(what, not broken, listing(broken, 2) if broken else lost)
+
+
+def _equal(one: dict[tuple[str, ...], float], other: dict[tuple[str, ...], float]) -> bool:
+    return all(np.isclose(one[key], other[key], rtol=1e-9, atol=1e-12) for key in other)
