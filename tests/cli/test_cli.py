@@ -45,6 +45,13 @@ def test_every_command_explains_itself(name: str) -> None:
         assert isinstance(option, click.Argument) or option.help, f"{name} {option.opts}"  # type: ignore[attr-defined]
 
 
+def test_every_command_of_a_stage_can_write_a_log() -> None:
+    for name in set(COMMANDS) - {"config"}:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert "--log" in {word for option in command.params for word in option.opts}, name
+
+
 def test_the_group_names_every_command_and_imports_none() -> None:
     script = "from patebench.cli import cli; import sys; cli(['--help'], standalone_mode=False);"
     script += "print(sorted(name for name in sys.modules if name.startswith('patebench.stages')))"

@@ -3,6 +3,7 @@
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,11 @@ def _aloud(function: Callable[..., None]) -> Callable[..., None]:
         if click.get_current_context().parent is not None:
             click.echo(line)
 
-    return lambda **given: function(**given, say=say)
+    @wraps(function)  # with the options that it has already
+    def aloud(**given: Any) -> None:
+        function(**given, say=say)
+
+    return aloud
 
 
 def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
