@@ -16,7 +16,7 @@ min_version("9.27")
 # Not unconditional: Snakemake would merge this one into a --configfile of the user's.
 if "experiments" not in config:
 
-    configfile: "config/config.yaml"
+    configfile: f"{workflow.basedir}/config/config.yaml"
 
 
 report: "report/workflow.rst"

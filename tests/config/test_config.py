@@ -1,6 +1,7 @@
 """The configuration: what is accepted and what it means, and one clear line for everything that is not."""
 
 import copy
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -224,6 +225,11 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     "name of a pages folder": ("name", "figures", "name", ["'figures'"]),
     "truth value as results": ("results", True, "results", ["true", "text is needed"]),
     "download in words": ("download", "perhaps", "download", ["'perhaps'", "true or false"]),
+    "unknown in only, with a comma": ("only", "demo, svhn", "only", ["'svhn'", "allowed: demo"]),
+    "a file as results": ("results", f"{ROOT}/README.md", "results", ["README.md is a file; give a folder"]),
+    "results in a file": ("results", f"{ROOT}/README.md/a/b", "results", ["README.md is a file; give a folder"]),
+    "pool of all there is": ("experiments/demo/pool", 600, "experiments.demo.pool", ["digits has 600", "at most 599"]),
+    "test set beyond the pool": ("experiments/demo/test", 201, "experiments.demo.test", ["is 201", "at most 200"]),
     "unknown in only": ("only", ["demos"], "only[0]", ["'demos'", "did you mean 'demo'", "allowed: demo"]),
     "unknown in only, alone": ("only", "svhn", "only", ["'svhn'", "allowed: demo"]),
     "experiment's name": ("experiments/a b", {}, "experiments", ["'a b'", "no plain name"]),
@@ -802,6 +808,19 @@ def test_broken_yaml_is_one_line(name: str, tmp_path: Path) -> None:
     assert line in str(fault.value)
     assert fragment in str(fault.value)
     assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize("only", ["demo,more", " demo , more ,", ["demo", "more"]])
+def test_experiments_are_selected_by_a_list_or_by_commas(only: Any) -> None:
+    settings = copy.deepcopy(GOOD) | {"only": only}
+    settings["experiments"] |= {"more": twin(pool=401), "other": twin(pool=402)}
+    assert [each.name for each in validate(settings).experiments] == ["demo", "more"]
+
+
+def test_results_that_can_not_be_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != tmp_path)
+    with pytest.raises(PatebenchError, match=f"^results: {tmp_path} can not be written to; give another folder$"):
+        validate(copy.deepcopy(GOOD) | {"results": str(tmp_path / "a" / "b")})
 
 
 def test_files_that_can_not_be_read(tmp_path: Path) -> None:

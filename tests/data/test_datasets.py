@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.data import DATASETS, folder, reads_own_files
+from patebench.data import DATASETS, folder, public_samples, reads_own_files
 from patebench.data.dataset import Dataset
 
 NOWHERE = Path("no-such-root")
@@ -68,6 +68,11 @@ def test_wine_is_the_raw_table() -> None:
     ours = {(*row, y) for row, y in zip(rows.tolist(), labels.tolist(), strict=True)}
     theirs = {(*row, y) for row, y in zip(source.data.astype(np.float32).tolist(), source.target.tolist(), strict=True)}
     assert ours == theirs
+
+
+@pytest.mark.parametrize("name", ["digits", "breast_cancer", "wine"])
+def test_how_many_public_samples_there_are_is_known_beforehand(name: str) -> None:
+    assert len(load(name).public_x) == public_samples(name)
 
 
 @pytest.mark.parametrize("name", ["digits", "breast_cancer", "wine"])

@@ -69,6 +69,31 @@ def test_a_run_in_another_folder_finds_what_lies_beside_the_snakefile(
     assert not list(tmp_path.rglob("pwned"))
 
 
+def test_it_runs_from_any_folder(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    """The default configuration lies beside the Snakefile; one that is named is looked for from here."""
+    copy = workflow(tiny)
+    copy.command()  # writes test.yaml
+    here, there = tmp_path / "any where", tmp_path / "results here"
+    here.mkdir()
+    start = [sys.executable, "-m", "snakemake", "-s", copy.folder / "Snakefile", "--cores", "1"]
+    ways: list[tuple[list[str], Path]] = [
+        (["--configfile", str(copy.folder / "test.yaml"), "--until", "split"], here),
+        (["--configfile", str(copy.folder / "test.yaml"), "--until", "split", "--directory", str(there)], there),
+        (["--dry-run", "--quiet", "host"], here),
+        (["--dry-run", "--quiet", "host", "--directory", str(there)], there),
+    ]
+    for words, place in ways:
+        done = subprocess.run([*start, *words], cwd=here, env=environment(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        if "--dry-run" in words:
+            assert "train_teachers" in done.stdout + done.stderr
+        else:
+            assert len(list(place.glob("results/digits/*/pool.npz"))) == 1
+    assert not (copy.folder / "results").exists()
+
+
 def test_every_job_has_a_log_and_a_benchmark(finished: Workflow) -> None:
     results = finished.folder / "results"
     logs = {path.relative_to(results / "logs").with_suffix("") for path in results.glob("logs/**/*.log")}
@@ -251,3 +276,6 @@ def test_a_part_of_a_paper_can_be_selected(
     said = copy.run("--dry-run", "--config", "only=second")
     assert "pool-50" in said
     assert "pool-100" not in said
+    both = copy.run("--dry-run", "--config", "only=second,tiny")
+    assert "pool-50" in both
+    assert "pool-100" in both

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patebench.config.checks import check_among
+from patebench.config.checks import check_among, check_folder
 from patebench.config.experiments import Expansion, check_single, own_data
 from patebench.config.loading import load
 from patebench.config.settings import ConfigSettings
@@ -111,6 +111,7 @@ def validate(written: Mapping[str, Any]) -> Config:
     Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
     """
     settings = ConfigSettings.checked(written)
+    check_folder("results", settings.results)
     registries = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES)
     check_groups(registries)
     for registry in registries:
@@ -126,7 +127,7 @@ def validate(written: Mapping[str, Any]) -> Config:
     expansion = Expansion(own, mode, settings.secure.aggregators if settings.secure else None)
     seeds = {name: each.seeds or settings.seeds for name, each in settings.experiments.items()}
     experiments = {name: expansion.experiment(name, each, seeds[name]) for name, each in settings.experiments.items()}
-    listed = not isinstance(written.get("only"), str)
+    listed = isinstance(written.get("only"), list | tuple)
     for i, name in enumerate(settings.only):
         check_among(key_path("only", i) if listed else "only", name, experiments, "an experiment")
     names = settings.only or tuple(experiments)

@@ -1,5 +1,6 @@
 """Checks that several parts of a configuration share; every message starts with the path of the key it is about."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +69,16 @@ def check_pool(where: str, queries: Sequence[int], pool: int) -> None:
             raise PatebenchError(
                 f"{place}: is {value}, but the pool holds {pool} samples; ask for at most {pool} queries"
             )
+
+
+def check_folder(where: str, path: str) -> None:
+    """Refuse a folder for results that is a file, or that can not be made or written to."""
+    place = Path(path)
+    there = next(each for each in (place, *place.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise PatebenchError(f"{where}: {there} is a file; give a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PatebenchError(f"{where}: {there} can not be written to; give another folder")
 
 
 def check_exists(where: str, path: str) -> None:

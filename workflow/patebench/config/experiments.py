@@ -30,7 +30,7 @@ from patebench.config.settings import (
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
-from patebench.data import DATASETS, reads_own_files
+from patebench.data import DATASETS, public_samples, reads_own_files
 from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
@@ -183,6 +183,14 @@ class _Expanded:
         name, own = self.settings.dataset, self.all.own
         built_in = (each for each in DATASETS if not reads_own_files(each))
         check_among(f"{self.where}.dataset", name, [*built_in, *own], "a data set")
+        if name not in own and (public := public_samples(name)) is not None:
+            pool, test = self.settings.pool, self.settings.test or 1
+            if pool + test > public:
+                key, value, most = ("test", test, public - pool) if pool < public else ("pool", pool, public - 1)
+                raise PatebenchError(
+                    f"{self.where}.{key}: is {value}, but {name} has {public} public samples for the pool and a test "
+                    f"set; ask for at most {most}"
+                )
         return own.get(name, Data(name))
 
     def _check_mechanisms(self, grid: Iterable[Setting], budget: Budget | None) -> None:

@@ -55,6 +55,13 @@ def _strategy(value: Any) -> Any:
     return {"strategy": value} if isinstance(value, str) else value
 
 
+def _names(value: Any) -> Any:
+    """Names in one text, with commas between them as a command line has them, as a list."""
+    if isinstance(value, str):
+        return [name for name in map(str.strip, value.split(",")) if name]
+    return listed(value)
+
+
 def _mode(word: str) -> str:
     if word not in list(Mode):
         raise mistake(f"is {show(word)}{nearest(word, Mode)}; one of {', '.join(Mode)} is needed")
@@ -280,8 +287,8 @@ class ConfigSettings(Parameters):
     seeds: OneOrMore[WholeFrom0] = Field(
         description="Base seeds; every experiment without seeds of its own is run once for each."
     )
-    only: Annotated[tuple[Text, ...], BeforeValidator(listed)] = Field(
-        (), description="The experiments to run; empty for all."
+    only: Annotated[tuple[Text, ...], BeforeValidator(_names)] = Field(
+        (), description="The experiments to run, a list or names with commas between them; empty for all."
     )
     datasets: Names[DatasetSettings] = Field({}, description="Your own data sets, by name.")
     experiments: Annotated[Names[ExperimentSettings], Field(min_length=1)] = Field(description="What to run, by name.")

@@ -79,6 +79,10 @@ class Registry:
         value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
         return next((self._named(point) for point in self._outside.values() if point.value == value), None)
 
+    def is_built_in(self, name: str) -> bool:
+        """Whether `name` is registered here and by no other package."""
+        return name in self._targets
+
     def load(self, name: str) -> Any:
         """Import and return what implements `name`."""
         if self.check(name) not in self._targets:

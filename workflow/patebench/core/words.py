@@ -7,7 +7,7 @@ def plural(count: int, noun: str) -> str:
     """A count with its noun: 1 fault, 2 faults, 2 classes, 2 queries."""
     if count == 1:
         return f"1 {noun}"
-    if noun.endswith("y"):
+    if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{count} {noun[:-1]}ies"
     return f"{count} {noun}{'es' if noun.endswith(('s', 'x', 'ch')) else 's'}"
 

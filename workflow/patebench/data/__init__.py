@@ -7,10 +7,24 @@ neither torch nor scikit-learn; a data set imports what it needs when it is load
 from patebench.core.registry import Registry
 
 DATASETS = Registry("data set", "patebench.datasets")
-for _name in ("digits", "mnist", "fashion_mnist", "svhn", "cifar10", "breast_cancer", "wine"):
-    DATASETS.add(_name, f"patebench.data.{_name}:load")
+#: With how many public samples each has, so that a pool that is too large is told before anything is loaded.
+for _name, _public in {
+    "digits": 600,
+    "mnist": 10_000,
+    "fashion_mnist": 10_000,
+    "svhn": 26_032,
+    "cifar10": 10_000,
+    "breast_cancer": 200,
+    "wine": 70,
+}.items():
+    DATASETS.add(_name, f"patebench.data.{_name}:load", public=_public)
 DATASETS.add("npz", "patebench.data.npz:load", own_files=True)
 DATASETS.add("folder", "patebench.data.folder:load", own_files=True)
+
+
+def public_samples(name: str) -> int | None:
+    """How many public samples the data set `name` has; None for one that is not built in and tells when it is read."""
+    return DATASETS.fact(name, "public") if DATASETS.is_built_in(name) else None
 
 
 def reads_own_files(name: str) -> bool:
