@@ -20,6 +20,10 @@ settings.register_profile("patebench", deadline=None, derandomize="CI" in os.env
 settings.load_profile("patebench")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cases", type=int, default=None, help="how many cases each fuzzer tries [default: a few]")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side, the longest come first: those that run the workflow."""
     items.sort(key=lambda item: item.get_closest_marker("workflow") is None)

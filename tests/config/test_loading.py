@@ -73,6 +73,7 @@ HUGE = int("9" * 4000) * 10**4000
         ({"results": "a\nb"}, "results: is 'a\\nb'; text on one line"),
         ({"data_root": "a\nb"}, "data_root: is 'a\\nb'; text on one line"),
         ({"seeds": HUGE}, "seeds: is a very long number; a whole number of 64 bits"),
+        ({"seeds": 1e300}, "seeds: is 1e+300; a whole number of 64 bits"),
         ({"ledger": {"budget": HUGE, "delta": 1e-5}}, "ledger.budget: is a very long number; a finite number"),
         ({"datasets": {"a\n": {}}}, "no plain name"),
         ({"datasets": {"a": {"loader": "npz", "private": "a\nb", "public": "c"}}}, "private: is 'a\\nb'"),

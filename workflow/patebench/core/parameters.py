@@ -151,17 +151,17 @@ def _number(value: Any) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) > _LARGEST:
-            raise _needed("a whole number of 64 bits")
-        return value
-    try:
-        found = _number(value)
-    except PydanticCustomError:
-        raise _needed("a whole number") from None
-    if not found.is_integer():
-        raise _needed("a whole number")
-    return int(found)
+    if not isinstance(value, int) or isinstance(value, bool):
+        try:
+            found = _number(value)
+        except PydanticCustomError:
+            raise _needed("a whole number") from None
+        if not found.is_integer():
+            raise _needed("a whole number")
+        value = int(found)
+    if abs(value) > _LARGEST:
+        raise _needed("a whole number of 64 bits")
+    return value
 
 
 def _truth(value: Any) -> Any:

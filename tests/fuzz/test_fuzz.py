@@ -1,0 +1,374 @@
+"""Configurations, files, data and mechanisms that went wrong at random: one line each, or rightly accepted.
+
+Seeds are fixed, so what fails once fails again. More are tried by `pytest tests/fuzz --cases 2000 -s`, which prints
+what came of them.
+"""
+
+import copy
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+from tests.fuzz.conftest import Tally
+
+import patebench
+from patebench.accounting.votes import Votes
+from patebench.config import load, validate
+from patebench.core.files import read_arrays, read_json, write_arrays, write_json
+from patebench.core.formats import LABELS, VOTES
+from patebench.data import DATASETS
+from patebench.data.dataset import Dataset
+from patebench.mechanisms.base import Mechanism, parameter
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+Cases = Callable[[int], range]
+
+
+def pick(rng: np.random.Generator, choices: Any) -> Any:
+    return choices[int(rng.integers(len(choices)))]
+
+
+# --- configurations ---
+
+SHIPPED = sorted(ROOT.glob("config/**/*.yaml"))
+
+#: What no key can be.
+NEVER = [
+    "a\nb",
+    "\0",
+    "\ud800",
+    "x\x1b[0m",
+    int("9" * 4000) * 10**4000,
+    [[[1]]],
+    {"a\n": 1},
+    date(2020, 1, 1),
+    b"x",
+    {1: 2},
+]
+#: What some key may be.
+SOMETIMES = [
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        2,
+        0.5,
+        1e-300,
+        1e300,
+        float("nan"),
+        float("inf"),
+        2**63,
+        10**30,
+        "",
+        " ",
+        "..",
+        "/",
+    ),
+    *("~", "-x", "--help", "$(touch pwned)", "`x`", "a b", "ü", "digits", "1e400", "0x10", "1_000", "{x}", "null"),
+    *([], {}, [1, 1], [0], ["a"], [None], {"a": 1}, {"": ""}, "a" * 300, "../../x", "a/b", "*", "lnmax"),
+]
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value but the whole."""
+    if place:
+        yield place
+    steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in steps:
+        yield from places(inner, (*place, step))
+
+
+def parent_of(settings: Any, place: tuple[Any, ...]) -> Any:
+    for step in place[:-1]:
+        settings = settings[step]
+    return settings
+
+
+def mutated(settings: Any, rng: np.random.Generator) -> tuple[Any, bool]:
+    """A configuration with something else in one place, and whether that can never be right."""
+    settings = copy.deepcopy(settings)
+    place = pick(rng, list(places(settings)))
+    parent, last, never = parent_of(settings, place), place[-1], False
+    match pick(rng, ("never", "sometimes", "sometimes", "gone", "unknown", "copied")):
+        case "never":
+            parent[last], never = pick(rng, NEVER), True
+        case "sometimes":
+            parent[last] = pick(rng, SOMETIMES)
+        case "gone":
+            del parent[last]
+        case "unknown" if isinstance(parent, dict):
+            parent[f"{last}x"] = parent.pop(last)
+        case _:
+            other = pick(rng, list(places(settings)))
+            parent[last] = copy.deepcopy(parent_of(settings, other)[other[-1]])
+    return settings, never
+
+
+def planned(settings: Any, never: bool) -> str | None:
+    """Why a configuration that was accepted should not have been."""
+    config = validate(settings)
+    if never:
+        return "accepted what can never be"
+    jobs = config.plan().artefacts()
+    odd = [path for paths in jobs.values() for path in paths if set(path) & set("{}\n\0")]
+    climbs = [path for paths in jobs.values() for path in paths if ".." in path.removeprefix(config.results)]
+    return f"makes {(odd + climbs)[0]!r}" if odd or climbs else None
+
+
+def test_configurations_with_one_thing_changed(cases: Cases, tally: Tally) -> None:
+    shipped = [load(path) for path in SHIPPED]
+    for number in cases(80):
+        rng = np.random.default_rng([1, number])
+        settings, never = mutated(pick(rng, shipped), rng)
+        tally.attempt(f"{number}", lambda: planned(settings, never))  # noqa: B023
+
+
+def test_configurations_with_damaged_text(cases: Cases, tally: Tally, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.yaml"
+    texts = [each.read_text(encoding="utf-8") for each in SHIPPED]
+    for number in cases(40):
+        rng = np.random.default_rng([2, number])
+        content = harmed(pick(rng, texts).encode(), rng)
+        path.write_bytes(content)
+        tally.attempt(f"{number}", lambda: planned(load(path), False))
+
+
+# --- artefacts ---
+
+
+def harmed(content: bytes, rng: np.random.Generator) -> bytes:
+    """Some bytes changed, lost, doubled, put in or moved."""
+    at, length = int(rng.integers(len(content))), int(rng.integers(1, 40))
+    noise = rng.integers(0, 256, length).astype(np.uint8).tobytes()
+    match int(rng.integers(6)):
+        case 0:
+            return content[:at]
+        case 1:
+            return content[:at] + bytes([content[at] ^ (1 << int(rng.integers(8)))]) + content[at + 1 :]
+        case 2:
+            return content[:at] + noise + content[at + length :]
+        case 3:
+            return content[:at] + noise + content[at:]
+        case 4:
+            return content[:at] + content[at + length :]
+    return content[:at] + content[at : at + length] + content[at:]
+
+
+def test_damaged_artefacts(cases: Cases, tally: Tally, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    votes = {"votes": rng.integers(0, 3, (5, 20)), "test_votes": rng.integers(0, 3, (5, 4))}
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": 3, "chunks": []}
+    write_arrays(tmp_path / "votes.npz", VOTES, votes, facts)
+    made = {"mechanism": "gnmax", "parameters": {"sigma": 2.0}, "mode": "seeded", "rounds": [], "votes": "v"}
+    labels = {"labels": rng.integers(-1, 3, 20)}
+    write_arrays(tmp_path / "labels.npz", LABELS, labels, {**made, "pool": "q", "classes": 3})
+    write_json(tmp_path / "bounds.json", "account", {"epsilon": 1.5, "queries": [1, 2], "words": "ε"})
+    for number in cases(120):
+        rng = np.random.default_rng([3, number])
+        name = pick(rng, ("votes.npz", "labels.npz", "bounds.json"))
+        sound, path = (tmp_path / name), tmp_path / f"harmed-{name}"
+        path.write_bytes(harmed(sound.read_bytes(), rng))
+        tally.attempt(f"{number}: {name}", lambda: differs(sound, path))  # noqa: B023
+
+
+def differs(sound: Path, path: Path) -> str | None:
+    """Why a file that was read should not have been: it does not say what the sound one does."""
+    if sound.suffix == ".json":
+        return None if read_json(path, "account") == read_json(sound, "account") else "reads as something else"
+    layout = VOTES if "votes" in sound.name else LABELS
+    one, other = read_arrays(path, layout), read_arrays(sound, layout)
+    same = one.meta == other.meta and all(np.array_equal(one[name], other[name]) for name in other.arrays)
+    return None if same else "reads as something else"
+
+
+# --- own data ---
+
+
+def odd_arrays(rng: np.random.Generator) -> dict[str, Any]:
+    """Arrays of an .npz file that are mostly sound, with one thing odd."""
+    samples, classes = int(rng.integers(4, 30)), int(rng.integers(2, 5))
+    x = pick(rng, (rng.integers(0, 256, (samples, 6, 7)).astype(np.uint8), rng.normal(size=(samples, 3))))
+    arrays: dict[str, Any] = {"x": x, "y": np.arange(samples) % classes}
+    changes: list[Callable[[], dict[str, Any]]] = [
+        lambda: {},
+        lambda: {"y": arrays["y"] * pick(rng, (2, 3, 100_000, -1))},
+        lambda: {"y": arrays["y"] + pick(rng, (1, -1, 7, 2**62))},
+        lambda: {"y": arrays["y"].astype(pick(rng, (float, str, bool, np.uint64, np.int8, object)))},
+        lambda: {"y": arrays["y"][: int(rng.integers(samples))]},
+        lambda: {"x": arrays["x"].astype(pick(rng, (float, str, bool, np.int16, np.float16, complex)))},
+        lambda: {"x": arrays["x"].reshape(-1)},
+        lambda: {"x": arrays["x"] * pick(rng, (np.nan, np.inf, 1e300))},
+        lambda: {"x": np.zeros(pick(rng, ((0, 3), (samples, 0), (samples, 3, 3, 3, 3), (samples, 2, 9, 2), ())))},
+        lambda: {"row": rng.integers(-1, 5, samples)},
+        lambda: {"row": np.arange(samples) / 2},
+        lambda: {"class_names": np.array(pick(rng, (["a"], ["a", "a"], [["a"]], "abc", [1, 2, 3], [""], [1.5, 2.5])))},
+        lambda: {"class_names": np.array([f"class {i}" for i in range(int(rng.integers(1, 9)))])},
+    ]
+    with np.errstate(all="ignore"):
+        return {**arrays, **pick(rng, changes)()}
+
+
+def unsound(data: Dataset, declared: bool) -> str | None:
+    """Why data that were accepted should not have been."""
+    for x, y in ((data.private_x, data.private_y), (data.public_x, data.public_y)):
+        if x.dtype not in (np.uint8, np.float32) or len(x) != len(y) or not len(x) or not np.isfinite(x).all():
+            return f"samples {x.dtype} {x.shape}"
+        if y.min() < 0 or y.max() >= data.classes:
+            return f"labels {np.unique(y)}"
+    if not declared and len(np.unique(data.public_y)) < data.classes:
+        return f"classes {data.class_names} of labels {np.unique(data.public_y)}"
+    return "a class twice" if len(set(data.class_names)) < data.classes else None
+
+
+def test_own_arrays_with_one_thing_odd(cases: Cases, tally: Tally, tmp_path: Path) -> None:
+    read = DATASETS.load("npz")
+    for number in cases(80):
+        rng = np.random.default_rng([4, number])
+        files = {}
+        arrays = odd_arrays(rng)
+        for role in ("private", "public"):
+            path = tmp_path / f"{role}.npz"
+            given = arrays if rng.random() < 0.7 else odd_arrays(rng)
+            np.savez(path, **given, allow_pickle=True)
+            if rng.random() < 0.2:
+                path.write_bytes(harmed(path.read_bytes(), rng))
+            files[role] = str(path)
+        tally.attempt(f"{number}", lambda: unsound(read(root=tmp_path, download=False, **files), _declares(files)))  # noqa: B023
+
+
+def _declares(files: dict[str, str]) -> bool:
+    with zipfile.ZipFile(files["public"]) as archive:
+        return "class_names.npy" in archive.namelist()
+
+
+def test_own_images_with_one_thing_odd(cases: Cases, tally: Tally, tmp_path: Path) -> None:
+    read = DATASETS.load("folder")
+    suffixes = ("png", "jpg", "gif", "bmp", "tif", "webp", "pgm")
+    for number in cases(25):
+        rng = np.random.default_rng([5, number])
+        here = tmp_path / str(number)
+        for role in ("private", "public"):
+            for label in ("a", "b"):
+                (here / role / label).mkdir(parents=True)
+                for i in range(2):
+                    path = here / role / label / f"{label}{i}.{pick(rng, suffixes)}"
+                    Image.fromarray(rng.integers(0, 256, (5, 5)).astype(np.uint8)).save(path)
+        every = sorted(path for path in here.rglob("*") if path.is_file())
+        path = pick(rng, every)
+        match int(rng.integers(5)):
+            case 0 | 1:
+                path.write_bytes(harmed(path.read_bytes(), rng))
+            case 2:
+                Image.new(pick(rng, ("L", "RGB", "RGBA", "P", "1")), (5, int(rng.integers(4, 7)))).save(
+                    path.with_suffix(".png")
+                )
+            case 3:
+                path.rename(path.parent.parent / pick(rng, ("a.png", "..png", "é.png")))
+            case 4:
+                (path.parent / pick(rng, (".x.png", "x.txt", "x.png"))).write_bytes(b"no image")
+        files = {role: str(here / role) for role in ("private", "public")}
+        tally.attempt(f"{number}: {path}", lambda: unsound(read(root=here, download=False, **files), False))  # noqa: B023
+
+
+# --- mechanisms ---
+
+
+@dataclass(frozen=True)
+class Coin(Mechanism):
+    """With some chance any class, else the plurality; `fault`, a seed, says how probabilities or labels go wrong."""
+
+    chance: float = parameter(low=0, above=True, high=1)
+    fault: float = parameter(low=0)
+
+    def release(self, votes: Votes, rng: Any) -> Any:
+        drawn = rng.integers(0, votes.classes, size=votes.queries)
+        labels = np.where(rng.random(size=votes.queries) < self.chance, drawn, votes.plurality)
+        return self._wrong(labels.astype(np.int32), _LABELS)
+
+    def log_outcome_probabilities(self, votes: Votes) -> Any:
+        probabilities = np.full((votes.queries, votes.classes + 1), self.chance / votes.classes)
+        probabilities[:, -1] = 0
+        probabilities[np.arange(votes.queries), votes.plurality] += 1 - self.chance
+        with np.errstate(divide="ignore"):
+            return self._wrong(np.log(probabilities), _PROBABILITIES)
+
+    def _wrong(self, found: Any, ways: list[Callable[[Any, np.random.Generator], Any]]) -> Any:
+        rng = np.random.default_rng(int(self.fault))
+        of = pick(rng, ("labels", "probabilities"))
+        return pick(rng, ways)(found, rng) if (ways is _LABELS) == (of == "labels") else found
+
+
+def raised(found: Any, rng: np.random.Generator) -> Any:
+    raise pick(rng, (ValueError, KeyError, ZeroDivisionError, RecursionError, AttributeError, RuntimeError))("a\nb")
+
+
+def put(value: float) -> Callable[[Any, np.random.Generator], Any]:
+    def change(found: Any, rng: np.random.Generator) -> Any:
+        found = found.copy()
+        found.reshape(-1)[int(rng.integers(found.size))] = value
+        return found
+
+    return change
+
+
+_PROBABILITIES: list[Callable[[Any, np.random.Generator], Any]] = [
+    *(put(value) for value in (np.nan, np.inf, 0.5, 2.0)),
+    lambda p, rng: p * np.nan,
+    lambda p, rng: p + rng.uniform(0.001, 3),
+    lambda p, rng: p - rng.uniform(0.001, 3),
+    lambda p, rng: p[:, :-1],
+    lambda p, rng: p[:, 1:-1],
+    lambda p, rng: np.exp(p),
+    lambda p, rng: p.astype(pick(rng, (str, object, complex))),
+    lambda p, rng: p[0],
+    lambda p, rng: "probabilities",
+    raised,
+]
+_LABELS: list[Callable[[Any, np.random.Generator], Any]] = [
+    *(put(value) for value in (-2, 3, 1000, -(2**31))),
+    lambda y, rng: y + int(rng.integers(3, 1000)),
+    lambda y, rng: y / 2,
+    lambda y, rng: y[:-1],
+    lambda y, rng: y[None],
+    lambda y, rng: y.astype(str),
+    lambda y, rng: None,
+    raised,
+]
+
+
+def test_mechanisms_with_a_planted_fault(cases: Cases, tally: Tally) -> None:
+    votes = Votes.from_counts(np.array([[8, 1, 1], [4, 3, 3], [10, 0, 0]]))
+    for number in cases(60):
+        made = Coin(0.5, number)
+
+        def used(made: Mechanism = made, number: int = number) -> str:
+            """Both are asked for, so one of them meets the fault: nothing may come of it."""
+            patebench.label(votes, made, seed=number)
+            found = patebench.bounds(votes, made, delta=1e-5)
+            return f"ε = {[bound.epsilon for bound in found]}"
+
+        tally.attempt(f"{number}", used)
+
+
+def test_the_fuzzers_find_what_there_is_to_find(tmp_path: Path) -> None:
+    """What is odd is refused, what raises is counted, and what is accepted is looked at."""
+    tally = Tally()
+    tally.attempt("refused", lambda: planned({"seeds": "a"}, False))
+    tally.attempt("a traceback", lambda: json.loads("{") or None)
+    tally.attempt("wrong", lambda: "accepted")
+    tally.attempt("right", lambda: planned(yaml.safe_load((ROOT / "tests/workflow/tiny.yaml").read_text()), False))
+    assert (tally.tried, tally.refused, tally.accepted) == (4, 1, 2)
+    assert (len(tally.tracebacks), tally.wrongly_accepted) == (1, ["wrong: accepted"])
