@@ -21,9 +21,9 @@ class StudentData:
     `pool` (samples, …) holds all public samples, bytes for images and floats for tables. `labels` (samples,) holds the
     label that was released for each, −1 for samples that were not queried or not answered. `log_likelihood` (samples,
     classes) is ln Pr[what was released | class] up to a constant for each sample, and 0 for samples that were not
-    queried: under a local mechanism, whose channel is public, or of a released table, whose noise is. None for other
-    mechanisms, whose releases depend on private counts. `features` are those that the pool taught without a label, for
-    methods whose registry entry asks for them.
+    queried: under a local mechanism, whose channel is public, or of a released table, whose noise is. Of a table that
+    is read as a whole it is ln Pr[class | table]. None for other mechanisms, whose releases depend on private counts.
+    `features` are those that the pool taught without a label, for methods whose registry entry asks for them.
     """
 
     pool: NDArray[Any]
