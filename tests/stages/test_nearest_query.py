@@ -256,10 +256,10 @@ def test_a_student_is_told_what_the_table_says_and_not_what_noise_hides(world: O
     table, asked = released["noisy_counts"], released["queries"]
     assert np.array_equal(told.log_likelihood[asked].argmax(axis=1), table.argmax(axis=1))
     assert not told.log_likelihood[np.setdiff1d(np.arange(100), asked)].any()
-    flat = {**released.arrays, "noisy_counts": np.where(np.arange(K)[:, None] == 4, 0.0, table)}
-    known = student_data(pool, replace(released, arrays=flat), K)
+    sure = np.where(np.arange(10) == 0, 50.0, 0.0) * (np.arange(K)[:, None] != 4)
+    known = student_data(pool, replace(released, arrays={**released.arrays, "noisy_counts": sure}), K)
     assert known.labels[asked[4]] == -1
-    assert np.array_equal(np.delete(known.labels, asked[4]), np.delete(told.labels, asked[4]))
+    assert (np.delete(known.labels[asked], 4) == 0).all()
 
 
 def test_with_features_all_queries_are_read_together(world: OneVote) -> None:

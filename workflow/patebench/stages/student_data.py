@@ -30,7 +30,7 @@ def student_data(
     """What a student sees of a POOL and the first `queries` of its LABELS.
 
     Of a released table of noisy counts it sees the most likely labels: each query's by itself, or of all together with
-    FEATURES of the pool. Those that are more likely wrong than right are left out, unless all are.
+    FEATURES of the pool. Those that are more likely wrong than right are left out where their class has enough others.
     """
     from patebench.students.interface import StudentData
     from patebench.students.query_clusters import QueryClusters
@@ -61,9 +61,7 @@ def student_data(
             clusters = QueryClusters.of(features["vectors"], asked)
         likelihood[asked] = log_likelihood(released["noisy_counts"][:queries], released.meta, clusters)
         labels[asked] = likelihood[asked].argmax(axis=1)
-        covered = hidden(labels[asked], likelihood[asked])
-        if not covered.all():
-            labels[asked[covered]] = -1
+        labels[asked[hidden(labels[asked], likelihood[asked])]] = -1
         _tell(released, queries, labels[asked])
     return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)
 

@@ -23,8 +23,10 @@ from patebench.students.row_likelihood import log_likelihood as of_rows
 
 Array = NDArray[np.float64]
 
-#: A label that has most votes with less probability is more likely wrong than right: the noise hides it.
+#: A label that has most votes with less probability is more likely wrong than right: the noise hides it, …
 _HIDDEN = 0.5
+#: … if its class has so many labels that are not hidden.
+_FEW = 3
 
 #: ln of the least probability that a class is given, where noise is small: no label counts as certain.
 _LEAST = -30.0
@@ -49,7 +51,11 @@ def log_likelihood(table: NDArray[np.number], facts: Mapping[str, Any], clusters
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
-    """Which labels (queries,) the noise hides, by ln of the probability (queries, classes) of each class."""
-    probability = np.exp(log_likelihood[np.arange(len(labels)), labels])
-    result: NDArray[np.bool_] = probability < _HIDDEN
+    """Which labels (queries,) the noise hides, by ln of the probability (queries, classes) of each class.
+
+    A class that would have few labels left keeps all: there a doubtful label teaches more than it harms.
+    """
+    doubtful = np.exp(log_likelihood[np.arange(len(labels)), labels]) < _HIDDEN
+    left = np.bincount(labels[~doubtful], minlength=log_likelihood.shape[1])
+    result: NDArray[np.bool_] = doubtful & (left[labels] >= _FEW)
     return result
