@@ -26,7 +26,8 @@ _NAMING = LineStyle(GREY, "x", (0, (1, 1.5)))
 class Sweep:
     """Which column goes across, what the axis is called, and what has a line and a panel of its own.
 
-    `without` is said where there is nothing to draw.
+    The first three of `panels` are the data set, who votes and the student's method. `without` is said where there is
+    nothing to draw.
     """
 
     across: str
@@ -79,10 +80,13 @@ def _with_lines(sweep: Sweep, frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
-    """The data set and who votes, and below it what else tells panels apart."""
-    told = [place for place, values in enumerate(zip(*found, strict=True)) if place > 1 and len(set(values)) > 1]
-    below = (" · ".join(str(panel[place]) for place in told if panel[place] != "") for panel in found)
-    return ["\n".join(filter(None, [" · ".join(panel[:2]), rest])) for panel, rest in zip(found, below, strict=True)]
+    """The data set and who votes, and below it the student and what else tells panels apart."""
+    differ = [place for place, values in enumerate(zip(*found, strict=True)) if place > 2 and len(set(values)) > 1]
+
+    def title(dataset: str, who: str, method: str, rest: list[str]) -> str:
+        return f"{dataset} · {who}\n" + " · ".join([f"student: {method}", *filter(None, rest)])
+
+    return [title(*panel[:3], [str(panel[place]) for place in differ]) for panel in found]
 
 
 def _members(frame: "pd.DataFrame", columns: Sequence[str], values: tuple[Any, ...]) -> "pd.DataFrame":
