@@ -59,7 +59,7 @@ LABELS = Aggregate(ENSEMBLE, Setting("lnmax", (("gamma", 0.05),)))
 DEMO: dict[str, Any] = {
     "dataset": "digits",
     "pool": 400,
-    "test": 200,
+    "test": 100,
     "ensembles": [
         {"teachers": [10, 60], "model": "small-cnn", "epochs": 5, "soft": [1, 5], "hints": "probabilities"},
         {
@@ -117,7 +117,18 @@ def test_a_stage_has_one_name() -> None:
     stages = [each.stage() for each in STAGES]
     rules = re.findall(r"^ *rule (\w+):", "".join(map(Path.read_text, (ROOT / "workflow/rules").glob("*.smk"))), re.M)
     assert sorted(rules) == sorted(stages)
-    assert list(COMMANDS) == [*stages, "epsilon", "calibrate", "ledger", "compare", "check", "config", "completion"]
+    others = [
+        "epsilon",
+        "calibrate",
+        "ledger",
+        "reproduce",
+        "compare",
+        "check",
+        "config",
+        "test_mechanism",
+        "completion",
+    ]
+    assert list(COMMANDS) == [*stages, *others]
     modules = {path.stem for path in (ROOT / "workflow/patebench/stages").glob("*.py")}
     assert set(COMMANDS) <= modules
 
@@ -173,7 +184,7 @@ def test_a_secure_release_draws_what_the_plain_one_draws() -> None:
 
 def test_artefacts_of_one_experiment() -> None:
     found = plan(demo(), seeds=7).artefacts()
-    split = "results/digits/seed-7_pool-400_test-200"
+    split = "results/digits/seed-7_pool-400_test-100"
     small, skewed = f"{split}/teachers-10_iid_small-cnn_modern_epochs-5", f"{split}/teachers-10_skew-0.8_mlp_paper"
     large = f"{split}/teachers-60_iid_small-cnn_modern_epochs-5"
     assert found["data"] == ["results/digits/private.npz", "results/digits/public.npz"]
@@ -218,7 +229,7 @@ def test_collecting_reaches_every_label_set_and_student_once() -> None:
 def test_a_baseline_learns_from_private_samples_or_from_true_labels() -> None:
     made = plan(demo(), seeds=0)
     private, labelled = made.of(TrainBaseline)
-    split = "results/digits/seed-0_pool-400_test-200"
+    split = "results/digits/seed-0_pool-400_test-100"
     test = [f"{split}/test.npz"]
     assert made.inputs(private) == {"private": ["results/digits/private.npz"], "test": test}
     assert made.inputs(labelled) == {"pool": [f"{split}/pool.npz"], "truth": [f"{split}/truth.npz"], "test": test}
@@ -228,7 +239,7 @@ def test_a_baseline_learns_from_private_samples_or_from_true_labels() -> None:
 def test_a_private_model_learns_on_from_public_features_or_from_nothing() -> None:
     made = plan(demo(), seeds=0)
     linear, _, scratch = made.of(TrainDpsgd)
-    split = "results/digits/seed-0_pool-400_test-200"
+    split = "results/digits/seed-0_pool-400_test-100"
     public = {"pool": [f"{split}/pool.npz"], "test": [f"{split}/test.npz"]}
     assert made.inputs(scratch) == {"private": ["results/digits/private.npz"], **public}
     assert made.inputs(linear) == {**made.inputs(scratch), "encoder": [f"{split}/encoder.npz"]}
@@ -245,7 +256,7 @@ def test_a_private_model_learns_on_from_public_features_or_from_nothing() -> Non
 def test_rounds_share_what_was_selected_before_them() -> None:
     made = plan(demo(), seeds=0)
     noise = "interactive-gnmax/threshold-30_sigma1-15_sigma2-5_confidence-0.9"
-    below = f"digits/seed-0_pool-400_test-200/teachers-10_iid_small-cnn_modern_epochs-5/{noise}"
+    below = f"digits/seed-0_pool-400_test-100/teachers-10_iid_small-cnn_modern_epochs-5/{noise}"
     first = f"{below}/supervised_logistic/round-0_random-50"
     then = [f"{first}/round-1_{strategy}-100" for strategy in ("random", "least-confident")]
     assert {first, *then} <= set(made.jobs["aggregate"])
@@ -279,7 +290,7 @@ def test_rounds_begin_with_their_own_strategy_where_it_needs_no_student() -> Non
 
 def test_features_of_a_pool_are_extracted_once_for_all_that_select_by_them() -> None:
     made = plan(demo(rounds=[DEMO["rounds"][0] | {"strategy": ["random", "prototypes"]}]))
-    splits = [f"results/digits/seed-{seed}_pool-400_test-200" for seed in (0, 7)]
+    splits = [f"results/digits/seed-{seed}_pool-400_test-100" for seed in (0, 7)]
     made_of_each = [f"{split}/{name}.npz" for split in splits for name in ("features", "encoder")]
     assert made.artefacts()["extract_features"] == made_of_each
     read = [made.inputs(each).get("features", [None])[0] for each in made.of(SelectQueries)]
@@ -330,8 +341,8 @@ def test_patterns_match_nothing_else() -> None:
     made = plan(demo(students=[], rounds=[]))
     for stage, name, value in (
         ("data", "dataset", "mnist"),
-        ("split", "split", "digits/seed-1_pool-400_test-200"),
-        ("partition", "ensemble", "digits/seed-0_pool-400_test-200/teachers-10_skew-0x8_mlp_paper"),
+        ("split", "split", "digits/seed-1_pool-400_test-100"),
+        ("partition", "ensemble", "digits/seed-0_pool-400_test-100/teachers-10_skew-0x8_mlp_paper"),
         ("train_teachers", "chunk", "a-b"),
         ("aggregate", "label_set", "gamma-0.050"),
         ("train_student", "student", ""),
@@ -343,7 +354,7 @@ def test_patterns_match_nothing_else() -> None:
 def test_what_no_experiment_asks_for() -> None:
     made = plan(demo())
     wrong = SimpleNamespace(split="digits/seed-0_pool-400_test-20")
-    with pytest.raises(PatebenchError, match=r"split digits/seed-0_pool-400_test-20 \(did you mean '.*test-200'"):
+    with pytest.raises(PatebenchError, match=r"split digits/seed-0_pool-400_test-20 \(did you mean '.*test-100'"):
         made.find("split", wrong)
     chunk = SimpleNamespace(ensemble=made.of(Partition)[0].ensemble, chunk="0-3")
     with pytest.raises(PatebenchError, match=r"train_teachers .*/0-3"):
@@ -353,7 +364,7 @@ def test_what_no_experiment_asks_for() -> None:
 def test_weights_lie_in_the_ensemble_and_only_on_request() -> None:
     keeping = [{"teachers": 10, "model": "mlp", "keep_weights": keep, "epochs": 1 + keep} for keep in (False, True)]
     made = plan(demo(ensembles=keeping, distillation=[], petdl=[]), seeds=0)
-    folder = "results/digits/seed-0_pool-400_test-200/teachers-10_iid_mlp_modern_epochs-2/weights"
+    folder = "results/digits/seed-0_pool-400_test-100/teachers-10_iid_mlp_modern_epochs-2/weights"
     assert [f"--weights {folder} " in each for each in commands(made, "train_teachers")] == [False, True]
 
 

@@ -100,9 +100,13 @@ def _printed(value: Value) -> dict[str, Any]:
     return {**{name: getattr(value, name) for name in names}, "published": value.value}
 
 
+def why_not(value: Value) -> str | None:
+    """Why a number can not be compared with anything that a run measures; None where it can."""
+    return _NOT_COMPARABLE.get(value.quantity) or _NOT_COMPARABLE.get((value.quantity, value.mechanism))
+
+
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    why = _NOT_COMPARABLE.get(value.quantity) or _NOT_COMPARABLE.get((value.quantity, value.mechanism))
-    if why is not None:
+    if (why := why_not(value)) is not None:
         return [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
     found = measures.of(value)
     if found.empty:

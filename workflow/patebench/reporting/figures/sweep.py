@@ -86,7 +86,7 @@ def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
     def title(dataset: str, who: str, method: str, rest: list[str]) -> str:
         return f"{dataset} · {who}\n" + " · ".join([f"student: {method}", *filter(None, rest)])
 
-    return [title(*panel[:3], [str(panel[place]) for place in differ]) for panel in found]
+    return [title(panel[0], panel[1], panel[2], [str(panel[place]) for place in differ]) for panel in found]
 
 
 def _members(frame: "pd.DataFrame", columns: Sequence[str], values: tuple[Any, ...]) -> "pd.DataFrame":

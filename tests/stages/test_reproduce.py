@@ -1,0 +1,63 @@
+"""Rows of papers: each is found, and the experiments that measure it; what can not be run says why."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from patebench.cli import cli
+from patebench.core.errors import PatebenchError
+from patebench.stages import reproduce
+
+ROOT = Path(__file__).parents[2]
+ROW = "PATE 2017, Figure 4, MNIST 100 queries"
+
+
+def _asked(*words: str) -> str:
+    done = CliRunner().invoke(cli, ["reproduce", *words, "--home", str(ROOT)], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.output
+
+
+def test_all_rows_are_listed():
+    listed = _asked().splitlines()
+    assert any(line.startswith(ROW) and "Student Accuracy" in line for line in listed)
+    assert any(line.startswith("PET-DL 2019, Table 3, MNIST S2") for line in listed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "file", "experiment"),
+    [
+        (ROW, "pate-2017", "mnist-paper"),
+        ("NZC 2020, Table 1, MNIST NZC (5 teachers only)", "nzc-2020", "mnist-few"),
+        ("PET-DL 2019, Table 3, MNIST S2", "petdl-2019", "mnist"),
+        ("DP reproducibility 2024, results on MNIST, DP-SGD at ε = 1", "equal-epsilon", "records"),
+    ],
+)
+def test_the_experiment_that_measures_a_row(row, file, experiment):
+    said = _asked(row, "--dry", "--seeds", "0,1")
+    assert f"config/papers/{file}.yaml" in said
+    assert f"only=[{experiment}]" in said
+    assert "seeds=[0,1]" in said
+
+
+def test_other_experiments_can_be_named():
+    assert "only=[figure-4]" in _asked(ROW, "--dry", "--only", "figure-4")
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ("PATE 2017, Figure 4, MNIST 10 queries", "there is no row"),
+        ("PATE 2017, Appendix A, MNIST", "the paper does not say for which queries"),
+    ],
+)
+def test_what_can_not_be_run_says_why(row, fault):
+    with pytest.raises(PatebenchError, match=fault):
+        reproduce.run(row=row, only="", seeds="", cores="1", dry=True, home=ROOT)
+
+
+def test_another_folder_is_refused(tmp_path):
+    with pytest.raises(PatebenchError, match="run this in the folder of the Snakefile"):
+        reproduce.run(row=None, only="", seeds="", cores="1", dry=True, home=tmp_path)

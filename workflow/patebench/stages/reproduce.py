@@ -1,0 +1,177 @@
+"""The command `reproduce`: one row of a paper's table, by the configuration that runs it, and the verdicts on it."""
+
+import json
+import shlex
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+from patebench.core.slugs import parameters_slug
+from patebench.plan.jobs import Job, Split, TrainBaseline, TrainDpsgd, TrainPetdl, TrainPrivateKnn
+from patebench.plan.plan import Experiment
+from patebench.reporting.petdl import alike
+from patebench.reporting.published import CONFIGURATIONS, DP_SGD, PETDL, PRIVATE_KNN, Published, Value, read_published
+from patebench.reporting.verdicts import why_not
+from patebench.stages.command import FILE, stage_command
+from patebench.stages.terminal import show_on_terminal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from patebench.config import Config
+
+
+def run(*, row: str | None, only: str, seeds: str, cores: str, dry: bool, home: Path) -> None:
+    """Run what a ROW of a paper's table needs, and compare what it prints with what was measured.
+
+    Without ROW, list all rows. The command that is run is printed first; --dry stops there. What is there already is
+    not made again. The experiments are those that measure most of the row with the fewest jobs; --only names others.
+    """
+    published = read_published(_existing(home / "config" / "published.csv"))
+    rows = _rows(published)
+    if row is None:
+        for name, values in rows.items():
+            click.echo(f"{name}   ({', '.join(dict.fromkeys(value.column for value in values))})")
+        return
+    if row not in rows:
+        raise PatebenchError(f"there is no row '{row}'{nearest(row, rows)}; `patebench reproduce` lists all")
+    file = _existing(home / "config" / "papers" / f"{CONFIGURATIONS[rows[row][0].paper]}.yaml")
+    config, experiments = _experiments(file, rows[row], published)
+    experiments = only.split(",") if only else experiments
+    if not experiments:
+        raise PatebenchError(f"no experiment of {file} measures '{row}'{_reasons(rows[row])}")
+    chosen = [f"only=[{','.join(experiments)}]", *([f"seeds=[{seeds}]"] if seeds else [])]
+    command = ["snakemake", "--cores", cores, "--configfile", str(file), "--config", *chosen]
+    click.echo(shlex.join(command))
+    if dry:
+        return
+    if subprocess.run(command, cwd=home, check=False).returncode:
+        raise PatebenchError("Snakemake stopped before the end; mend what it names, and give the same command again")
+    _show(_verdicts(home / config.pages / "tables" / "verdicts.csv", rows[row]))
+
+
+def _rows(published: Published) -> dict[str, list[Value]]:
+    """What papers print, by the names of their rows."""
+    found: dict[str, list[Value]] = {}
+    for value in published.values:
+        found.setdefault(f"{value.paper}, {value.table}, {value.row}", []).append(value)
+    return found
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise PatebenchError(f"{path}: is not there; run this in the folder of the Snakefile, or give it as --home")
+    return path
+
+
+def _experiments(file: Path, values: Sequence[Value], published: Published) -> tuple["Config", list[str]]:
+    """The configuration, and those of its experiments that measure most of these numbers with the fewest jobs."""
+    from patebench.config import load, validate
+
+    config = validate({**load(file), "only": ()})
+    covered = {
+        each: {value.column for value in values if _measures(each, value, published)} for each in config.experiments
+    }
+    missing, chosen = set().union(*covered.values()), []
+    while missing:
+        best = max(covered, key=lambda each: (len(covered[each] & missing), -len(list(each.jobs()))))
+        chosen.append(best.name)
+        missing -= covered[best]
+    return config, chosen
+
+
+def _measures(experiment: Experiment, value: Value, published: Published) -> bool:
+    """Whether an experiment's page will have a verdict on a number that says more than "not run"."""
+    if why_not(value) is not None:
+        return False
+    models = [job for job in experiment.private_models if _split(job).data.dataset == value.dataset]
+    if value.mechanism == PETDL:
+        return any(isinstance(job, TrainPetdl) and alike(value, _student(job)) for job in models)
+    if value.mechanism == DP_SGD:
+        printed = published.lookup("epsilon", paper=value.paper, table=value.table, row=value.row)
+        return any(isinstance(job, TrainDpsgd) and job.parameters.epsilon == printed for job in models)
+    if value.mechanism == PRIVATE_KNN and value.quantity != "baseline_accuracy":
+        return any(isinstance(job, TrainPrivateKnn) and job.parameters.form == "published" for job in models)
+    if value.quantity in ("baseline_accuracy", "ground_truth_student_accuracy"):
+        wanted = value.queries if value.quantity.startswith("ground") else None
+        return any(_of(job, value) and job.true_labels == wanted for job in experiment.baselines)
+    return any(_is_asked(experiment, value))
+
+
+def _split(job: Job) -> Split:
+    """Where a model that is private itself is measured."""
+    found: Split = job.ensemble.split if isinstance(job, TrainPetdl) else job.split  # type: ignore[attr-defined]
+    return found
+
+
+def _student(job: TrainPetdl) -> dict[str, object]:
+    """What a record of a student of PET-DL says of how it was chosen."""
+    chosen = job.parameters
+    return {
+        **{"form": chosen.form, "dataset": job.ensemble.split.data.dataset, "teachers": job.ensemble.teachers},
+        **{"compression": chosen.compression or 1.0, "weighted": bool(chosen.weighted)},
+    }
+
+
+def _of(job: TrainBaseline, value: Value) -> bool:
+    return job.split.data.dataset == value.dataset
+
+
+def _is_asked(experiment: Experiment, value: Value) -> Iterable[bool]:
+    """For each label set, and for each student where its accuracy is printed, whether it is the one that is meant."""
+    asked = [(account.labels, account.queries) for account in experiment.accounts]
+    if value.quantity == "student_accuracy":
+        asked = [(student.labels, (student.queries,)) for student in experiment.students]
+    counts = value.quantity not in ("teacher_accuracy", "plurality_accuracy", "label_accuracy")
+    for labels, queries in asked:
+        same = labels.ensemble.split.data.dataset == value.dataset and labels.ensemble.teachers == value.teachers
+        setting = labels.setting
+        named = value.mechanism in (None, setting.mechanism)
+        noise = value.parameters is None or parameters_slug(value.parameters) == setting.slug
+        yield same and named and noise and (not counts or value.queries is None or value.queries in queries)
+
+
+def _reasons(values: Sequence[Value]) -> str:
+    """Why no number of a row can be compared, where that is known."""
+    found = dict.fromkeys(filter(None, (why_not(value) for value in values)))
+    return f": {'; '.join(found)}" if found else ""
+
+
+def _verdicts(path: Path, values: Sequence[Value]) -> "pd.DataFrame":
+    import pandas as pd
+
+    frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    first = values[0]
+    mine = (frame["paper"] == first.paper) & (frame["table"] == first.table) & (frame["row"] == first.row)
+    return frame[mine]
+
+
+def _show(frame: "pd.DataFrame") -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("what", "printed", "measured", "seeds", "by our", "verdict", "why"):
+        table.add_column(heading, overflow="fold")
+    for row in json.loads(frame.to_json(orient="records")):
+        shown = [row[name] for name in ("what", "printed", "measured", "seeds", "how", "verdict", "why")]
+        table.add_row(
+            *("" if cell is None else f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in shown)
+        )
+    show_on_terminal(table)
+
+
+command = stage_command(
+    run,
+    click.argument("row", required=False),
+    click.option("--only", default="", help="The experiments to run, such as mnist,svhn [default: see above]."),
+    click.option("--seeds", default="", help="Base seeds, such as 0,1,2 [default: the configuration's]."),
+    click.option("--cores", default="all", show_default=True, help="For Snakemake."),
+    click.option("--dry", is_flag=True, help="Print the command alone."),
+    click.option("--home", type=FILE, default=".", help="The folder of the Snakefile."),
+)
