@@ -320,7 +320,7 @@ def parsed(made: Plan, stage: str, path: str) -> SimpleNamespace:
 def test_lookups_invert_the_paths(stage: str) -> None:
     selecting = [DEMO["rounds"][0] | {"strategy": ["prototypes", "least-confident"]}]
     shared = demo(rounds=selecting, mechanisms=DEMO["mechanisms"] | SHARED)
-    other = demo(dataset="breast_cancer", test=None, public_reference={"clusters": [2, 9]})
+    other = demo(dataset="fashion_mnist", test=None, public_reference={"clusters": [2, 9]})
     made = plan(shared, other, secure={"aggregators": 2})
     assert made.jobs[stage]
     for job in made.jobs[stage].values():
