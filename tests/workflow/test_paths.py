@@ -16,6 +16,8 @@ pytestmark = pytest.mark.workflow
 #: Spaces, quotes, what a shell would run, its wildcards, and a letter beyond ASCII.
 ODD = "odd $(touch pwned) `touch pwned` 'ü' \"q\" ; touch pwned & # * ?"
 
+SINGLE = "'"
+
 
 @pytest.fixture
 def own_data(tmp_path: Path, tiny: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def test_odd_names_reach_slurm_as_names(
     elsewhere.mkdir()
     run = workflow(tiny)
     said = subprocess.run(
-        [*run.command("--profile", "workflow/profiles/slurm", "--config", f"results={ODD}"),
+        [*run.command("--profile", "workflow/profiles/slurm", "--config", f"results={ODD.replace(SINGLE, '')}"),
          "--directory", str(elsewhere), "--retries", "0", "--until", "data",
          "--slurm-init-seconds-before-status-checks", "1"],
         cwd=run.folder, env={**environment(), "PATH": f"{bin}{os.pathsep}/usr/bin:/bin"}, capture_output=True,
@@ -71,3 +73,14 @@ def test_odd_names_reach_slurm_as_names(
     assert told.exists(), said.stdout + said.stderr
     assert not list(tmp_path.rglob("pwned"))
     assert "--wrap" not in told.read_text()
+
+
+def test_what_snakemake_would_not_hand_on_as_it_is_is_refused(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    """A single quote beside $ in a value of --config; in a file it may stand, as the first test shows."""
+    run = workflow(tiny)
+    status, said = run.attempt("--dry-run", "--config", f"results={ODD}")
+    assert status != 0
+    assert "holds a single quote beside $" in said
+    assert "Traceback" not in said

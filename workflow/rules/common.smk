@@ -11,6 +11,7 @@ from snakemake.exceptions import WorkflowError
 from patebench.config import load, validate
 from patebench.core.errors import PatebenchError
 from patebench.core.locks import clear_stale_locks
+from patebench.plan.words import check_handed_on
 from patebench.plan.words import shell as quoted
 from patebench.plan.words import words
 from patebench.reporting.captions import caption_text
@@ -33,6 +34,8 @@ clear_stale_locks(Path(".snakemake"))
 HOME = os.path.relpath(str(workflow.basedir))
 
 try:
+    check_handed_on([str(workflow.main_snakefile), *map(str, workflow.configfiles)])
+    check_handed_on(str(value) for value in workflow.config_settings.config.values() if isinstance(value, str))
     for file in workflow.configfiles:
         load(file)  # Snakemake's own reader lets a key that is given twice pass
     CONFIG = validate(config)

@@ -2,11 +2,13 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patebench.core.errors import PatebenchError
 from patebench.core.files import write_text
+from patebench.core.parameters import show
 from patebench.core.slugs import number
 from patebench.plan.jobs import Options
 
@@ -26,6 +28,19 @@ def shell(command: Sequence[str], long: Path) -> str:
         return text
     write_text(long, json.dumps(command))
     return shlex.quote(f"@{long}")
+
+
+def check_handed_on(texts: Iterable[str]) -> None:
+    """Refuse paths and values that Snakemake would give to a cluster's shell unprotected; PatebenchError names one.
+
+    It quotes what it hands on to other machines as Python does: where there is a single quote, `$` is the shell's.
+    """
+    for text in texts:
+        if "'" in text and set(text) & set('$`"\\'):
+            raise PatebenchError(
+                f"{show(text)} holds a single quote beside $, `, a double quote or a backslash, which Snakemake does "
+                "not hand on to a cluster as they are; use another name, or write the value into a configuration file"
+            )
 
 
 def _words(name: str, value: Any) -> Iterator[str]:
