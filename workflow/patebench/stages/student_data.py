@@ -35,7 +35,7 @@ def student_data(
     from patebench.students.interface import StudentData
     from patebench.students.query_clusters import QueryClusters
     from patebench.students.report_likelihood import pool_log_likelihood
-    from patebench.students.table_likelihood import hidden, log_likelihood
+    from patebench.students.table_likelihood import hidden, read
 
     released.require("pool", samples.digest, str(samples.path))
     given = released["labels"]
@@ -59,8 +59,7 @@ def student_data(
         if features:
             features.require("pool", samples.digest, str(samples.path))
             clusters = QueryClusters.of(features["vectors"], asked)
-        likelihood[asked] = log_likelihood(released["noisy_counts"][:queries], released.meta, clusters)
-        labels[asked] = likelihood[asked].argmax(axis=1)
+        labels[asked], likelihood[asked] = read(released["noisy_counts"][:queries], released.meta, clusters)
         labels[asked[hidden(labels[asked], likelihood[asked])]] = -1
         _tell(released, queries, labels[asked])
     return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)

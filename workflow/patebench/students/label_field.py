@@ -30,14 +30,18 @@ _NEARNESS, _SPREAD = (0.0, 2.0, 6.0), (0.1, 0.3, np.inf)
 _LABELINGS, _STEPS = 128, 24
 
 
-def log_posterior(log_likelihood: Array, clusters: QueryClusters) -> Array:
-    """ln Pr[label | table] (queries, classes) from ln Pr[row | label] (queries, classes) of each row by itself."""
+def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
+    """The likeliest labeling (queries,), and ln Pr[label | table] (queries, classes) of each label by itself.
+
+    `log_likelihood` (queries, classes) is ln Pr[row | label] of each row by itself. The labeling is that of the field
+    which the table makes likeliest: labels that are each likely may not go together.
+    """
     rng = np.random.default_rng(0)
     before = _Labelings(np.zeros_like(log_likelihood), clusters, rng).under_the_field()
     after = _Labelings(log_likelihood, clusters, rng).under_the_field()
     weight = after.log_sums() - before.log_sums()
-    found: Array = logsumexp(after.log_marginals() + (weight - logsumexp(weight))[:, None, None], axis=0)
-    return found
+    marginals: Array = logsumexp(after.log_marginals() + (weight - logsumexp(weight))[:, None, None], axis=0)
+    return after.likeliest(int(weight.argmax())), marginals
 
 
 class _Labelings:
@@ -78,6 +82,13 @@ class _Labelings:
         weight = self.log_weight.reshape(-1, _LABELINGS)
         weight = weight - logsumexp(weight)[:, None]
         return logsumexp(found.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
+
+    def likeliest(self, field: int) -> Integers:
+        """The labeling (queries,) that is the likeliest one drawn under a field."""
+        log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
+        first = field * _LABELINGS
+        found: Integers = self.labels[first + log_p[first : first + _LABELINGS].argmax()]
+        return found
 
     def _shares(self) -> Array:
         """Which share of the pool each class has (labelings, classes)."""

@@ -17,9 +17,9 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 from patebench.mechanisms.sparse_argmax import SparseArgmax
-from patebench.students.label_field import log_posterior
+from patebench.students import label_field
 from patebench.students.query_clusters import QueryClusters
-from patebench.students.row_likelihood import log_likelihood as of_rows
+from patebench.students.row_likelihood import log_likelihood
 
 Array = NDArray[np.float64]
 
@@ -32,8 +32,10 @@ _FEW = 3
 _LEAST = -30.0
 
 
-def log_likelihood(table: NDArray[np.number], facts: Mapping[str, Any], clusters: QueryClusters | None = None) -> Array:
-    """ln Pr[class has most votes | table] (queries, classes), at least −30.
+def read(
+    table: NDArray[np.number], facts: Mapping[str, Any], clusters: QueryClusters | None = None
+) -> tuple[NDArray[np.int64], Array]:
+    """The likeliest labels (queries,), and ln Pr[class has most votes | table] (queries, classes), at least −30.
 
     `table` (queries, classes) is released by the mechanism that `facts`, the metadata of its labels, name. With
     `clusters`, what is public of those that the queries stand for, all rows are read together. Raises PatebenchError if
@@ -44,10 +46,11 @@ def log_likelihood(table: NDArray[np.number], facts: Mapping[str, Any], clusters
     if not isinstance(mechanism, SparseArgmax):
         raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts, so none may be read")
     if clusters is None or mechanism.noise.scale == 0:
-        return np.maximum(log_argmax_probabilities(table, mechanism.noise), _LEAST)
+        return table.argmax(axis=1), np.maximum(log_argmax_probabilities(table, mechanism.noise), _LEAST)
     # Teachers that vote on every query give all rows alike many votes; those that vote on one, as many as lie near it.
     expected = [np.ones(len(table)), clusters.sizes]
-    return np.maximum(log_posterior(of_rows(table, mechanism.noise, expected), clusters), _LEAST)
+    labels, known = label_field.read(log_likelihood(table, mechanism.noise, expected), clusters)
+    return labels, np.maximum(known, _LEAST)
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
