@@ -264,6 +264,7 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed = {"noisy-accuracy": "label_set", "gaussian-accuracy": "label_set"}
     needed |= {"gap": "ensemble", "distance": "ensemble", "local": "another mechanism"}
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
+    needed |= dict.fromkeys(("clusters", "pool", "cap"), "two settings")
     needed |= {"audit": "audit", "distillation": "distillation", "petdl-ablations": "private_model"}
     needed |= dict.fromkeys(("clusters", "pool", "cap"), "several settings")
     pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}}
