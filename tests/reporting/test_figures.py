@@ -234,6 +234,7 @@ def test_different_splits_and_epochs_are_told_apart(tmp_path):
 
 
 SUBSETS = {
+    **dict.fromkeys(("clusters", "pool", "cap"), "there is nothing to draw"),
     "noisy-accuracy": "released no labels with lnmax",
     "gaussian-accuracy": "released no labels with gnmax",
     "gap": "no ensembles",
