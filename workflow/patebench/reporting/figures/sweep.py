@@ -83,10 +83,11 @@ def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
     """The data set and who votes, and below it the student and what else tells panels apart."""
     differ = [place for place, values in enumerate(zip(*found, strict=True)) if place > 2 and len(set(values)) > 1]
 
-    def title(dataset: str, who: str, method: str, rest: list[str]) -> str:
-        return f"{dataset} · {who}\n" + " · ".join([f"student: {method}", *filter(None, rest)])
+    def title(panel: tuple[Any, ...]) -> str:
+        rest = filter(None, (str(panel[place]) for place in differ))
+        return " · ".join(panel[:2]) + "\n" + " · ".join([f"student: {panel[2]}", *rest])
 
-    return [title(panel[0], panel[1], panel[2], [str(panel[place]) for place in differ]) for panel in found]
+    return [title(panel) for panel in found]
 
 
 def _members(frame: "pd.DataFrame", columns: Sequence[str], values: tuple[Any, ...]) -> "pd.DataFrame":
