@@ -249,9 +249,6 @@ SUBSETS = {
     "audit": "audits no mechanism",
     "distillation": "distilled no ensemble",
     "petdl-ablations": "no student of PET-DL",
-    "clusters": "no two numbers of clusters",
-    "pool": "no two pools",
-    "cap": "no two caps k",
 }
 
 
@@ -267,7 +264,6 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     needed |= dict.fromkeys(("clusters", "pool", "cap"), "two settings")
     needed |= {"audit": "audit", "distillation": "distillation", "petdl-ablations": "private_model"}
-    needed |= dict.fromkeys(("clusters", "pool", "cap"), "several settings")
     pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}}
     shown = set(kinds) >= (pairs[name] if name in pairs else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing
