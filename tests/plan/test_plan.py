@@ -218,7 +218,7 @@ def test_artefacts_of_one_experiment() -> None:
 
 
 def test_collecting_reaches_every_label_set_and_student_once() -> None:
-    made = plan(demo(), demo(pool=500))
+    made = plan(demo(), demo(pool=500, test=100))
     inputs = [made.inputs(job) for job in made.jobs["collect"].values()]
     for name, stage in {"labels": "aggregate", "bounds": "account", "distilled": "distil"}.items():
         assert Counter(path for each in inputs for path in each[name]) == Counter(made.artefacts()[stage])
@@ -414,10 +414,10 @@ def test_experiments_share_what_they_have_in_common() -> None:
 
 
 def test_artefacts_come_once() -> None:
-    made = plan(demo(), demo(), demo(pool=500))
+    made = plan(demo(), demo(), demo(pool=500, test=100))
     paths = [path for each in made.artefacts().values() for path in each]
     assert len(paths) == len(set(paths))
-    assert set(paths) == {path for each in plan(demo(), demo(pool=500)).artefacts().values() for path in each}
+    assert set(paths) == {path for each in plan(demo(), demo(pool=500, test=100)).artefacts().values() for path in each}
 
 
 def test_another_noise_setting_changes_only_what_lies_below_it() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.calculator.calibrate import MOST_QUERIES, Calibration
 from patebench.calculator.epsilon import Account
 from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.words import plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,7 +26,7 @@ def account(result: Account) -> "RenderableType":
     from rich.console import Group
 
     bounds = sorted(result.bounds, key=lambda bound: (not bound.publishable, bound.epsilon))
-    title = f"{_setting(result)}: {result.queries} queries at δ = {result.delta:g}"
+    title = f"{_setting(result)}: {plural(result.queries, 'query')} at δ = {result.delta:g}"
     return Group(_table(title, bounds, result.release), _to_publish(result), *_advice(bounds))
 
 
@@ -33,7 +34,8 @@ def calibration(result: Calibration) -> "RenderableType":
     """The value found in a sentence, and the bounds that hold there."""
     from rich.console import Group
 
-    title = f"What {result.queries} queries then cost at δ = {result.delta:g}, whatever the votes are"
+    cost = "costs" if result.queries == 1 else "cost"
+    title = f"What {plural(result.queries, 'query')} then {cost} at δ = {result.delta:g}, whatever the votes are"
     return Group(_found(result), "", _table(title, result.bounds, result.release), _to_publish(result))
 
 
@@ -41,8 +43,8 @@ def _found(result: Calibration) -> str:
     kept = f"keeps ε ≤ {result.target:g} at δ = {result.delta:g} whatever the votes are"
     if result.solved == "queries":
         least = "at least " if result.queries == MOST_QUERIES else ""
-        return f"{_setting(result)} {kept} for {least}{result.queries} queries."
-    return f"{_setting(result)} is the least noise that {kept} for {result.queries} queries."
+        return f"{_setting(result)} {kept} for {least}{plural(result.queries, 'query')}."
+    return f"{_setting(result)} is the least noise that {kept} for {plural(result.queries, 'query')}."
 
 
 def _setting(result: Account | Calibration) -> str:
