@@ -15,6 +15,8 @@ from patebench.core.seeds import generator
 from patebench.mechanisms.base import Mechanism, parameter
 from tests.audit.faults import NoNoise
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Coin(Mechanism):

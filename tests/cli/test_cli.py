@@ -173,6 +173,7 @@ def counts(tmp_path: Path) -> Path:
     return tmp_path / "counts.npy"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -195,6 +196,7 @@ def test_wrong_words_are_one_line(words: list[str], line: str) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) -> None:
     start = ["epsilon", counts, "--mechanism", "gnmax", "--delta", 1e-5]
     either = [["--sigma", 10], ["--sigma=10"], ["--parameter", "sigma=10"], ["--parameter=sigma=10"]]
@@ -212,6 +214,7 @@ def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) 
     assert out[0].read_bytes() == out[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_a_parameter_that_a_command_calls_otherwise(counts: Path) -> None:
     """Its own --epsilon is the target; that of the mechanism has a longer name."""
     words = ["calibrate", "--mechanism", "permute-and-flip", "--epsilon", 1, "--delta", 1e-5]
@@ -226,6 +229,7 @@ def test_another_mechanisms_parameter_is_named(counts: Path) -> None:
     assert "the mechanism 'gnmax' has no parameter 'gamma'" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_output_survives_any_terminal(counts: Path, encoding: str) -> None:
     """What it lacks is spelt in plain letters, on both ways out."""
@@ -243,6 +247,7 @@ def test_output_survives_any_terminal(counts: Path, encoding: str) -> None:
         assert encoding == "utf-8" or "eps" in said or "delta" in said
 
 
+@pytest.mark.slow
 def test_an_audit_says_by_its_status_whether_anything_is_violated() -> None:
     sizes = ["--teachers", 20, "--classes", 3, "--delta", 1e-5, "--runs", 1000]
     claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]
@@ -254,6 +259,7 @@ def test_an_audit_says_by_its_status_whether_anything_is_violated() -> None:
         assert ("violated" in shown.stdout) is bool(status)
 
 
+@pytest.mark.slow
 def test_an_audit_that_is_written_ends_well_whatever_it_found(tmp_path: Path) -> None:
     """The workflow goes on: what is violated stands in its tables."""
     claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]
@@ -272,6 +278,7 @@ def test_a_check_as_json(votes: Path) -> None:
         os.truncate(votes, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_completes_commands_and_parameters(shell: str) -> None:
     assert "_PATEBENCH_COMPLETE" in run("completion", shell).stdout

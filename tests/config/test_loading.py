@@ -30,6 +30,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_yaml_is_one_line(tmp_path: Path, name: str) -> None:
     text, words = HOSTILE[name]
@@ -41,6 +42,7 @@ def test_hostile_yaml_is_one_line(tmp_path: Path, name: str) -> None:
     assert str(caught.value).startswith(f"{path}")
 
 
+@pytest.mark.slow
 def test_twenty_thousand_keys_take_no_minute(tmp_path: Path) -> None:
     path = tmp_path / "many.yaml"
     path.write_text("".join(f"k{i}: 1\n" for i in range(20_000)))

@@ -223,6 +223,7 @@ def test_what_can_not_be_a_mechanism(thing: object, words: str | None) -> None:
 PATEBENCH = Path(sys.executable).with_name("patebench")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "module", "words"),
     [
