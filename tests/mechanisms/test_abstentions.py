@@ -40,23 +40,30 @@ def test_silence_is_refused_where_nobody_may_keep_silent():
 @pytest.mark.parametrize("rounds", [(), (2, 2), (1, 3)])
 def test_the_cap_leaves_the_first_votes_of_each_round_of_every_row(most, rounds):
     rows = np.array(list(itertools.product([-1, 0, 1], repeat=4)), np.int8)
-    for row, kept in zip(rows, capped(rows, most, rounds), strict=True):
+    for teacher, (row, kept) in enumerate(zip(rows, capped(rows, most, rounds), strict=True)):
         expected, place = [], 0
         for size in rounds or (4,):
             here = row[place : place + size].tolist()
-            given = [i for i, vote in enumerate(here) if vote != SILENT][:most]
+            turn = [(teacher + step) % size for step in range(size)]
+            given = [i for i in turn if here[i] != SILENT][:most]
             expected += [vote if i in given else SILENT for i, vote in enumerate(here)]
             place += size
         assert kept.tolist() == expected
 
 
-def test_the_cap_is_a_function_of_each_row_alone_whatever_the_blocks(monkeypatch):
-    rows = np.random.default_rng(1).integers(-1, 3, (40, 9)).astype(np.int8)
+def test_the_cap_is_a_function_of_each_row_and_its_place_whatever_the_blocks(monkeypatch):
+    rng = np.random.default_rng(1)
+    rows = rng.integers(-1, 3, (40, 9)).astype(np.int8)
     whole = capped(rows, 2)
-    assert np.array_equal(np.concatenate([capped(row[None], 2) for row in rows]), whole)
+    for teacher in range(40):
+        others = rng.integers(-1, 3, (40, 9)).astype(np.int8)
+        others[teacher] = rows[teacher]
+        assert np.array_equal(capped(others, 2)[teacher], whole[teacher])
     monkeypatch.setattr("patebench.accounting.votes._BALLOTS", 20)
     assert np.array_equal(capped(rows, 2), whole)
-    assert np.array_equal(capped(rows.astype(np.uint8) % 3, 2)[:, 2:], np.full((40, 7), SILENT))
+    everywhere = capped(rows.astype(np.uint8) % 3, 2) != SILENT
+    assert (everywhere.sum(axis=1) == 2).all()
+    assert set(everywhere.sum(axis=0)) <= {8, 9, 10}  # 80 votes, two for each of 40 teachers, over nine queries
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -30,8 +30,8 @@ Cells = Callable[[int], int]
 class SparseArgmax(Mechanism):
     """Releases counts + noise for all queries at once; labels are the largest of each query, the lowest of tied ones.
 
-    Of each teacher the first `k` votes count, in the order of the queries, in each round anew. The mechanism itself
-    cuts off the rest, so that what it costs rests on no teacher's honesty.
+    Of each teacher the first `k` votes count, in a public order (`votes.capped`), in each round anew. The mechanism
+    itself cuts off the rest, so that what it costs rests on no teacher's honesty.
 
     Whether a vote counts depends on the votes before it, so no query stands alone, and none has a cost of its own.
     """
