@@ -1,11 +1,12 @@
 """One table of noisy counts, in which each teacher has at most k votes of each round: what it costs.
 
-**The change.** Neighbours differ in one teacher's row of votes. The mechanism itself leaves the first k votes of a row
-in each round, in an order that its place fixes, and cuts off the rest (`votes.capped`). So the two capped tables,
-queries × classes, differ by at most k votes that vanish and k that appear in each round, one in each query. A cell holds
-at most one vote of a teacher; where a vote moves within a query, one cell falls and another rises, and where it is the
-same, none changes. So at most 2m cells change, by one each, m = Σ min(k, T_r) over rounds of T_r queries: the L1 distance is at most 2m and the L2
-distance at most √(2m), whatever T is. Which queries a teacher votes on may depend on its private data.
+**The change.** Neighbours differ in one teacher's row of votes. The mechanism itself leaves the first k votes of a
+row in each round, in an order that its place fixes, and cuts off the rest (`votes.capped`). So the two capped tables,
+queries × classes, differ by at most k votes that vanish and k that appear in each round, one in each query. A cell
+holds at most one vote of a teacher; where a vote moves within a query, one cell falls and another rises, and where it
+is the same, none changes. So at most 2m cells change, by one each, m = Σ min(k, T_r) over rounds of T_r queries: the
+L1 distance is at most 2m and the L2 distance at most √(2m), whatever T is. Which queries a teacher votes on may
+depend on its private data.
 
 **Rounds.** The queries of a round may follow from what was released before, as a function of that alone. Given it, both
 data sets have the same queries, so each round is one more table of the kind; they compose adaptively with these bounds
