@@ -13,6 +13,7 @@ from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.reporting.captions import plain, read_caption
 from patebench.reporting.figures import FIGURES
+from patebench.reporting.published import read_published
 from patebench.reporting.report import MEANINGS, pieces
 from patebench.reporting.summary import cards, duration, sentence
 from patebench.reporting.tables import TABLES
@@ -317,3 +318,10 @@ def test_a_table_of_thousands_of_rows_is_linked_not_shown(tmp_path, monkeypatch)
     page = _write(tmp_path, *made.files(tmp_path / "records"))
     assert "rows: too many for this page" in page
     assert "tables/bounds.csv" in page
+
+
+def test_the_card_of_teachers_counts_settings_and_not_seeds_twice(tmp_path):
+    collected, baselines = made.files(tmp_path, seeds=(0, 1), teachers=(10, 250))
+    frame = TABLES.load("ensembles").build(made.load_records(collected, baselines), read_published(made.PUBLISHED))
+    (trained, _) = cards({"ensembles": frame}, {"rules": []})
+    assert (trained.number, trained.note) == ("520", "in 2 settings, 2 seeds each")

@@ -101,11 +101,12 @@ def _ensemble_cards(ensembles: "pd.DataFrame | None") -> list[Card]:
     if ensembles is None or ensembles.empty:
         return []
     trained = int((ensembles["teachers"] * ensembles["seeds"]).sum())
-    count, seeds = int(ensembles["seeds"].sum()), int(ensembles["seeds"].max())
+    count, seeds = len(ensembles), _unique(int(each) for each in ensembles["seeds"])
+    each = f"{seeds[0]} seed{_s(seeds[0])}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     best = ensembles.sort_values(["teachers", "plurality_accuracy_test_mean"]).iloc[-1]
     alone = f"plurality of {best['teachers']} teachers on {best['dataset']}, without noise; "
     return [
-        Card("Teachers trained", f"{trained:,}", f"in {count} ensemble{_s(count)}, {seeds} seed{_s(seeds)} each"),
+        Card("Teachers trained", f"{trained:,}", f"in {count} setting{_s(count)}, {each} each"),
         Card(
             "Ensemble accuracy",
             percent(best["plurality_accuracy_test_mean"]),
