@@ -15,6 +15,7 @@ from patebench.plan.words import check_handed_on
 from patebench.plan.words import shell as quoted
 from patebench.plan.words import words
 from patebench.reporting.captions import caption_text
+from patebench.stages.manifest import shown_no_more
 
 
 envvars:
@@ -42,6 +43,11 @@ try:
     PLAN = CONFIG.plan(HOME)
 except PatebenchError as fault:
     raise WorkflowError(str(fault)) from None
+
+
+onstart:
+    if dropped := shown_no_more(Path(CONFIG.pages), CONFIG.experiments):
+        print(dropped, file=sys.stderr)
 
 
 # What all releases may cost together. Not a parameter of a rule, as labels are the same whatever others may cost.

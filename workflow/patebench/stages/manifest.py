@@ -1,12 +1,15 @@
 """The stage `manifest`: what ran, with which versions, on which machine, how long, from which configuration."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from patebench.core.errors import PatebenchError
-from patebench.core.files import write_json
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_json, write_json
+from patebench.core.parameters import listed
+from patebench.plan.plan import Experiment
 from patebench.stages.command import file_option, stage_command
 
 
@@ -22,6 +25,25 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
     checked = validate(written)
     plan = checked.plan()
     write_json(out, "manifest", manifest(written, checked.seeds, plan.modes(), benchmarks, plan.names()))
+
+
+def shown_no_more(pages: Path, wanted: Iterable[Experiment]) -> str | None:
+    """A line on the experiments that a page shows already and will not show when it is made anew; None without any.
+
+    What they made stays in the results: the page of all is one run of all away.
+    """
+    try:
+        config = read_json(pages / "manifest.json", "manifest")["config"]
+        shown = listed(config.get("only") or ()) or tuple(config["experiments"])
+    except (ArtefactError, KeyError, AttributeError):
+        return None  # there is no page yet, or none of ours
+    dropped = [name for name in shown if name not in {each.name for each in wanted}]
+    if not dropped:
+        return None
+    return (
+        f"patebench: {pages}/report.html shows {', '.join(dropped)} as well, and will not after this run, which is of a"
+        " part; their results stay, and a run with them in `only` shows them again"
+    )
 
 
 command = stage_command(
