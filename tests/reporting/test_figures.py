@@ -323,6 +323,22 @@ def test_learning_curves_draw_the_looks_of_each_student(tmp_path):
     assert "supervised" in axis.get_title()
 
 
+def test_a_learning_curve_is_the_mean_and_a_deviation_of_students_measured_at_different_epochs(tmp_path):
+    often = [{"epoch": epoch, "accuracy": accuracy} for epoch, accuracy in ((1, 0.2), (2, 0.6), (3, 0.8), (4, 0.9))]
+    seldom = [{"epoch": 2, "accuracy": 0.4}, {"epoch": 4, "accuracy": 0.8}]
+    paths = []
+    for seed, curve in enumerate((often, seldom)):
+        facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
+        record = made.student_record(facts, 100, 0.9) | {"learning_curve": curve}
+        paths.append(made.write_collected(tmp_path / f"{seed}.json", [record]))
+    (axis,) = _draw("learning-curves", paths).axes
+    (line,), (band,) = axis.get_lines(), axis.collections
+    assert line.get_xdata() == pytest.approx([0.5, 0.75, 1.0])
+    assert line.get_ydata() == pytest.approx([0.5, 0.7, 0.85])
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.min() == pytest.approx(0.5 - np.std([0.6, 0.4], ddof=1))
+
+
 def test_students_of_selected_queries_have_learning_curves_and_pictures_too(tmp_path):
     facts, pixels = made.label_set(made.ensemble(), "lnmax", 0.05), np.zeros((6, 8), np.uint8)
     students = [made.student_record(facts, 100, 0.9), made.selected_student_record(facts, 100, 0.96)]

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from patebench.accounting.logspace import Array
+
 _SETTING = ("dataset", "setting")
 _PANEL = (*_SETTING, "learner")
+#: Sums of the same numbers in another order are others.
 _ORDER = ["queries", "mechanism", "noise", "ensemble", "student", "rounds", "seed"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """One panel per data set, method and strategy, a line for each student and seed; colour and line tell T."""
+    """One panel per data set, method and strategy; a line for each T is the mean over seeds and settings, a band one
+    standard deviation."""
     students = records.students
     students = students[[len(_accuracies(curve)) > 1 for curve in students["learning_curve"]]]
     if students.empty:
@@ -40,14 +44,25 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame", styles: dict[int, LineStyle]) -> None:
-    """Each student's accuracies on the test set, over its training."""
-    for row in students.sort_values(_ORDER).to_dict("records"):
-        measured = _accuracies(row["learning_curve"])
-        last, style = row["learning_curve"][-1]["epoch"], styles[row["queries"]]
-        axis.plot(
-            [epoch / last for epoch in measured], list(measured.values()), color=style.color, linestyle=style.line,
-            linewidth=1.1, alpha=0.8, label=f"T = {row['queries']}",
-        )  # fmt: skip
+    """The accuracies of the students of as many queries on the test set, over their trainings."""
+    for queries, group in students.sort_values(_ORDER).groupby("queries"):
+        shares, accuracies = _abreast(list(group["learning_curve"]))
+        style, mean = styles[queries], accuracies.mean(axis=0)  # type: ignore[index]
+        axis.plot(shares, mean, color=style.color, linestyle=style.line, linewidth=1.4, label=f"T = {queries}")
+        if len(accuracies) > 1:
+            apart = accuracies.std(axis=0, ddof=1)
+            axis.fill_between(shares, mean - apart, mean + apart, color=style.color, alpha=0.15, linewidth=0)
+
+
+def _abreast(curves: list[list[dict[str, float]]]) -> tuple["Array", "Array"]:
+    """Shares of the training at which any was measured, and the accuracies there (curves, shares): lines between."""
+    import numpy as np
+
+    each = [_accuracies(curve) for curve in curves]
+    shares = [np.array(list(found)) / curve[-1]["epoch"] for found, curve in zip(each, curves, strict=True)]
+    grid = np.unique(np.concatenate(shares))
+    grid = grid[(grid >= max(found[0] for found in shares)) & (grid <= min(found[-1] for found in shares))]
+    return grid, np.array([np.interp(grid, x, list(y.values())) for x, y in zip(shares, each, strict=True)])
 
 
 def _limits(students: "pd.DataFrame") -> tuple[float, float]:
