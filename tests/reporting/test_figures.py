@@ -368,3 +368,19 @@ def test_students_without_curves_or_pictures_are_told(tmp_path):
     path = made.write_collected(tmp_path / "c.json", [record])
     assert "no learning curves" in _words(_draw("learning-curves", [path]))
     assert "no GAN students" in _words(_draw("generated-samples", [path]))
+
+
+def test_of_many_label_sets_those_near_an_epsilon_of_one_are_drawn(tmp_path):
+    records = []
+    for teachers in (10, 50, 100, 250):
+        for mechanism, values in (("lnmax", (0.05, 0.2)), ("gnmax", (10.0, 40.0))):
+            for place, value in enumerate(values):
+                facts = made.label_set(made.ensemble(teachers=teachers), mechanism, value)
+                far = teachers * (1 if place else 5)
+                records += [
+                    made.student_record(facts, 100, 0.9),
+                    made.bound_record(facts, 100, far / 10, "pld", Kind.WORST_CASE),
+                ]
+    titles = [axis.get_title() for axis in _draw("epsilon", [made.write_collected(tmp_path / "c.json", records)]).axes]
+    assert len(titles) == 6
+    assert not any("n = 250" in title or "γ = 0.05" in title or "σ = 10" in title for title in titles)

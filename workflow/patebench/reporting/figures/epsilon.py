@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Kind
 from patebench.reporting.figures.axes import means
 from patebench.reporting.figures.panels import FAMILY, members, titles
-from patebench.reporting.frames import Records, distinct, over_seeds
+from patebench.reporting.frames import Records, distinct, over_seeds, sound
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     ACCOUNTANTS,
@@ -26,16 +26,22 @@ if TYPE_CHECKING:
 
 _LABEL_SET = ["dataset", "split", "ensemble", "mechanism", "noise"]
 _PANEL = (*FAMILY, "teachers", "mechanism", "noise", "noise_in_words", "delta")
+#: More panels than these nobody compares.
+_MOST = 6
 _LINE = ["accountant", "conversion", "kind", "publishable"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """One panel per label set of the whole pool and δ. Solid lines with full markers may be published, others not."""
+    """One panel per label set of the whole pool and δ, or a choice of many.
+
+    Solid lines with full markers may be published, others not.
+    """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()
     bounds, curves = (_readable(frame.merge(used, on=_LABEL_SET)) for frame in (records.bounds, records.curves))
     if bounds.empty:
         return empty("No student of this run learns from labels with bounds,\nso there is no ε to draw.")
+    bounds = _few(bounds)
     names = _titles(bounds)
     styles = line_styles(bounds["accountant"], ACCOUNTANTS)
     figure, axes = panels(list(names.values()), sharey=False)
@@ -43,6 +49,25 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw_panel(axis, members(bounds, panel, _PANEL), members(curves, panel, _PANEL), styles)
     legend(figure, _entries(bounds, styles))
     return figure
+
+
+def _few(bounds: "pd.DataFrame") -> "pd.DataFrame":
+    """Those of no more panels than a reader compares.
+
+    Of each ensemble and mechanism the noise whose worst case at the most queries is nearest to ε = 1, and of these
+    the nearest ones: no choice by an accuracy. The tables show all.
+    """
+    import numpy as np
+
+    if len(distinct(bounds, _PANEL)) <= _MOST:
+        return bounds
+    last = bounds[bounds["queries"] == bounds.groupby(list(_PANEL))["queries"].transform("max")]
+    least = sound(last).groupby(list(_PANEL))["epsilon"].min().reset_index()
+    if least.empty:
+        return bounds
+    least = least.assign(far=np.abs(np.log(least["epsilon"].clip(1e-9, 1e9)))).sort_values(["far", *_PANEL])
+    chosen = least.drop_duplicates([name for name in _PANEL if not name.startswith("noise")])[list(_PANEL)]
+    return bounds.merge(chosen.head(_MOST), on=list(_PANEL))
 
 
 def _readable(bounds: "pd.DataFrame") -> "pd.DataFrame":
