@@ -819,7 +819,7 @@ PLANTED = [
     PtrBareInReleaseMode(**PtrGNMax.example), PtrWithoutNoiseInReleaseMode(4, 0.5, 4.5, 1e-5, 4),
     PtrNoiseOnceInReleaseMode(**PtrGNMax.example),
     ProbabilitiesOfMoreNoise(3.0), ProbabilitiesWithoutTest(15.0, 4.0, 3.0), ProbabilitiesOfOtherClasses(3.0),
-    ProbabilitiesNotOne(3.0), NeighboursOfMoreNoise(3.0),
+    NeighboursOfMoreNoise(3.0),
     HalfScaleThroughout(0.3), Sensitivity(10.0), AddOrRemove(0.3), TestForFree(15.0, 4.0, 6.0), LargerDelta(10.0),
     WithoutConversion(10.0), WrongOrder(5.0), OneQueryLess(0.3), RootOfQueries(0.3), FailureDropped(1.0, 1e-3),
     OnlyAnswersCost(25.0, 3.0, 6.0), TooSure(10.0),

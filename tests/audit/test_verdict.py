@@ -11,6 +11,7 @@ from patebench.audit.show import render
 from patebench.audit.verdict import Verdict, run_audit, worst_verdict
 from patebench.core import seeds
 from patebench.core.bound import Kind
+from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import make_mechanism
 from tests.audit import faults
@@ -54,6 +55,12 @@ def test_sound_mechanisms_hold(name, parameters):
                 assert each.verdict in (Verdict.HOLDS, Verdict.VACUOUS), each
         assert worst_verdict(finding) is Verdict.HOLDS
         assert 0 < finding.exact <= min(each.bound.epsilon for each in finding.stated if each.bound.kind != "claimed")
+
+
+def test_probabilities_that_do_not_add_up_to_one_are_refused():
+    """No audit is needed to find this: what mechanisms of others give back is checked."""
+    with pytest.raises(PatebenchError, match=r"sum to 0\.9 and not to 1"):
+        audited(faults.ProbabilitiesNotOne(3.0), queries=1, runs=2000)
 
 
 def accused(found):
