@@ -384,3 +384,13 @@ def test_of_many_label_sets_those_near_an_epsilon_of_one_are_drawn(tmp_path):
     titles = [axis.get_title() for axis in _draw("epsilon", [made.write_collected(tmp_path / "c.json", records)]).axes]
     assert len(titles) == 6
     assert not any("n = 250" in title or "γ = 0.05" in title or "σ = 10" in title for title in titles)
+
+
+@pytest.mark.parametrize("name", ["gap", "distance"])
+def test_records_that_vote_by_themselves_are_no_part_of_figures_of_ensembles(tmp_path, name):
+    alone = made.ensemble_record(made.ensemble(teachers=60000, model="nearest-query"), 0.95)
+    alone |= {"plurality_accuracy_test": None}
+    path = made.write_collected(tmp_path / "c.json", [alone, made.ensemble_record(made.ensemble(teachers=50), 0.95)])
+    words = _words(_draw(name, [path]))
+    assert "small-cnn" in words
+    assert "nearest-query" not in words

@@ -28,6 +28,11 @@ PRIVATE_MODEL = [
 ]
 
 
+def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
+    """Those whose teachers learnt: records that vote on selected queries alone predict no test sample."""
+    return ensembles[ensembles["plurality_accuracy_test"].notna()]
+
+
 def outcomes(records: Records) -> "pd.DataFrame":
     """One row per student setting and δ, in natural order.
 

@@ -6,6 +6,7 @@ from patebench.reporting.distance import DISTANCE, share, shares
 from patebench.reporting.figures.axes import means, over_teachers
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.outcomes import trained
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.style import GREY, LineStyle, empty, hollow, labelled, legend, line_styles, panels, percent
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def draw(records: Records, published: Published) -> "Figure":
     """(a) accuracy over n, (b) queries of distance k at the most teachers, (c) queries of distance 3 over n."""
-    ensembles = records.ensembles
+    ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty("This run has no ensembles, so there are no distances to draw.")
     ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])

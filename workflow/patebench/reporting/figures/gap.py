@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.figures.axes import means, over_teachers
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
+from patebench.reporting.outcomes import trained
 from patebench.reporting.published import Published
 from patebench.reporting.style import empty, labelled, legend, line_styles, panels, percent
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def draw(records: Records, published: Published) -> "Figure":
     """One series per family of ensembles; bars are one standard deviation over the seeds."""
-    ensembles = records.ensembles
+    ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty("This run has no ensembles, so there is no gap to draw.")
     names = titles(ensembles)
