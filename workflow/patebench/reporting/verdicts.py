@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
@@ -138,6 +139,14 @@ class _Measures:
     records: Records
     published: Published
 
+    @cached_property
+    def _compared(self) -> "pd.DataFrame":
+        return compared(self.records)
+
+    @cached_property
+    def _petdl_students(self) -> "pd.DataFrame":
+        return students(self.records)
+
     def of(self, value: Value) -> "pd.DataFrame":
         """The rows of the same setting; none where this run has no such."""
         if value.mechanism == PETDL:
@@ -195,14 +204,14 @@ class _Measures:
         return _same(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> "pd.DataFrame":
-        frame = students(self.records)
+        frame = self._petdl_students
         column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
         places = [place for place, row in enumerate(frame.to_dict("records")) if alike(value, row)]
         return _same(frame.iloc[places], value, column, (), ("model", "partition"))
 
     def _bounds(self, value: Value) -> "pd.DataFrame":
         """By the accountant of the mechanism's own paper; beside it what holds, what is exact and what audits found."""
-        frame = compared(self.records)
+        frame = self._compared
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
         else:
