@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, SAMPLES
 from patebench.plan.parameters import SplitParameters, StudentParameters
-from patebench.stages import data, split, train_student
+from patebench.stages import data, extract_features, split, train_student
+from patebench.students import contrast
 
 STREAM = "digits/seed-0_pool-300/teachers-10_iid_logistic_modern/lnmax/gamma-0.1/supervised_queries-200_logistic_modern"
 LOGISTIC = StudentParameters(method="supervised", model="logistic")
@@ -56,3 +58,15 @@ class Digits(Divided):
             stream=STREAM, out=out, predictions=self.folder / "predictions.npz",
         )  # fmt: skip
         return read_json(out, "train_student")
+
+
+class WithEncoder(Digits):
+    """The same, and an encoder of the pool that learnt for moments alone."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.encoder, features = folder / "encoder.npz", folder / "features.npz"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(contrast, "STEPS", 60)
+            patch.setattr(contrast, "PASSES", 1)
+            extract_features.run(pool=self.pool, seed=0, stream="features", out=features, encoder=self.encoder)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.stages.digits import Digits
+from tests.stages.digits import WithEncoder
 
 from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -13,34 +13,22 @@ from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES
 from patebench.plan.parameters import DpsgdParameters
 from patebench.reporting.frames import RECORDS, check_record
-from patebench.stages import extract_features, train_dpsgd
+from patebench.stages import train_dpsgd
 from patebench.stages.names import of_private_model
 from patebench.stages.reading import read_samples
-from patebench.students import contrast
 
 PRIVACY = {"epsilon": 8.0, "delta": 1e-5}
 FEW = {"rate": 0.3, "steps": 12}
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
-    made = Digits(tmp_path_factory.mktemp("dpsgd"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contrast, "STEPS", 60)
-        patch.setattr(contrast, "PASSES", 1)
-        extract_features.run(
-            pool=made.pool, seed=0, stream="features", out=made.folder / "features.npz", encoder=_encoder(made)
-        )
-    return made
+def digits(tmp_path_factory: pytest.TempPathFactory) -> WithEncoder:
+    return WithEncoder(tmp_path_factory.mktemp("dpsgd"))
 
 
-def _encoder(digits: Digits):
-    return digits.folder / "encoder.npz"
-
-
-def _train(digits: Digits, form: str, private=None, encoder: Path | str | None = "its own", **settings):
+def _train(digits: WithEncoder, form: str, private=None, encoder: Path | str | None = "its own", **settings):
     if encoder == "its own":
-        encoder = None if form == "scratch" else _encoder(digits)
+        encoder = None if form == "scratch" else digits.encoder
     out = digits.folder / "dpsgd.json"
     train_dpsgd.run(
         private=private or digits.private, pool=digits.pool, test=digits.test, encoder=encoder,
@@ -49,10 +37,10 @@ def _train(digits: Digits, form: str, private=None, encoder: Path | str | None =
     return read_json(out, "train_dpsgd")
 
 
-def test_a_linear_model_of_public_features_learns(digits: Digits) -> None:
+def test_a_linear_model_of_public_features_learns(digits: WithEncoder) -> None:
     told = _train(digits, "linear")
     assert told["accuracy"] > 0.8
-    assert told["encoder"] == read_arrays(_encoder(digits), ENCODER).digest
+    assert told["encoder"] == read_arrays(digits.encoder, ENCODER).digest
     assert (told["model"], told["model_parameters"]) == ("linear", 33 * 10)
     (bound,) = (Bound.from_json(each) for each in told["bounds"])
     assert 7.9 < bound.epsilon <= 8.0
@@ -65,7 +53,7 @@ def test_a_linear_model_of_public_features_learns(digits: Digits) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "model"), [("scratch", "tanh-cnn"), ("fine-tuned", "encoder")])
-def test_a_network_takes_the_steps_that_are_accounted_for(digits: Digits, form: str, model: str) -> None:
+def test_a_network_takes_the_steps_that_are_accounted_for(digits: WithEncoder, form: str, model: str) -> None:
     told = _train(digits, form, views=2, **FEW)
     assert told["model"] == model
     assert told["model_parameters"] > 4000
@@ -76,7 +64,7 @@ def test_a_network_takes_the_steps_that_are_accounted_for(digits: Digits, form: 
     assert ("encoder" in told) == (form == "fine-tuned")
 
 
-def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: Digits) -> None:
+def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: WithEncoder) -> None:
     first, second = (_train(digits, "linear", steps=20) for _ in range(2))
     differing = {key for key in first if first[key] != second[key]}
     assert differing <= {"seconds"}
@@ -87,7 +75,7 @@ def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: Digi
     assert set(RECORDS["private_model"]) <= set(record)
 
 
-def test_nothing_is_learnt_from_a_test_sample(digits: Digits) -> None:
+def test_nothing_is_learnt_from_a_test_sample(digits: WithEncoder) -> None:
     """The test set stands among the private data too, with other labels: who learnt from it would be wrong there."""
     private, test = read_samples(digits.private, "private"), read_samples(digits.test, "test")
     x, y = np.concatenate([private["x"], test["x"]]), np.concatenate([private["y"], (test["y"] + 1) % 10])
@@ -97,7 +85,7 @@ def test_nothing_is_learnt_from_a_test_sample(digits: Digits) -> None:
     assert both[0]["curve"] == both[1]["curve"]
 
 
-def test_how_many_private_samples_there_are_changes_no_setting(digits: Digits) -> None:
+def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncoder) -> None:
     """Nor does any value of theirs: rate, noise, steps and ε are the same for a hundredth of the samples, all black."""
     private, few = read_samples(digits.private, "private"), digits.folder / "few.npz"
     black = {"x": np.zeros_like(private["x"][:12]), "y": private["y"][:12], "row": np.arange(12)}
@@ -115,12 +103,12 @@ def test_how_many_private_samples_there_are_changes_no_setting(digits: Digits) -
         ({"form": "linear", "epsilon": 1e-9}, "no noise up to"),
     ],
 )
-def test_refuses_what_can_not_be(digits: Digits, settings, words: str) -> None:
+def test_refuses_what_can_not_be(digits: WithEncoder, settings, words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
         _train(digits, **settings)
 
 
-def test_tables_have_no_views(digits: Digits, tmp_path: Path) -> None:
+def test_tables_have_no_views(digits: WithEncoder, tmp_path: Path) -> None:
     pool = read_arrays(digits.pool, POOL)
     tables = tmp_path / "tables.npz"
     write_arrays(tables, POOL, {"x": pool["x"].reshape(300, -1).astype(np.float32), "row": pool["row"]}, pool.meta)
@@ -131,18 +119,18 @@ def test_tables_have_no_views(digits: Digits, tmp_path: Path) -> None:
         )  # fmt: skip
 
 
-def test_an_encoder_of_another_pool_is_refused(digits: Digits) -> None:
-    known, other = read_arrays(_encoder(digits), ENCODER), digits.folder / "other.npz"
+def test_an_encoder_of_another_pool_is_refused(digits: WithEncoder) -> None:
+    known, other = read_arrays(digits.encoder, ENCODER), digits.folder / "other.npz"
     write_arrays(other, ENCODER, known.arrays, {**known.meta, "pool": "another"})
     with pytest.raises(ArtefactError, match=r"other\.npz"):
         _train(digits, "linear", encoder=other)
     with pytest.raises(PatebenchError, match="give --encoder"):
         _train(digits, "linear", encoder=None)
     with pytest.raises(PatebenchError, match="leave out --encoder"):
-        _train(digits, "scratch", encoder=_encoder(digits))
+        _train(digits, "scratch", encoder=digits.encoder)
 
 
-def test_the_log_tells_accuracy_and_epsilon(digits: Digits, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_tells_accuracy_and_epsilon(digits: WithEncoder, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "patebench"):
         _train(digits, "linear", steps=10)
     assert "on the test set at ε = " in caplog.text

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.stages.digits import Digits
+from tests.stages.digits import WithEncoder
 
 from patebench.baselines.private_knn.accounting import claimed, sound
 from patebench.core.bound import Bound, Kind
@@ -14,10 +14,9 @@ from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES, TRUTH
 from patebench.plan.parameters import PrivateKnnParameters
 from patebench.reporting.frames import RECORDS, check_record
-from patebench.stages import extract_features, train_private_knn
+from patebench.stages import train_private_knn
 from patebench.stages.names import of_private_model
 from patebench.stages.reading import read_samples
-from patebench.students import contrast
 
 SETTINGS: dict[str, Any] = {
     **{"rate": 0.5, "neighbours": 20, "threshold": 11, "sigma1": 3, "sigma2": 1, "queries": 80},
@@ -26,24 +25,13 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
-    made = Digits(tmp_path_factory.mktemp("private-knn"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contrast, "STEPS", 60)
-        patch.setattr(contrast, "PASSES", 1)
-        extract_features.run(
-            pool=made.pool, seed=0, stream="features", out=made.folder / "features.npz", encoder=_encoder(made)
-        )
-    return made
+def digits(tmp_path_factory: pytest.TempPathFactory) -> WithEncoder:
+    return WithEncoder(tmp_path_factory.mktemp("private-knn"))
 
 
-def _encoder(digits: Digits) -> Path:
-    return digits.folder / "encoder.npz"
-
-
-def _train(digits: Digits, form: str = "sound", private: Path | None = None, **settings: Any) -> dict[str, Any]:
+def _train(digits: WithEncoder, form: str = "sound", private: Path | None = None, **settings: Any) -> dict[str, Any]:
     files = {name: settings.pop(name, getattr(digits, name, None)) for name in ("pool", "truth", "test")}
-    encoder = settings.pop("encoder", _encoder(digits))
+    encoder = settings.pop("encoder", digits.encoder)
     out = digits.folder / "private_knn.json"
     train_private_knn.run(
         **files, private=private or digits.private, encoder=encoder, seed=0, stream="digits/private-knn", out=out,
@@ -52,7 +40,7 @@ def _train(digits: Digits, form: str = "sound", private: Path | None = None, **s
     return read_json(out, "train_private_knn")
 
 
-def test_the_sound_form_says_its_worst_case(digits: Digits) -> None:
+def test_the_sound_form_says_its_worst_case(digits: WithEncoder) -> None:
     told = _train(digits, answers=40)
     assert told["answered"] == 40
     assert told["label_accuracy"] > 0.7
@@ -64,7 +52,7 @@ def test_the_sound_form_says_its_worst_case(digits: Digits) -> None:
     assert "no release" in told["statement"]
 
 
-def test_the_published_form_says_what_its_authors_claim(digits: Digits) -> None:
+def test_the_published_form_says_what_its_authors_claim(digits: WithEncoder) -> None:
     told = _train(digits, "published")
     (bound,) = (Bound.from_json(each) for each in told["bounds"])
     assert bound == claimed(PrivateKnnParameters(form="published", **SETTINGS).settings, told["answered"], 1e-5)
@@ -72,7 +60,7 @@ def test_the_published_form_says_what_its_authors_claim(digits: Digits) -> None:
     assert told["label_accuracy"] > 0.7
 
 
-def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: Digits) -> None:
+def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: WithEncoder) -> None:
     first, second = (_train(digits) for _ in range(2))
     assert {key for key in first if first[key] != second[key]} <= {"seconds"}
     path = digits.folder / "private_knn.json"
@@ -82,7 +70,7 @@ def test_the_same_seed_gives_the_same_student_and_its_record_is_sound(digits: Di
     assert set(RECORDS["private_model"]) <= set(record)
 
 
-def test_nobody_votes_who_is_public(digits: Digits) -> None:
+def test_nobody_votes_who_is_public(digits: WithEncoder) -> None:
     """Pool and test set stand among the private data too, with other labels: who asked them would be wrong."""
     private, pool = read_samples(digits.private, "private"), read_arrays(digits.pool, POOL)
     test, truth = read_samples(digits.test, "test"), read_arrays(digits.truth, TRUTH)
@@ -94,7 +82,7 @@ def test_nobody_votes_who_is_public(digits: Digits) -> None:
     assert both[0]["label_accuracy"] == both[1]["label_accuracy"]
 
 
-def test_one_private_record_changes_no_setting_and_no_bound(digits: Digits) -> None:
+def test_one_private_record_changes_no_setting_and_no_bound(digits: WithEncoder) -> None:
     private, fewer = read_samples(digits.private, "private"), digits.folder / "fewer.npz"
     left = {name: values[1:] for name, values in private.arrays.items()}
     write_arrays(fewer, SAMPLES, left, private.meta)
@@ -103,7 +91,7 @@ def test_one_private_record_changes_no_setting_and_no_bound(digits: Digits) -> N
     assert told[0]["parameters"] == told[1]["parameters"]
 
 
-def test_without_noise_there_is_no_finite_bound(digits: Digits) -> None:
+def test_without_noise_there_is_no_finite_bound(digits: WithEncoder) -> None:
     for form in ("sound", "published"):
         assert _train(digits, form, sigma2=0)["bounds"][0]["epsilon"] == "inf"
 
@@ -117,13 +105,13 @@ def test_without_noise_there_is_no_finite_bound(digits: Digits) -> None:
         ({"student": "supervisd"}, "did you mean 'supervised'"),
     ],
 )
-def test_refuses_what_can_not_be(digits: Digits, settings: dict[str, Any], words: str) -> None:
+def test_refuses_what_can_not_be(digits: WithEncoder, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
         _train(digits, **settings)
 
 
-def test_files_of_another_pool_are_refused(digits: Digits) -> None:
-    known, other = read_arrays(_encoder(digits), ENCODER), digits.folder / "other.npz"
+def test_files_of_another_pool_are_refused(digits: WithEncoder) -> None:
+    known, other = read_arrays(digits.encoder, ENCODER), digits.folder / "other.npz"
     write_arrays(other, ENCODER, known.arrays, {**known.meta, "pool": "another"})
     with pytest.raises(ArtefactError, match=r"other\.npz"):
         _train(digits, encoder=other)
