@@ -1,6 +1,5 @@
 """The tests of a mechanism find what is wrong with it, and only that."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,77 +11,60 @@ from patebench.accounting.votes import Votes
 from patebench.audit.conformance import Conformance
 from patebench.core.bound import Kind
 from patebench.core.seeds import generator
-from patebench.mechanisms.base import Mechanism, parameter
+from patebench.mechanisms.base import Mechanism
 from tests.audit.faults import NoNoise
+from tests.mechanisms.test_boundary import Sound
 
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Coin(Mechanism):
-    """Sound: with some chance any class, else the plurality."""
-
-    chance: float = parameter(low=0, above=True, high=1)
-
-    def release(self, votes: Votes, rng: Any) -> Any:
-        drawn = rng.integers(0, votes.classes, size=votes.queries)
-        return np.where(rng.random(size=votes.queries) < self.chance, drawn, votes.plurality).astype(np.int32)
-
-    def log_outcome_probabilities(self, votes: Votes) -> Any:
-        probabilities = np.full((votes.queries, votes.classes + 1), self.chance / votes.classes)
-        probabilities[:, -1] = 0
-        probabilities[np.arange(votes.queries), votes.plurality] += 1 - self.chance
-        with np.errstate(divide="ignore"):
-            return np.log(probabilities)
-
-
-class GlobalRandomness(Coin):
+class GlobalRandomness(Sound):
     def release(self, votes: Votes, rng: Any) -> Any:
         return np.random.randint(0, votes.classes, size=votes.queries)
 
 
-class ChangesVotes(Coin):
+class ChangesVotes(Sound):
     def release(self, votes: Votes, rng: Any) -> Any:
         votes.counts[:, 0] += 1
         return super().release(votes, rng)
 
 
-class MoreThanSaid(Coin):
+class MoreThanSaid(Sound):
     """Answers at random half as often as it says."""
 
     def release(self, votes: Votes, rng: Any) -> Any:
-        return Coin(self.chance / 2).release(votes, rng)
+        return Sound(self.chance / 2).release(votes, rng)
 
 
-class LessThanLost(Coin):
+class LessThanLost(Sound):
     def accountants(self, votes: Votes) -> Any:
         return [DirectAccountant(name="kind", kind=Kind.WORST_CASE, source="none", epsilon=lambda T, delta: 0.1)]
 
 
-class NoWorstCase(Coin):
+class NoWorstCase(Sound):
     def accountants(self, votes: Votes) -> Any:
         epsilon = 10.0 + votes.counts.max()
         return [DirectAccountant(name="w", kind=Kind.WORST_CASE, source="none", epsilon=lambda T, delta: T * epsilon)]
 
 
-class Nothing(Coin):
+class Nothing(Sound):
     def accountants(self, votes: Votes) -> Any:
         return []
 
 
-class Discrete(Coin):
+class Discrete(Sound):
     """Says it has a discrete form, and no accountant holds for it."""
 
     discrete: ClassVar[bool] = True
 
 
-class Fails(Coin):
+class Fails(Sound):
     def release(self, votes: Votes, rng: Any) -> Any:
         raise ZeroDivisionError
 
 
 BROKEN = {
-    Coin: [],
+    Sound: [],
     GlobalRandomness: ["equal seeds draw equal labels"],
     ChangesVotes: ["votes are left as they are"],
     MoreThanSaid: ["labels are drawn as the probabilities say"],
@@ -101,11 +83,11 @@ def broken(mechanism: Mechanism, runs: int = 2000) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
-def test_what_is_wrong_is_found(kind: type[Coin]) -> None:
+def test_what_is_wrong_is_found(kind: type[Sound]) -> None:
     found = broken(kind(0.6))
     assert set(BROKEN[kind]) <= set(found)
     assert found or not BROKEN[kind]
-    if kind is Coin:
+    if kind is Sound:
         assert found == []
 
 
