@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patebench.core.errors import PatebenchError
+from patebench.core.offers import called_with
 from patebench.core.registry import Registry, nearest
 
 
@@ -124,6 +125,16 @@ def test_two_packages_may_not_share_a_name(package: Callable[..., Registry]) -> 
         registry.names()
 
 
+def test_what_can_not_be_such_a_thing_is_refused_as_it_is_loaded(package: Callable[..., Registry]) -> None:
+    registry = package("constant", "math:pi")
+    registry.fault_of = called_with("x")
+    with pytest.raises(PatebenchError) as caught:
+        registry.load("constant")
+    assert str(caught.value) == (
+        "the toy 'constant' of the package toys is called with 1 argument (x), and is no function; mend that package"
+    )
+
+
 @pytest.mark.parametrize("value", ["no_such_module:thing", "math:thing"])
 def test_a_package_that_does_not_load_is_named(package: Callable[..., Registry], value: str) -> None:
     registry = package("broken", value)
@@ -131,3 +142,11 @@ def test_a_package_that_does_not_load_is_named(package: Callable[..., Registry],
     with pytest.raises(PatebenchError, match="the toy 'broken' of the package toys cannot be loaded") as caught:
         registry.load("broken")
     assert "\n" not in str(caught.value)
+
+
+def test_all_that_is_offered_can_be_checked_at_once(package: Callable[..., Registry]) -> None:
+    registry = package("constant", "math:pi")
+    registry.check_offered()
+    registry.fault_of = called_with("x")
+    with pytest.raises(PatebenchError, match="'constant' of the package toys is called with 1 argument"):
+        registry.check_offered()

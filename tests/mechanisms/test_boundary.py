@@ -4,7 +4,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import patebench
-from patebench.accounting.accountant import RenyiAccountant, repeated
+from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.conversion import ORDERS
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
@@ -154,6 +154,33 @@ def test_an_accountant_of_odd_divergences_is_refused(number: float) -> None:
 
     with pytest.raises(PatebenchError, match="the accountant 'odd' gave a divergence below 0 or none"):
         patebench.bounds(VOTES, Odd(0.5), delta=1e-5)
+
+
+def leaves(*given: object) -> Any:
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize("method", ["release", "log_outcome_probabilities"])
+def test_one_that_leaves_the_program_is_told(method: str) -> None:
+    made = changed(method, leaves)
+    asked = {"release": lambda: made.release(VOTES, np.random.default_rng(0)), "log_outcome_probabilities": None}
+    with pytest.raises(PatebenchError, match=rf"mechanism Changed .* failed in {method} \(SystemExit: 0\)"):
+        (asked[method] or (lambda: made.bounds(VOTES, [3], 1e-5)))()
+
+
+@pytest.mark.parametrize("given", [None, ["x"], "rdp"])
+def test_accountants_that_are_none_are_told(given: object) -> None:
+    with pytest.raises(PatebenchError, match=r"mechanism Changed .*: accountants gave .* in place of a list of"):
+        changed("accountants", lambda _: given).bounds(VOTES, [3], 1e-5)
+
+
+def test_an_accountant_whose_theorem_fails_is_told_with_its_mechanism() -> None:
+    accountant = DirectAccountant(name="odd", kind=Kind.WORST_CASE, source="none", epsilon=lambda *_: float("nan"))
+    with pytest.raises(PatebenchError, match=r"mechanism Changed .*: the accountant 'odd' gave ε = nan"):
+        changed("accountants", lambda _: [accountant]).bounds(VOTES, [3], 1e-5)
+    failing = replace(accountant, epsilon=fails)
+    with pytest.raises(PatebenchError, match=r"mechanism Changed .* failed in the accountant 'odd' \(KeyError"):
+        changed("accountants", lambda _: [failing]).bounds(VOTES, [3], 1e-5)
 
 
 def test_neighbours_with_nan_are_refused() -> None:

@@ -17,6 +17,7 @@ from patebench.accounting import conversion
 from patebench.accounting.logspace import Array
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
+from patebench.core.words import plural
 
 #: Rényi divergence of the first T queries for each T (rows) at each order (columns).
 Totals = Callable[[Sequence[int], Array], Array]
@@ -56,6 +57,11 @@ class Accountant(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
 
+    @property
+    def publishable(self) -> bool:
+        """Whether what it states may be told: it depends on no votes, or was itself released with noise."""
+        return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
+
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         """Bounds at δ on the first T queries, for each T in `queries`."""
@@ -71,7 +77,7 @@ class Accountant(ABC):
             queries=queries,
             accountant=self.name,
             kind=self.kind,
-            publishable=self.kind in (Kind.WORST_CASE, Kind.SANITISED),
+            publishable=self.publishable,
             source=self.source,
             label=self.label,
             variant=self.variant,
@@ -184,6 +190,6 @@ def check_queries(queries: Sequence[int], available: int) -> list[int]:
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(
-                f"{T} queries cannot be accounted for: the votes hold {available}; name 1 to {available}"
+                f"{plural(T, 'query')} cannot be accounted for: the votes hold {available}; name 1 to {available}"
             )
     return sorted(set(queries))

@@ -277,7 +277,8 @@ def _last(scale: float, delta: float) -> int:
 
 def _log_difference(sigma: float, cells: int) -> float:
     """τ, by how much ln Pr of a sum of so many draws may differ from that of one discrete Gaussian."""
-    return 10 * (cells - 1) * math.exp(-((math.pi * sigma) ** 2)) if sigma >= 0.5 or cells == 1 else math.inf
+    turns = math.pi * sigma
+    return 10 * (cells - 1) * math.exp(-turns * turns) if sigma >= 0.5 or cells == 1 else math.inf
 
 
 def _concentrated(mu: float, delta: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from patebench.config.checks import check_among, check_folder
 from patebench.config.experiments import Expansion, check_single, own_data
 from patebench.config.loading import load
-from patebench.config.settings import ConfigSettings
+from patebench.config.settings import ConfigSettings, names
 from patebench.core import variables
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
@@ -34,6 +34,7 @@ from patebench.plan.jobs import (
     Options,
     Report,
     Results,
+    Rows,
     Table,
     TrainBaseline,
 )
@@ -44,7 +45,7 @@ from patebench.reporting.tables import TABLES
 from patebench.students import STUDENTS
 from patebench.students.strategies import STRATEGIES
 
-__all__ = ["RESERVED", "Config", "load", "validate"]
+__all__ = ["RESERVED", "Config", "load", "shown", "validate", "with_preset"]
 
 #: What lies directly below the results folder beside the data sets.
 RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
@@ -77,7 +78,7 @@ class Config:
     def plan(self, home: Path | str = ".") -> Plan:
         """Everything that the selected experiments make, and their page.
 
-        `home` is the folder of the repository, with what papers print and the captions.
+        `home` is the folder of the repository, with what papers print, the captions and how to cite.
         """
         plan = Plan((job for each in self.experiments for job in each.jobs()), self.results, self.pages)
         for job in self._pages(plan, Path(home)):
@@ -92,8 +93,10 @@ class Config:
         results = Results(published, *records)
         figures = tuple(Figure(self.run, results, name) for name in FIGURES)
         tables = tuple(Table(self.run, results, name) for name in TABLES)
-        manifest = Manifest(self.run, figures, tables, json.dumps(self.written, sort_keys=True))
-        yield Report(self.run, manifest, str(home / "report"))
+        manifest = Manifest(
+            self.run, figures, tables, Rows(self.run, results), json.dumps(self.written, sort_keys=True)
+        )
+        yield Report(self.run, manifest, str(home / "report"), str(home / "CITATION.cff"))
 
     def access_options(self) -> Options:
         """How `patebench data` reaches data sets; no part of what they are, so no reason to make them anew."""
@@ -105,17 +108,36 @@ class Config:
         return {variable: str(given.get(name, "")) for name, variable in variables.LEDGER.items()}
 
 
+def with_preset(settings: ConfigSettings) -> ConfigSettings:
+    """The settings that the chosen preset gives; PatebenchError for one that there is not."""
+    if not settings.preset:
+        return settings
+    check_among("preset", settings.preset, settings.presets, "a preset of this configuration")
+    chosen = settings.presets[settings.preset]
+    name = f"{settings.name}-{settings.preset}".lstrip("-")
+    return settings.model_copy(update={"name": name, "only": chosen.only, "seeds": chosen.seeds or settings.seeds})
+
+
+def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the experiments that a configuration selects, unchecked: it may be one of long ago."""
+    preset = written.get("preset")
+    only = written["presets"][preset]["only"] if preset else written.get("only")
+    return tuple(names(only or ())) or tuple(written["experiments"])
+
+
 def validate(written: Mapping[str, Any]) -> Config:
     """Check settings as read from YAML, with or without Snakemake's changes, and say what they ask for.
 
     Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
     """
-    settings = ConfigSettings.checked(written)
+    settings = with_preset(ConfigSettings.checked(written))
     check_folder("results", settings.results)
     registries = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES)
     check_groups(registries)
     for registry in registries:
         registry.names()  # refuses packages that claim a name twice
+    for registry in (FIGURES, TABLES):  # of which every run makes all
+        registry.check_offered()
     own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
     taken = [*DATASETS, *own, *RESERVED]
     if settings.name in taken:
@@ -127,11 +149,12 @@ def validate(written: Mapping[str, Any]) -> Config:
     expansion = Expansion(own, mode, settings.secure.aggregators if settings.secure else None)
     seeds = {name: each.seeds or settings.seeds for name, each in settings.experiments.items()}
     experiments = {name: expansion.experiment(name, each, seeds[name]) for name, each in settings.experiments.items()}
-    listed = isinstance(written.get("only"), list | tuple)
+    where = f"presets.{settings.preset}.only" if settings.preset else "only"
+    listed = settings.preset or isinstance(written.get("only"), list | tuple)
     for i, name in enumerate(settings.only):
-        check_among(key_path("only", i) if listed else "only", name, experiments, "an experiment")
-    names = settings.only or tuple(experiments)
-    selected = tuple(experiment for name, experiment in experiments.items() if name in names)
+        check_among(key_path(where, i) if listed else where, name, experiments, "an experiment")
+    chosen = settings.only or tuple(experiments)
+    selected = tuple(experiment for name, experiment in experiments.items() if name in chosen)
     if mode is Mode.RELEASE and settings.ledger is None:
         check_single(selected)
     return Config(
@@ -141,7 +164,7 @@ def validate(written: Mapping[str, Any]) -> Config:
         download=settings.download,
         mode=mode,
         ledger=settings.ledger,
-        seeds=tuple(dict.fromkeys(seed for name in names for seed in seeds[name])),
+        seeds=tuple(dict.fromkeys(seed for name in chosen for seed in seeds[name])),
         experiments=selected,
         written=dict(written),
     )

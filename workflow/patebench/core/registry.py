@@ -11,7 +11,6 @@ without importing anything; those of another package are attributes of the thing
 """
 
 import difflib
-import importlib
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.errors import PatebenchError
+from patebench.core.offers import FaultOf, imported
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -38,14 +38,14 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 class Registry:
     """Names of one kind of thing, each with the "module:attribute" that implements it.
 
-    With a `group`, the entry points of that group in installed packages are among them. `fault_of` ("module:function")
+    With a `group`, the entry points of that group in installed packages are among them. `fault_of` (`core/offers.py`)
     says of what such a package offers why it can not be one of these, or None.
     """
 
-    def __init__(self, kind: str, group: str | None = None, fault_of: str | None = None) -> None:
+    def __init__(self, kind: str, group: str | None = None, fault_of: FaultOf | None = None) -> None:
         self.kind = kind
         self.group = group
-        self._fault_of = fault_of
+        self.fault_of = fault_of
         self._targets: dict[str, str] = {}
         self._facts: dict[str, Mapping[str, Any]] = {}
 
@@ -87,7 +87,12 @@ class Registry:
         """Import and return what implements `name`."""
         if self.check(name) not in self._targets:
             return self._load_outside(self._outside[name])
-        return _imported(self._targets[name])
+        return imported(self._targets[name])
+
+    def check_offered(self) -> None:
+        """Load all that other packages offer; PatebenchError for what can not be loaded, or is no such thing."""
+        for name in self._outside:
+            self.load(name)
 
     def fact(self, name: str, fact: str, default: Any = None) -> Any:
         """What is said of `name` under `fact`, or `default` where nothing is.
@@ -128,7 +133,7 @@ class Registry:
     def _load_outside(self, point: "EntryPoint") -> Any:
         try:
             found = point.load()
-        except Exception as fault:  # whatever the module of another package does as it is imported
+        except (Exception, SystemExit) as fault:  # whatever the module of another package does as it is imported
             log.error("%s cannot be loaded", self._named(point), exc_info=fault)
             words = (
                 str(fault) if isinstance(fault, ImportError | AttributeError) else f"{type(fault).__name__}: {fault}"
@@ -136,7 +141,7 @@ class Registry:
             raise PatebenchError(
                 f"{self._named(point)} cannot be loaded ({words}); mend or remove that package"
             ) from None
-        if self._fault_of and (why := _imported(self._fault_of)(found)):
+        if self.fault_of and (why := self.fault_of(found)):
             raise PatebenchError(f"{self._named(point)} {why}; mend that package")
         return found
 
@@ -169,8 +174,3 @@ def _points_like(group: str | None) -> Iterator["EntryPoint"]:
 
 def _package(point: "EntryPoint") -> str:
     return point.dist.name if point.dist else "unknown"
-
-
-def _imported(target: str) -> Any:
-    module, _, attribute = target.partition(":")
-    return getattr(importlib.import_module(module), attribute)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry
 from patebench.core.seeds import Mode
+from patebench.core.words import plural
 
 
 class Change(StrEnum):
@@ -195,7 +196,7 @@ def _teachers(deal: Deal) -> int:
         raise PatebenchError(f"{teachers} teachers were asked for; ask for at least one")
     if teachers > samples:
         raise PatebenchError(
-            f"{teachers} teachers can not share {samples} private samples; ask for at most {samples} teachers"
+            f"{teachers} teachers can not share {plural(samples, 'private sample')}; ask for at most {samples}"
         )
     return teachers
 
@@ -234,10 +235,11 @@ def _keep_apart(
 
 def _count_fault(identities: NDArray[Any], teachers: int) -> str:
     present = len(identities)
+    asked = plural(present, "teacher")
     if identities.max() < teachers:
         absent = np.setdiff1d(np.arange(teachers), identities)[0]
-        return f"owner {absent} of 0 … {teachers - 1} has no samples; ask for {present} teachers or mend the column"
-    return f"the column names {present} owners, and {teachers} teachers are asked for; ask for {present} teachers"
+        return f"owner {absent} of 0 … {teachers - 1} has no samples; ask for {asked} or mend the column"
+    return f"the column names {plural(present, 'owner')}, and {teachers} teachers are asked for; ask for {asked}"
 
 
 def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

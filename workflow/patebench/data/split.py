@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
+from patebench.core.words import plural
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,4 +46,4 @@ def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
     """Refuse a pool and a test set that share a sample; both are given as contents. Raises PatebenchError."""
     shared = int(np.isin(pool, test).sum())
     if shared:
-        raise PatebenchError(f"{shared} samples of the pool are in the test set as well; make the split anew")
+        raise PatebenchError(f"{plural(shared, 'sample')} of the pool in the test set as well; make the split anew")

@@ -3,9 +3,10 @@
 One mechanism is one file and one line here. A class registered here implements `base.Mechanism`.
 """
 
+from patebench.core.offers import by
 from patebench.core.registry import Registry
 
-MECHANISMS = Registry("mechanism", "patebench.mechanisms", "patebench.mechanisms.boundary:fault_of")
+MECHANISMS = Registry("mechanism", "patebench.mechanisms", by("patebench.mechanisms.boundary:fault_of"))
 MECHANISMS.add("lnmax", "patebench.mechanisms.lnmax:LNMax")
 MECHANISMS.add("gnmax", "patebench.mechanisms.gnmax:GNMax")
 MECHANISMS.add("distributed-gnmax", "patebench.mechanisms.distributed_gnmax:DistributedGNMax")

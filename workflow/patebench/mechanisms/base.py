@@ -174,12 +174,14 @@ class Mechanism(ABC):
         *,
         discrete: bool = False,
         adaptive: bool = False,
+        publishable: bool | None = None,
     ) -> list[Bound]:
         """Every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
 
         Sanitised bounds are drawn only when their `noise` is given, and for `queries` alone: looking at one is a
         release of its own. With `discrete` only those bounds are stated that hold for a release with discrete noise,
-        with `adaptive` only those for queries that earlier answers chose.
+        with `adaptive` only those for queries that earlier answers chose. `publishable` leaves those that may be
+        told, or the others.
         """
         check_delta(delta)
         check_abstentions(self, votes)
@@ -192,7 +194,9 @@ class Mechanism(ABC):
             stated, sanitised = valid_for_discrete_noise(stated), valid_for_discrete_noise(sanitised)
         if adaptive:
             stated = valid_for_adaptive_queries(stated)
-        found = [bound for accountant in stated for bound in accountant.bounds(every, delta)]
+        if publishable is not None:
+            stated, sanitised = ([a for a in some if a.publishable is publishable] for some in (stated, sanitised))
+        found = [bound for accountant in stated for bound in boundary.bounds_by(self, accountant, every, delta)]
         return found + [bound for accountant in sanitised for bound in accountant.bounds(wanted, delta)]
 
     @classmethod

@@ -8,16 +8,20 @@ checked, and what it raises becomes one line that names it, with the traceback i
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from patebench.accounting.votes import Votes
 from patebench.core.errors import PatebenchError
 from patebench.core.words import plural
+
+if TYPE_CHECKING:
+    from patebench.accounting.accountant import Accountant
+    from patebench.core.bound import Bound
 
 log = logging.getLogger("patebench")
 
@@ -82,7 +86,7 @@ def _blaming(mechanism: Any, method: str) -> Iterator[None]:
         yield
     except (PatebenchError, MemoryError):
         raise
-    except Exception as fault:
+    except (Exception, SystemExit) as fault:  # one that leaves would leave without a word
         log.error("%s failed in %s", named(type(mechanism)), method, exc_info=fault)
         words = f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__
         raise PatebenchError(
@@ -145,6 +149,26 @@ def _neighbours(call: _Call, found: Any) -> Iterator[Any]:
         yield pair
 
 
+def _accountants(call: _Call, found: Any) -> Any:
+    from patebench.accounting.accountant import Accountant
+
+    if not isinstance(found, list | tuple) or not all(isinstance(each, Accountant) for each in found):
+        raise call.refused(f"{type(found).__name__} in place of a list of patebench.accounting.accountant.Accountant")
+    return list(found)
+
+
+def bounds_by(mechanism: Any, accountant: "Accountant", queries: Sequence[int], delta: float) -> "list[Bound]":
+    """What an accountant of a mechanism states; of another package's, whatever is wrong with it is said by name."""
+    if not is_outside(type(mechanism)):
+        return accountant.bounds(queries, delta)
+    try:
+        with _blaming(mechanism, f"the accountant '{accountant.name}'"):
+            return accountant.bounds(queries, delta)
+    except PatebenchError as fault:
+        name = named(type(mechanism))
+        raise PatebenchError(str(fault) if str(fault).startswith(name) else f"{name}: {fault}") from None
+
+
 def _anything(call: _Call, found: Any) -> Any:
     return found
 
@@ -156,8 +180,8 @@ _CHECKS: dict[str, Callable[[_Call, Any], Any]] = {
     "student_labels": _labels,
     "log_outcome_probabilities": _log_probabilities,
     "neighbours": _neighbours,
-    "accountants": _anything,
-    "sanitised": _anything,
+    "accountants": _accountants,
+    "sanitised": _accountants,
     "teacher_costs": _anything,
     "per_query_cost": _anything,
     "most_participation": _anything,

@@ -20,6 +20,7 @@ from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
+from patebench.core.words import plural
 from patebench.mechanisms.base import Labels, Mechanism, parameter
 
 
@@ -50,7 +51,7 @@ class DistributedGNMax(Mechanism):
         needed = teachers - int(self.tolerance)
         if needed < 1:
             raise PatebenchError(
-                f"of {teachers} teachers {self.tolerance:g} can not be missing; give a tolerance below their number"
+                f"of {plural(teachers, 'teacher')} {self.tolerance:g} can not be missing; give a smaller tolerance"
             )
         return needed
 

@@ -25,6 +25,11 @@ class Noise(ABC):
 
     scale: float
 
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Of one draw."""
+
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         """Independent draws."""
@@ -46,6 +51,10 @@ class Noise(ABC):
 class Laplace(Noise):
     """Density exp(−|x|)/2 at scale 1."""
 
+    @property
+    def variance(self) -> float:
+        return 2 * self.scale**2
+
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         return rng.laplace(scale=self.scale, size=shape)
 
@@ -63,6 +72,10 @@ class Laplace(Noise):
 @dataclass(frozen=True)
 class Gaussian(Noise):
     """Density exp(−x²/2)/√(2π) at scale 1."""
+
+    @property
+    def variance(self) -> float:
+        return self.scale**2
 
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         return rng.normal(scale=self.scale, size=shape)

@@ -6,9 +6,10 @@ only in their architecture and share one training loop (`network.py`, `recipes.p
 A model with the fact `on_queries` is no learner: it votes on given queries by public features (`nearest_query.py`).
 """
 
+from patebench.core.offers import called_with, instance_of
 from patebench.core.registry import Registry
 
-MODELS = Registry("model", "patebench.models")
+MODELS = Registry("model", "patebench.models", called_with("recipe", "classes"))
 MODELS.add("small-cnn", "patebench.models.small_cnn:learner")
 MODELS.add("student-cnn", "patebench.models.student_cnn:learner")
 MODELS.add("tanh-cnn", "patebench.models.tanh_cnn:learner")
@@ -21,7 +22,7 @@ MODELS.add("logistic", "patebench.models.logistic:learner")
 MODELS.add("random-forest", "patebench.models.random_forest:learner")
 MODELS.add("nearest-query", "patebench.models.nearest_query:learner", on_queries=True)
 
-RECIPES = Registry("recipe", "patebench.recipes")
+RECIPES = Registry("recipe", "patebench.recipes", instance_of("patebench.models.recipes:Recipe"))
 RECIPES.add("paper", "patebench.models.recipes:PAPER")
 RECIPES.add("modern", "patebench.models.recipes:MODERN")
 RECIPES.add("fast", "patebench.models.recipes:FAST")

@@ -4,9 +4,10 @@ As published, and in two sound forms of the same idea. A form is a `form.Form`, 
 loop and the accounting are shared. What the teachers know comes in as `knowledge.Knowledge`; only stages read files.
 """
 
+from patebench.core.offers import instance_of
 from patebench.core.registry import Registry
 
-FORMS = Registry("form of PET-DL", "patebench.petdl")
+FORMS = Registry("form of PET-DL", "patebench.petdl", instance_of("patebench.petdl.form:Form"))
 FORMS.add("published", "patebench.petdl.published:FORM")
 FORMS.add("noisy-gradient", "patebench.petdl.noisy_gradient:FORM")
 FORMS.add("noisy-knowledge", "patebench.petdl.noisy_knowledge:FORM")

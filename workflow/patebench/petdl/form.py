@@ -12,6 +12,7 @@ from torch import Tensor
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import derive
+from patebench.core.words import plural
 from patebench.petdl import accounting
 from patebench.petdl.accounting import Release
 from patebench.petdl.knowledge import Knowledge
@@ -99,7 +100,7 @@ class Form(ABC):
         chosen = self.defaults.chosen(given)
         used = samples if chosen.samples is None else chosen.samples
         if used > samples:
-            raise PatebenchError(f"{used} samples are asked for, and the pool holds {samples}")
+            raise PatebenchError(f"{plural(used, 'sample')} asked for, and the pool holds {samples}")
         if chosen.hint_epochs and not hints:
             if given.get("hint_epochs"):
                 raise PatebenchError(

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from patebench.reporting.words import in_words
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -23,11 +25,11 @@ def members(frame: "pd.DataFrame", family: tuple[str, ...], by: tuple[str, ...] 
 
 def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
     alike = frame[frame["dataset"] == name["dataset"]]
-    parts = [name["dataset"]]
+    parts = [in_words(name["dataset"])]
     if "model" in name:
-        parts.append(f"{name['model']}, {name['recipe']} recipe")
+        parts.append(f"{in_words(name['model'])}, {name['recipe']} recipe")
     if name.get("partition", "iid") != "iid":
-        parts.append(name["partition"])
+        parts.append(in_words(name["partition"]))
     if alike["setting"].nunique() > 1:
-        parts.append(name["setting"])
+        parts.append(in_words(name["setting"]))
     return " · ".join(parts)

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
+from patebench.reporting.sections import FURTHER
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DASH = "—"
 
+#: Columns that hold names of the configuration, which people read as words; the CSV keeps the names.
+_NAMES = {
+    *("dataset", "setting", "partition", "model", "recipe", "mechanism", "method", "student_model", "strategy"),
+    *("system", "form", "way", "learner", "distilled", "adjacency", "kind", "stated_kind", "how"),
+    *("accountant", "conversion"),
+}
 
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "text": str,
@@ -32,7 +40,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 class Column:
     """One column to show: of which field, under which title, in which style; with `deviation`, mean ± deviation.
 
-    `group` puts columns under a common heading; an `optional` column without any value is left out.
+    `group` puts columns under a common heading. A column without any value is left out of a table that has rows.
     """
 
     field: str
@@ -40,25 +48,29 @@ class Column:
     style: str = "text"
     deviation: bool = False
     group: str = ""
-    optional: bool = False
 
     def cell(self, row: Mapping[str, Any]) -> str:
-        """What people read; a missing mean is a dash, and so is the deviation of a single seed among others."""
+        """What people read; a missing mean is a dash, and the deviation of a single seed is left out."""
         value = row[self.value]
         if _missing(value):
             return DASH
         if value == float("inf"):
             return "∞"
+        if self.field in _NAMES:
+            return in_words(str(value))
         shown = _FORMATS["small" if self.style == "epsilon" and 0 < value < 0.1 else self.style]
-        if not self.deviation:
-            return shown(value)
-        std = row[f"{self.field}_std"]
-        return f"{shown(value)} ± {DASH if _missing(std) else shown(std)}"
+        std = row[f"{self.field}_std"] if self.deviation else None
+        return shown(value) if _missing(std) else f"{shown(value)} ± {shown(std)}"
 
     @property
     def value(self) -> str:
         """The column of the frame that holds its values, or their means."""
         return f"{self.field}_mean" if self.deviation else self.field
+
+    @property
+    def heading(self) -> str:
+        """Its title with the common heading that it stands under."""
+        return f"{self.group}: {self.title}" if self.group else self.title
 
     @property
     def right(self) -> bool:
@@ -103,16 +115,16 @@ class Table:
     build: Callable[[Records, Published], "pd.DataFrame"]
     #: Whether the page shows it folded up at first: it is long.
     folded: bool = False
+    #: Where the page shows a table of another package; the registry says it of those here.
+    section: str = FURTHER
 
     def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
-        """The columns to show of this frame, optional ones included."""
+        """The columns to show of this frame, those without any value included."""
         return self.columns(frame) if callable(self.columns) else self.columns
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
         """The columns that have something to show; where no row has a deviation, there is none to see."""
-        columns = [
-            column for column in self.all_columns(frame) if not column.optional or frame[column.value].notna().any()
-        ]
+        columns = [column for column in self.all_columns(frame) if frame.empty or _says(frame[column.value])]
         deviating = {column for column in columns if column.deviation and frame[f"{column.field}_std"].notna().any()}
         return [
             column if column in deviating else replace(column, field=column.value, deviation=False)
@@ -122,7 +134,7 @@ class Table:
     def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
         """The heading and then the formatted cells, row by row."""
         columns = self.shown(frame)
-        headings = [f"{column.group}: {column.title}" if column.group else column.title for column in columns]
+        headings = [column.heading for column in columns]
         return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
 
     def csv(self, frame: "pd.DataFrame") -> str:
@@ -145,10 +157,14 @@ class Table:
         return "\n".join([*start, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
+def _says(values: "pd.Series[Any]") -> bool:
+    return bool((values.notna() & (values != "")).any())
+
+
 def _missing(value: Any) -> bool:
     import pandas as pd
 
-    return bool(pd.isna(value))
+    return bool(pd.isna(value)) or value == ""
 
 
 _LATEX = {

@@ -8,14 +8,16 @@ the first round is random, and `needs_features` (default False) the features of 
 has them as attributes of its callable.
 """
 
+from patebench.core.offers import called_with
 from patebench.core.registry import Registry
 
-STRATEGIES = Registry("strategy", "patebench.strategies")
+STRATEGIES = Registry("strategy", "patebench.strategies", called_with("state", "queries", "seed"))
 STRATEGIES.add("random", "patebench.students.strategies.random:acquire", needs_student=False)
 STRATEGIES.add(
     "prototypes", "patebench.students.strategies.prototypes:acquire", needs_student=False, needs_features=True
 )
 STRATEGIES.add("least-confident", "patebench.students.strategies.least_confident:acquire")
+STRATEGIES.add("unsure-prototypes", "patebench.students.strategies.unsure_prototypes:acquire", needs_features=True)
 STRATEGIES.add("binary-experts", "patebench.students.strategies.binary_experts:acquire")
 STRATEGIES.add("siamese", "patebench.students.strategies.siamese:acquire")
 
