@@ -227,7 +227,8 @@ def test_no_noise_is_infinity_in_strict_json(file):
 def test_people_get_a_table_with_the_number_to_tell(file):
     said = run(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
     assert said.exit_code == 0
-    assert "gnmax sigma = 40: 50 queries at δ = 1e-05" in said.output
+    first, second = (f"gnmax sigma = 40: 50 queries at δ = 1e-05, {kind}" for kind in ("worst case", "data dependent"))
+    assert 0 <= said.output.find(first) < said.output.find("Nothing to publish") < said.output.find(second)
     released = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)["released"]
     assert released["accountant"] == "label"
     words = " ".join(said.output.split())
@@ -238,6 +239,23 @@ def test_people_get_a_table_with_the_number_to_tell(file):
     )
     assert "What is not publishable depends on the votes" in words
     assert " yes " not in words
+
+
+def test_what_may_be_told_can_be_asked_for_alone(file, monkeypatch):
+    words = (file, "--mechanism", "lnmax", "--gamma", 0.05, "--delta", DELTA)
+    every = answer(*words)["bounds"]
+    monkeypatch.setattr(
+        "patebench.accounting.exact.ExactDivergence.sums", lambda *_: pytest.fail("looked at the votes")
+    )
+    told = answer(*words, "--publishable")["bounds"]
+    assert {bound["kind"] for bound in told} == {"worst_case"}
+    assert told == [bound for bound in every if bound["kind"] == "worst_case"] == every[: len(told)]
+    assert "data dependent" not in run(*words, "--publishable").output
+
+
+def test_noise_beyond_all_numbers_costs_nothing(file):
+    every = answer(file, "--mechanism", "gnmax", "--sigma", 1e300, "--delta", DELTA)["bounds"]
+    assert max(bound["epsilon"] for bound in every) < 1e-4
 
 
 def test_a_release_states_what_holds_for_discrete_noise(file):

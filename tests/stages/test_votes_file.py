@@ -202,6 +202,8 @@ def test_votes_in_lines_of_text(tmp_path):
         ("7,2,1\n10,x,0\n", "is no table of numbers"),
         ("7,2,1\n10,,0\n", "is no table of numbers"),
         ("cat,dog\n", "holds one line, 'cat,dog', and no numbers"),
+        ("1O,10\n20,0\n20,0\n", "line 1 has '1O' beside numbers; write names alone, or numbers alone"),
+        ("=1+1,2\n2,1\n", "line 1 has '=1\\+1' beside numbers"),
         (",cat,dog\n0,5,5\n1,4,6\n", "its first column has no name, as a column of row numbers"),
         ("7,2,1\n10,nan,0\n", "NaN"),
         ("7,2,1\n10,0,1\n", "query 0 has 10 votes and query 1 has 11"),

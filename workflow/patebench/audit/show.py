@@ -7,6 +7,7 @@ from patebench.audit.sampled import Sampled, histogram
 from patebench.audit.search import Pair
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.core.bound import Conversion, Kind
+from patebench.core.words import plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,7 +38,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     setting = " ".join(
         [audit.name, *(f"{name} = {value:.12g}" for name, value in audit.mechanism.parameters().items())]
     )
-    asked = "one query" if finding.queries == 1 else f"{finding.queries} queries"
+    asked = plural(finding.queries, "query")
     title = f"{setting}: {asked} to {audit.teachers} teachers, {audit.classes} classes, δ = {audit.delta:g}"
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for heading in ("stated by", "kind", "conversion"):

@@ -29,6 +29,7 @@ from patebench.audit.sampled import Sampled, sampled_by
 from patebench.audit.search import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
+from patebench.core.words import plural
 from patebench.mechanisms.noise import Gaussian, Noise
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 
@@ -88,7 +89,7 @@ def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     first, last, every = silent.copy(), silent.copy(), np.zeros(size, dtype=np.int64)
     first[:m], last[size - m :] = 0, 0
     rows = [
-        (f"first {m} votes for another class", first, np.where(first == SILENT, SILENT, 1)),
+        (f"first {plural(m, 'vote')} for another class", first, np.where(first == SILENT, SILENT, 1)),
         (
             f"{m} votes for a class on the first queries, or for another on the last",
             first,

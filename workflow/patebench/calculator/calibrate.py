@@ -16,6 +16,7 @@ from patebench.accounting.accountant import valid_for_discrete_noise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Kind, check_delta
 from patebench.core.errors import PatebenchError
+from patebench.core.words import plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism, plain
 
@@ -168,7 +169,7 @@ def _noise_for(
     if len(missing) != 1:
         found = f"{', '.join(missing)} are missing" if missing else "none is missing"
         raise PatebenchError(
-            f"to find noise for {queries} queries, leave out exactly one parameter of '{name}' "
+            f"to find noise for {plural(queries, 'query')}, leave out exactly one parameter of '{name}' "
             f"({', '.join(kind.parameter_names())}), and {found}; or leave out the queries to find their number"
         )
     (solved,) = missing
@@ -183,7 +184,7 @@ def _noise_for(
             *_range(kind, solved),
         )
     except PatebenchError as fault:
-        raise PatebenchError(f"no {solved} of '{name}' can be found for {queries} queries: {fault}") from None
+        raise PatebenchError(f"no {solved} of '{name}' can be found for {plural(queries, 'query')}: {fault}") from None
     return _found(with_noise(value), name, epsilon, delta, queries, solved, setting)
 
 

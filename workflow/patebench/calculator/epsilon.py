@@ -1,7 +1,7 @@
 """The command `patebench epsilon`: every bound on ε that a release of these votes has."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patebench.accounting.accountant import check_queries
@@ -29,6 +29,10 @@ class Account:
     release: bool
     released: Bound | None
 
+    def beside(self, other: "Account") -> "Account":
+        """This account with the bounds of another of the same release after its own."""
+        return replace(self, bounds=[*self.bounds, *other.bounds])
+
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; infinities become the string "inf", which strict JSON can hold."""
         return {
@@ -50,11 +54,13 @@ def epsilon(
     queries: int | None = None,
     noise: SanitisingNoise | None = None,
     release: bool = False,
+    publishable: bool | None = None,
 ) -> Account:
     """Account for the first `queries` queries of these votes (all by default).
 
     With `noise` the sanitised bounds are drawn too: each draw is a release of its own. With `release` only those bounds
-    are stated that hold for labels drawn with discrete noise; no sanitised one does.
+    are stated that hold for labels drawn with discrete noise; no sanitised one does. `publishable` leaves the bounds
+    that may be told, or the others.
 
     Raises PatebenchError for a mechanism, parameter or number of queries that will not do, and for `release` of a
     mechanism without a discrete form.
@@ -65,6 +71,6 @@ def epsilon(
         if noise is not None:
             raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
     (count,) = check_queries([queries or votes.queries], votes.queries)
-    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release)
+    bounds = wanted.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)
     states = released(wanted, count, delta, votes.classes, votes.teachers)
     return Account(mechanism, wanted.parameters(), delta, count, bounds, release, states)

@@ -22,12 +22,16 @@ def as_json(result: Account | Calibration) -> str:
 
 
 def account(result: Account) -> "RenderableType":
-    """What does not depend on the votes first, each part from the least ε; below it, which number to tell."""
+    """Bounds from the least ε; below those that may be told, which number to tell, and below others, why not."""
     from rich.console import Group
 
-    bounds = sorted(result.bounds, key=lambda bound: (not bound.publishable, bound.epsilon))
-    title = f"{_setting(result)}: {plural(result.queries, 'query')} at δ = {result.delta:g}"
-    return Group(_table(title, bounds, result.release), _to_publish(result), *_advice(bounds))
+    bounds = sorted(result.bounds, key=lambda bound: bound.epsilon)
+    if not bounds:
+        return Group(f"{_setting(result)}: no bound is known that holds whatever the votes are.", _to_publish(result))
+    kinds = " and ".join(sorted({bound.kind.replace("_", " ") for bound in bounds}))
+    title = f"{_setting(result)}: {plural(result.queries, 'query')} at δ = {result.delta:g}, {kinds}"
+    to_tell = [_to_publish(result)] if all(bound.publishable for bound in bounds) else []
+    return Group(_table(title, bounds, result.release), *to_tell, *_advice(bounds))
 
 
 def calibration(result: Calibration) -> "RenderableType":

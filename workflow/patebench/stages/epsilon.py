@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -37,6 +38,7 @@ def run(
     ledger: Path | None,
     ledger_budget: float | None,
     ledger_delta: float | None,
+    publishable: bool,
     as_json: bool,
 ) -> None:
     """State every bound on ε of releasing labels for the votes in FILE (.npy, .npz, CSV, or an ensemble's votes.npz).
@@ -46,6 +48,9 @@ def run(
 
     A sanitised bound is a release of its own, beside the labels: with --sanitise it stands in the ledger of the private
     data before it is drawn.
+
+    What holds whatever the votes are comes first, and at once; what follows from the votes takes longer. --publishable
+    leaves it out.
     """
     if release and sanitise:
         raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
@@ -55,8 +60,18 @@ def run(
     source, found = votes_file.read_source(file, votes, classes)
     votes_file.say_what_was_read(source, found)
     noise = None if place is None else _noise(place, file, found, mechanism, parameters)
-    result = epsilon(found, mechanism, parameters, delta, queries, noise, release)
-    show_on_terminal(show.as_json(result) if as_json else show.account(result))
+    account = partial(epsilon, found, mechanism, parameters, delta, queries, release=release)
+    result = account(noise=noise, publishable=True)
+    if not as_json:
+        show_on_terminal(show.account(result))
+    if not publishable:
+        of_votes = account(publishable=False)
+        result = result.beside(of_votes)
+        if of_votes.bounds and not as_json:
+            show_on_terminal("")
+            show_on_terminal(show.account(of_votes))
+    if as_json:
+        show_on_terminal(show.as_json(result))
 
 
 def _place(sanitise: bool, ledger: Path | None, budget: float | None, delta: float | None) -> Place | None:
@@ -88,6 +103,9 @@ command = stage_command(
     click.option("--votes", is_flag=True, help="FILE holds votes (teachers × queries) and not counts."),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, with --votes."),
     click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds: each draw is a release of its own."),
+    click.option(
+        "--publishable", is_flag=True, help="State only what may be told: no number that follows from the votes."
+    ),
     processes,
     ledgered,
     answering,

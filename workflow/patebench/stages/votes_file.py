@@ -157,7 +157,11 @@ def _of_text(path: Path) -> NDArray[Any]:
         raise PatebenchError(f"{path}: is empty; save the array with numpy.save")
     separator = next((each for each in _SEPARATORS if each in lines[0]), ",")
     lines = [" ".join(line.split()) for line in lines] if separator == " " else lines
-    names = not all(map(_is_number, lines[0].split(separator)))
+    numbers = [_is_number(cell) for cell in lines[0].split(separator)]
+    names = not any(numbers)
+    if any(numbers) and not all(numbers):
+        odd = lines[0].split(separator)[numbers.index(False)]
+        raise PatebenchError(f"{path}: line 1 has {odd[:40]!r} beside numbers; write names alone, or numbers alone")
     if names and len(lines) == 1:
         raise PatebenchError(f"{path}: holds one line, {lines[0][:40]!r}, and no numbers; give a table of numbers")
     if names and not lines[0].split(separator)[0].strip("\"' "):
@@ -216,7 +220,7 @@ def _check_header(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], foun
     if dtype.hasobject:
         raise PatebenchError(f"{path}: holds pickled objects, which are never loaded; save an array of integers")
     if found != size:
-        raise PatebenchError(f"{path}: has {found} bytes where {size} are due; write it again")
+        raise PatebenchError(f"{path}: has {plural(found, 'byte')} where {size} are due; write it again")
     if 0 in shape:
         raise PatebenchError(f"{path}: holds an array of shape {shape}, without a single vote")
 
@@ -257,8 +261,8 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
     if (other := np.flatnonzero(totals != totals[0])).size:
         query = int(other[0])
         raise PatebenchError(
-            f"query 0 has {totals[0]} votes and query {query} has {totals[query]}; each teacher votes once on every "
-            "query (if these are votes, teachers × queries, and not counts, add --votes --classes)"
+            f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]}; each teacher votes once "
+            "on every query (if these are votes, teachers × queries, and not counts, add --votes --classes)"
         )
 
 
