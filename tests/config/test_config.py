@@ -771,6 +771,52 @@ def test_shipped_configurations_are_good(file: str) -> None:
     assert all(files for stage, files in made.items() if stage not in optional)
 
 
+PRESETS = [
+    (path.name, preset)
+    for path in sorted(ROOT.glob("config/papers/*.yaml"))
+    for preset in load(path).get("presets", {})
+]
+
+
+def test_every_paper_has_a_quick_preset() -> None:
+    assert {(path.name, "quick") for path in ROOT.glob("config/papers/*.yaml")} <= set(PRESETS)
+
+
+@pytest.mark.parametrize(("file", "preset"), PRESETS)
+def test_presets_are_good(file: str, preset: str) -> None:
+    written = load(ROOT / "config/papers" / file)
+    config = validate({**written, "preset": preset})
+    assert [each.name for each in config.experiments] == list(written["presets"][preset]["only"])
+    assert config.name == f"{written['name']}-{preset}"
+    assert len(config.seeds) == 1  # of a quarter of an hour there is none for a second
+    assert len(list(config.plan())) < len(list(validate({**written, "only": ()}).plan()))
+
+
+def test_a_preset_takes_the_place_of_what_is_written() -> None:
+    written = load(ROOT / "config/papers/nzc-2020.yaml")
+    presets = {"one": {"only": "mnist,svhn", "seeds": [3, 4]}, "same": {"only": ["mnist"]}}
+    one = validate({**written, "presets": presets, "preset": "one", "seeds": [0]})
+    assert ([each.name for each in one.experiments], one.seeds) == (["mnist", "svhn"], (3, 4))
+    assert validate({**written, "presets": presets, "preset": "same"}).seeds == (0,)
+    nameless = {key: value for key, value in written.items() if key != "name"}
+    assert validate({**nameless, "presets": presets, "preset": "same"}).name == "same"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"preset": "quikc"}, "preset: 'quikc' is not a preset of this configuration (did you mean 'quick'?)"),
+        ({"preset": "quick", "presets": {"quick": {"only": ["mnits"]}}}, "presets.quick.only[0]: 'mnits' is not"),
+        ({"presets": {"quick": {"only": []}}}, "presets.quick.only"),
+        ({"presets": {"quick": {"only": ["mnist"], "pool": 5}}}, "presets.quick.pool"),
+    ],
+)
+def test_a_preset_that_can_not_be_meant_is_refused(changes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(PatebenchError) as caught:
+        validate({**load(ROOT / "config/papers/nzc-2020.yaml"), **changes})
+    assert str(caught.value).startswith(fault)
+
+
 def test_the_paper_can_be_run_in_parts() -> None:
     settings = load(ROOT / "config/papers/pate-2017.yaml")
     assert [each.name for each in validate(settings).experiments] == ["mnist", "mnist-paper"]
@@ -911,6 +957,22 @@ def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries()
     assert read == {"sparse-gnmax": True, "gnmax": False}
 
 
+def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not_of_clusters():
+    several = [{"teachers": 500, "model": "nearest-query", "neighbours": 3}]
+    table = {"mechanisms": {"sparse-gnmax": {"k": 3, "sigma": 5}}}
+    students = [{"method": method, **table} for method in ("supervised", "table-regression")]
+    wanted = {**ONE_VOTE, **table, "ensembles": several, "students": students, "encoder": "patches"}
+    (made,) = validate({"seeds": 0, "experiments": {"one": wanted}}).experiments
+    ensemble = made.accounts[0].labels.ensemble
+    assert (
+        ensemble.folder
+        == "digits/seed-0_pool-100_patches/teachers-500_queries-10_iid_nearest-query_modern_neighbours-3"
+    )
+    assert (ensemble.asked.parameters.strategy, list(ensemble.asked.inputs())) == ("random", ["pool"])
+    read = {each.parameters.method: set(each.inputs()) & {"features", "encoder"} for each in made.students}
+    assert read == {"supervised": set(), "table-regression": {"encoder"}}
+
+
 @pytest.mark.parametrize(("strategy", "by_features"), [("prototypes", True), ("random", False)])
 def test_so_do_students_of_rounds(strategy, by_features):
     rounds = {"strategy": strategy, "queries": [10], "mechanisms": {"sparse-gnmax": {"k": 10, "sigma": 5}}}
@@ -932,6 +994,12 @@ def test_so_do_students_of_rounds(strategy, by_features):
             {"ensembles": [{"teachers": 500, "model": "nearest-query", "hints": "block2"}]},
             "hints: 'nearest-query'",
         ),
+        ({"ensembles": [{"teachers": 5, "model": "mlp", "neighbours": 2}]}, "neighbours: 'mlp' votes on every query"),
+        (
+            {"ensembles": [{"teachers": 5, "model": "nearest-query", "neighbours": 11}]},
+            "neighbours: is 11, and there are 10 queries",
+        ),
+        ({"encoder": "patch"}, r"encoder: is 'patch' \(did you mean 'patches'\?\); one of contrastive, patches"),
         (
             {"distillation": [{"model": "mlp", "samples": 10}], "ensembles": [{"teachers": 5, "model": "mlp"}]},
             "needs votes on the whole pool",
@@ -947,7 +1015,7 @@ def test_so_do_students_of_rounds(strategy, by_features):
                     }
                 ]
             },
-            "needs votes on the whole pool",
+            "selects queries of its own, and experiments.one.queries is 10; leave one of both out",
         ),
     ],
 )

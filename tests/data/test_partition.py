@@ -57,7 +57,7 @@ def test_the_registry_holds_the_documented_names() -> None:
 @given(labels, st.integers(1, 60), seeds)
 def test_iid_deals_all_samples_in_nearly_equal_shards(y: np.ndarray, teachers: int, seed: int) -> None:
     if teachers > len(y):
-        with pytest.raises(PatebenchError, match=f"{teachers} teachers can not share {len(y)} private samples"):
+        with pytest.raises(PatebenchError, match=f"{teachers} teachers can not share {len(y)} private sample"):
             iid(deal(y, seed, teachers=teachers))
         return
     sizes = [len(shard) for shard in shards(iid(deal(y, seed, teachers=teachers)))]

@@ -39,3 +39,23 @@ def test_a_vector_between_two_centres_falls_to_the_same_one_whatever_lies_beside
             vectors[place] = between
             found.add(int(cells.nearest(vectors, centres)[place]))
         assert len(found) == 1
+
+
+@pytest.mark.parametrize("block", [1, 50, 1 << 22])
+def test_neighbours_are_those_of_a_plain_search_whatever_lies_beside(block, monkeypatch):
+    monkeypatch.setattr(cells, "_CELLS", block)
+    rng = np.random.default_rng(0)
+    features, vectors = rng.normal(size=(50, 4)) / 4, rng.normal(size=(60, 4)) / 4
+    queries = np.array([7, 3, 30, 22, 41, 8])
+    found = cells.belong(vectors, features, queries, 3)
+    for vector, near in zip(vectors, found, strict=True):
+        assert set(near) == set(np.argsort(np.square(features[queries] - vector).sum(axis=1))[:3])
+    order = rng.permutation(60)
+    assert np.array_equal(cells.belong(vectors[order], features, queries, 3), found[order])
+
+
+def test_without_neighbours_a_vector_belongs_to_its_cell():
+    rng = np.random.default_rng(0)
+    features, queries = rng.normal(size=(50, 4)) / 4, np.array([7, 3, 30])
+    expected = cells.nearest(features, cells.centres(features, queries))
+    assert np.array_equal(cells.belong(features, features, queries)[:, 0], expected)

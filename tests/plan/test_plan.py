@@ -123,6 +123,8 @@ def test_a_stage_has_one_name() -> None:
         "ledger",
         "reproduce",
         "compare",
+        "crate",
+        "corrections",
         "check",
         "config",
         "test_mechanism",
@@ -139,8 +141,8 @@ def test_stages_that_train_ask_for_a_gpu_which_the_profile_can_take_away() -> No
     profile = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
     assert asking == set(TRAINING) == set(profile["set-resources"])
     assert all(each == {"gpu": 0} for each in profile["set-resources"].values())
-    cluster = (ROOT / "docs/cluster.md").read_text()
-    assert all(f"`{stage}`" in cluster for stage in TRAINING)
+    page = (ROOT / "docs/gpu.md").read_text()
+    assert all(f"`{stage}`" in page for stage in TRAINING)
 
 
 def test_slugs_and_folders() -> None:

@@ -75,7 +75,7 @@ def test_refusals(world: World, tmp_path: Path) -> None:
     other = make_votes(tmp_path / "other.npz", "another", [[0] * 80], None)
     with pytest.raises(ArtefactError, match="another pool than"):
         world.distil(votes=other)
-    with pytest.raises(PatebenchError, match="81 samples are asked for"):
+    with pytest.raises(PatebenchError, match="81 samples asked for"):
         world.distil(samples=[81])
     with pytest.raises(PatebenchError, match="'logistic' is no network"):
         world.distil(model="logistic")

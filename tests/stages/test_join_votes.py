@@ -36,9 +36,9 @@ def test_joined_votes_are_in_order_whatever_the_order_of_chunks(ensemble: Ensemb
     assert (
         facts["split"]
         == read_arrays(ensemble.pool, POOL).meta["split"]
-        == {"pool": 100, "test": 100, "pool_shift": None}
+        == {"pool": 100, "test": 100, "encoder": None, "pool_shift": None}
     )
-    assert facts["training"] == {"model": "logistic", "recipe": "modern", "epochs": None}
+    assert facts["training"] == {"model": "logistic", "recipe": "modern", "epochs": None, "neighbours": None}
 
 
 def test_description_by_hand() -> None:

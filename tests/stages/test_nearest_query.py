@@ -33,7 +33,7 @@ from patebench.stages import (
 )
 from patebench.stages.records import read_records
 from patebench.stages.student_data import student_data
-from patebench.students import contrast
+from patebench.students import contrast, patches
 
 STREAM, TEACHERS, K = "one-vote", 600, 12
 NAMED = {"seed": 0, "stream": STREAM}
@@ -63,11 +63,11 @@ class OneVote(Divided):
 
     def vote(self, first: int = 0, last: int = TEACHERS - 1, **changes: object) -> Path:
         out = self.file(f"{first}-{last}.npz")
-        known = {"selected": "queries.npz", "features": "features.npz", "encoder": "encoder.npz"}
+        known = {"features": "features.npz", "encoder": "encoder.npz"}
         arguments = {
             "private": self.private, "partition": self.file("partition.npz"), "pool": self.pool, "test": self.test,
             "teachers": (first, last), "training": TrainingParameters(model="nearest-query"), **NAMED, "out": out,
-            **{name: self.file(file) for name, file in known.items()},
+            **{name: self.file(file) for name, file in known.items()}, "selected": [self.file("queries.npz")],
         }  # fmt: skip
         train_teachers.run(**{**arguments, **changes})  # type: ignore[arg-type]
         return out
@@ -244,7 +244,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
 def test_trained_teachers_too_vote_on_selected_queries_alone(world: OneVote) -> None:
     alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
     few, whole = (
-        read_arrays(world.vote(0, 2, **alone, **changes), CHUNK)["votes"] for changes in ({}, {"selected": None})
+        read_arrays(world.vote(0, 2, **alone, **changes), CHUNK)["votes"] for changes in ({}, {"selected": ()})
     )
     assert np.array_equal(few, whole[:, read_arrays(world.file("queries.npz"), QUERIES)["queries"]])
 
@@ -299,3 +299,111 @@ def test_a_teacher_without_a_record_keeps_silent(world: OneVote, tmp_path: Path)
     alone = {"features": None, "encoder": None, "training": TrainingParameters(model="logistic")}
     with pytest.raises(ArtefactError, match="its shards may be empty, and 'logistic' learns from samples"):
         world.vote(0, 1, partition=tmp_path / "hash.npz", **alone)
+
+
+class Neighbours(OneVote):
+    """Each record votes on its nearest three queries, by features of patches."""
+
+    training = TrainingParameters(model="nearest-query", neighbours=3)
+
+    def __init__(self, folder: Path) -> None:
+        Divided.__init__(self, folder, SplitParameters(pool=100, test=100, encoder="patches"), STREAM)
+
+    def prepare(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {"CLUSTERS": 20, "WIDTH": 30, "PATCHES": 2000, "ROUNDS": 2}.items():
+                patch.setattr(patches, name, value)
+            extract_features.run(
+                pool=self.pool, **NAMED, out=self.file("features.npz"), encoder=self.file("encoder.npz")
+            )  # fmt: skip
+        select_queries.run(
+            pool=self.pool, labels=None, predictions=None, features=None, student=None,
+            selection=SelectionParameters(strategy="random", queries=40), **NAMED, out=self.file("queries.npz"),
+        )  # fmt: skip
+        partition.run(
+            private=self.private, public=self.public, teachers=TEACHERS, parameters=PartitionParameters(), **NAMED,
+            out=self.file("partition.npz"),
+        )  # fmt: skip
+
+    def label(self, k: float = 3.0) -> Path:
+        setting = {"mechanism": "sparse-gnmax", "parameters": {"k": k, "sigma": 2.0}}
+        aggregate.run(votes=self.file("votes.npz"), **setting, **NAMED, out=self.file(f"labels-{k:g}.npz"))  # type: ignore[arg-type]
+        return self.file(f"labels-{k:g}.npz")
+
+    def student(self, method: str, labels: Path, **changes: object) -> float:
+        arguments = {
+            "pool": self.pool, "labels": labels, "test": self.test, "queries": 40, **NAMED,
+            "parameters": StudentParameters(method=method, epochs=60), "out": self.file(f"{method}.json"),
+            "predictions": self.file(f"{method}.npz"), "encoder": self.file("encoder.npz"),
+        }  # fmt: skip
+        train_student.run(**{**arguments, **changes})  # type: ignore[arg-type]
+        return float(read_json(self.file(f"{method}.json"), "train_student")["accuracy"])
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Neighbours:
+    made = Neighbours(tmp_path_factory.mktemp("several"))
+    made.prepare()
+    made.join(made.vote(training=made.training))
+    made.label()
+    return made
+
+
+def test_records_vote_on_their_nearest_queries_whatever_the_chunks(several: Neighbours) -> None:
+    whole = read_arrays(several.file("votes.npz"), VOTES)["votes"]
+    parts = [several.vote(*ends, training=several.training) for ends in ((0, 0), (1, 399), (400, 599))]
+    assert np.array_equal(whole, np.concatenate([read_arrays(part, CHUNK)["votes"] for part in parts]))
+    vectors = read_arrays(several.file("features.npz"), FEATURES)["vectors"]
+    private, shards = read_arrays(several.private, SAMPLES), np.load(several.file("partition.npz"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patches, "CLUSTERS", 20)
+        encoder = patches.Encoder.of(read_arrays(several.file("encoder.npz"), ENCODER).arrays)
+    points = vectors[read_arrays(several.file("queries.npz"), QUERIES)["queries"]]
+    for teacher in (0, 17, 599):
+        (record, *others) = shards["indices"][shards["offsets"][teacher] : shards["offsets"][teacher + 1]]
+        near = np.square(points - encoder.features_alone(private["x"][record : record + 1])).sum(axis=1).argsort()[:3]
+        if not others:
+            assert set(np.flatnonzero(whole[teacher] >= 0)) == set(near)
+            assert set(whole[teacher, near]) == {private["y"][record]}
+
+
+def test_one_record_replaced_moves_as_many_votes_as_its_teacher_has(several: Neighbours, tmp_path: Path) -> None:
+    """Up to two for each of three; two for one, where the mechanism counts but one of a teacher."""
+    moved = []
+    for record in (3, 77, 500):
+        other = Neighbours(tmp_path / str(record))
+        private = read_arrays(other.private, SAMPLES)
+        x, y = private["x"].copy(), private["y"].copy()
+        x[record], y[record] = 255 - x[record], (y[record] + 1) % 10
+        write_arrays(other.private, SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta)
+        other.prepare()
+        for name in ("encoder.npz", "features.npz", "queries.npz"):
+            assert other.file(name).read_bytes() == several.file(name).read_bytes(), name
+        other.join(other.vote(training=other.training))
+        for k, most in ((3.0, 6), (1.0, 2)):
+            tables = [read_arrays(each.label(k), LABELS)["noisy_counts"] for each in (several, other)]
+            change = np.round(tables[1] - tables[0])
+            assert np.allclose(change, tables[1] - tables[0], atol=1e-9)
+            assert np.abs(change).max() <= 1
+            assert np.square(change).sum() <= most
+            moved.append(np.square(change).sum())
+    assert max(moved) > 2
+
+
+def test_students_read_the_whole_table_or_say_why_not(several: Neighbours, world: OneVote) -> None:
+    assert several.student("table-regression", several.file("labels-3.npz")) > 0.6
+    assert several.student("table-network", several.file("labels-3.npz")) > 0.2
+    with pytest.raises(ArtefactError, match=r"counts 1 of the 3 votes of a record"):
+        several.student("table-regression", several.label(1.0))
+    with pytest.raises(ArtefactError, match="its table is read as a whole; ask for all 40 queries"):
+        several.student("table-regression", several.file("labels-3.npz"), queries=30)
+    held = StudentParameters(method="table-regression", hold_out=0.2)
+    with pytest.raises(PatebenchError, match="reads a table as a whole; leave out --hold-out"):
+        several.student("table-regression", several.file("labels-3.npz"), parameters=held)
+    with pytest.raises(PatebenchError, match="a record can not vote on 41 of 40 queries"):
+        several.vote(0, 1, training=TrainingParameters(model="nearest-query", neighbours=41))
+    released = read_arrays(several.file("labels-3.npz"), LABELS)
+    arrays = {name: array for name, array in released.arrays.items() if name != "noisy_counts"}
+    write_arrays(several.file("plain.npz"), LABELS, arrays, released.meta)
+    with pytest.raises(ArtefactError, match="it holds no table of votes by records"):
+        several.student("table-regression", several.file("plain.npz"))

@@ -213,7 +213,7 @@ def test_files_that_do_not_go_together_are_refused(rounds):
         rounds.select(1, predictions=None)
     with pytest.raises(PatebenchError, match=r"siamese needs a student, .* be random or prototypes"):
         rounds.select(0, strategy="siamese")
-    with pytest.raises(PatebenchError, match=r"16 queries are asked for, and 15 of .* were not selected yet"):
+    with pytest.raises(PatebenchError, match=r"16 queries asked for, and 15 of .* are left"):
         rounds.select(1, queries=16)
     with pytest.raises(PatebenchError, match="give them, as `patebench extract_features` makes them"):
         rounds.select(0, strategy="prototypes")

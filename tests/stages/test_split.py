@@ -85,7 +85,10 @@ def test_the_meta_data_tell_where_the_parts_come_from(tmp_path: Path, write_samp
     assert test.meta["role"] == "test"
     assert "y" not in pool.arrays
     for part in (pool, test):
-        assert (part.meta["seed"], part.meta["split"]) == (0, {"pool": 12, "test": None, "pool_shift": None})
+        assert (part.meta["seed"], part.meta["split"]) == (
+            0,
+            {"pool": 12, "test": None, "encoder": None, "pool_shift": None},
+        )
     assert [part.meta["classes"] for part in (pool, truth, test)] == [3, 3, 3]
 
 
@@ -130,7 +133,7 @@ def test_the_stage_checks_what_it_is_about_to_write(
     """Even if the division went wrong, no file with a sample on two sides is written."""
     public = write_samples("public", numbered(29, 40), np.zeros(40, int))
     monkeypatch.setattr(split, "divide", lambda *given: Split(np.array([3, 4]), np.array([4]), 0))
-    with pytest.raises(PatebenchError, match="1 samples of the pool are in the test set"):
+    with pytest.raises(PatebenchError, match="1 sample of the pool in the test set"):
         run(tmp_path, public, 2, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["public.npz"]
 

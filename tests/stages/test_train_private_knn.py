@@ -100,7 +100,7 @@ def test_without_noise_there_is_no_finite_bound(digits: WithEncoder) -> None:
     ("settings", "words"),
     [
         ({"form": "soud"}, r"unknown form 'soud' \(did you mean 'sound'\?\)"),
-        ({"queries": 400}, "400 queries are asked for, and .* has 300 samples"),
+        ({"queries": 400}, "400 queries asked for, and .* has 300 samples"),
         ({"threshold": 1000}, "no query was answered"),
         ({"student": "supervisd"}, "did you mean 'supervised'"),
     ],

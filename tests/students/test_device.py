@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.students.world import images, student_data
+from tests.students.world import images, student_data, told
 from torch.overrides import TorchFunctionMode
 
 from patebench.baselines.distillation import fit
@@ -82,7 +82,7 @@ def only(moves: Moves) -> None:
 @pytest.mark.parametrize("method", STUDENTS.names())
 def test_every_student_is_trained_on_the_device(method: str, moves: Moves) -> None:
     x, y = images(32, seed=0)
-    data, config = student_data(x, y, 12), StudentConfig(method=method, epochs=1)
+    data, config = told(method, x, y, 12), StudentConfig(method=method, epochs=1)
     student, _ = train(data, config, seed=0)
     assert student.log_probabilities(x).shape == (32, 4)
     if isinstance(STUDENTS.load(method)(data, config, 0), EstimatorTrainer):

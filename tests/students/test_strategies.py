@@ -162,6 +162,33 @@ def test_least_confident_first():
     np.testing.assert_array_equal(STRATEGIES.load("least-confident")(known, 3, 0), [5, 2, 4])
 
 
+def test_unsure_prototypes_are_one_of_each_group_of_doubtful_samples():
+    """Three groups in a line, of which the student doubts two: one in the middle of each, and no sure one."""
+    places = np.concatenate([np.arange(5) + start for start in (0, 100, 200)]).astype(float)[:, None]
+    sure = np.array([1.0, 0.0]) + np.zeros((15, 2))
+    doubted = np.where((places < 150), [0.6, 0.4], sure)
+    known = acquisition_state(np.zeros((15, 1, 4, 4), np.uint8), np.zeros(15, int), [2], doubted, 2, features=places)
+    chosen = set(STRATEGIES.load("unsure-prototypes")(known, 2, 0).tolist())
+    assert 7 in chosen
+    assert len(chosen & {1, 3}) == 1
+    least = STRATEGIES.load("least-confident")(known, 2, 0)
+    assert set(least.tolist()) == {0, 1}, "which are two of one group"
+
+
+def test_a_doubtful_sample_counts_more_than_a_sure_one_of_its_group():
+    """The mean of a group lies at the doubted one, at the end of the line."""
+    places, doubt = np.arange(10.0)[:, None], np.array([0.001] * 9 + [0.5])
+    known = acquisition_state(
+        np.zeros((10, 1, 4, 4), np.uint8),
+        np.zeros(10, int),
+        [],
+        np.column_stack([1 - doubt, doubt]),
+        2,
+        features=places,
+    )
+    np.testing.assert_array_equal(STRATEGIES.load("unsure-prototypes")(known, 1, 0), [9])
+
+
 @pytest.mark.parametrize(
     ("scores", "chosen"),
     [

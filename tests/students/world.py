@@ -1,8 +1,11 @@
 """An easy world for students: images whose class is the quadrant that is bright, or a table with two clusters."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from patebench.students.interface import StudentData
+from patebench.students import reads_table
+from patebench.students.interface import NoisyTable, StudentData
 
 
 def images(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -27,3 +30,23 @@ def student_data(x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) 
     """The samples as a pool of which the first `answered` have their label."""
     labels = np.where(np.arange(len(x)) < answered, y, -1)
     return StudentData(pool=x, labels=labels, classes=classes)
+
+
+def told(method: str, x: np.ndarray, y: np.ndarray, answered: int, classes: int = 4) -> StudentData:
+    """The same; for a method that reads tables, also the one in which each image voted on the two nearest of these."""
+    data = student_data(x, y, answered, classes)
+    if not reads_table(method):
+        return data
+    vectors = features(x)
+    near = np.square(vectors[:, None] - vectors[:answered]).sum(axis=2).argsort(axis=1)[:, :2]
+    counts = np.random.default_rng(0).normal(size=(answered, classes))
+    np.add.at(counts, (near, y[:, None]), 1)
+    table = NoisyTable(counts=counts, queries=np.arange(answered), variance=1.0, records=len(x), neighbours=2)
+    return replace(data, features=features, table=table)
+
+
+def features(x: np.ndarray) -> np.ndarray:
+    """Images as unit vectors."""
+    flat = x.reshape(len(x), -1).astype(float)
+    flat -= flat.mean(axis=1, keepdims=True)
+    return flat / np.linalg.norm(flat, axis=1, keepdims=True)

@@ -26,13 +26,13 @@ envvars:
 os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()]))
 
 # Where envs/patebench.yaml finds the package and its pins.
-os.environ.update(PATEBENCH_HOME=str(workflow.basedir))
+os.environ.update(PATEBENCH_HOME=ROOT)
 
 # After a SIGKILL or a power cut the next run just continues.
 clear_stale_locks(Path(".snakemake"))
 
 # What papers print and captions lie beside the Snakefile, wherever the run's own folder is.
-HOME = os.path.relpath(str(workflow.basedir))
+HOME = os.path.relpath(ROOT)
 
 try:
     check_handed_on([str(workflow.main_snakefile), *map(str, workflow.configfiles)])

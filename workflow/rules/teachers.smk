@@ -37,7 +37,7 @@ rule join_votes:
     wildcard_constraints:
         **PLAN.constraints("join_votes"),
     group:
-        "numbers"
+        numbers("join_votes")
     conda:
         "../../envs/patebench.yaml"
     resources:

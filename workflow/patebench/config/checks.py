@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path, show
 from patebench.core.registry import Registry, nearest
+from patebench.core.words import plural
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ def check_pool(where: str, queries: Sequence[int], pool: int) -> None:
     for place, value in places(where, queries):
         if value > pool:
             raise PatebenchError(
-                f"{place}: is {value}, but the pool holds {pool} samples; ask for at most {pool} queries"
+                f"{place}: is {value}, but the pool holds {plural(pool, 'sample')}; ask for at most {pool}"
             )
 
 

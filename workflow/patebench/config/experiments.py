@@ -30,6 +30,7 @@ from patebench.config.settings import (
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
+from patebench.core.words import plural
 from patebench.data import DATASETS, public_samples, reads_own_files
 from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS
@@ -83,8 +84,9 @@ Grid = Mapping[str, Mapping[str, Sequence[float]]]
 #: Stands for the number of classes, which the data set tells later: whether a cost is known does not depend on it.
 _ANY_CLASSES = 2
 
-#: The strategy by which an experiment's own queries are chosen, before any teacher votes.
-_BEFOREHAND = "prototypes"
+#: The strategies by which an experiment's own queries are chosen, before any teacher votes: those that stand for
+#: clusters, and those that records are neighbours of.
+_CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 
 @dataclass(frozen=True)
@@ -168,14 +170,16 @@ class _Expanded:
         where, pool = f"{self.where}.accounting.queries", self.asked or self.settings.pool
         for path, count in places(where, self.settings.accounting.queries):
             if self.asked and count > pool:
-                raise PatebenchError(f"{path}: is {count}, but {pool} queries are put to the teachers; leave it out")
+                raise PatebenchError(
+                    f"{path}: is {count}, but {plural(pool, 'query')} are put to the teachers; leave it out"
+                )
         wanted = self.settings.accounting.queries or (pool,)
         check_pool(where, wanted, pool)
         for path, count in places(where, wanted):
             if self.all.mode is Mode.RELEASE and count != pool:
                 raise PatebenchError(
-                    f"{path}: is {count}, but a release hands out the labels of all {pool} queries, whose ε is "
-                    "another; leave it out"
+                    f"{path}: is {count}, but a release hands out the labels of all {plural(pool, 'query')}, "
+                    "whose ε is another; leave it out"
                 )
         return tuple(sorted(wanted))
 
@@ -214,9 +218,10 @@ class _Expanded:
                             "the secure path opens all queries at once, so it can not stop at a budget"
                         )
 
-    def _check_abstentions(self, name: str, mechanism: Mechanism) -> None:
-        """Refuse teachers that may keep silent, for a mechanism that is not proven for them."""
-        silent = [each.model for each in self.settings.ensembles if each.model in MODELS and on_queries(each.model)]
+    def _check_abstentions(self, name: str, mechanism: Mechanism, teachers: Sequence[int] | None = None) -> None:
+        """Refuse teachers that may keep silent, among the meant ones, for a mechanism that is not proven for them."""
+        meant = [each for each in self.settings.ensembles if teachers is None or {*each.teachers} & {*teachers}]
+        silent = [each.model for each in meant if each.model in MODELS and on_queries(each.model)]
         if silent and not mechanism.abstentions:
             able = ", ".join(other for other in MECHANISMS if MECHANISMS.load(other).abstentions)
             raise PatebenchError(
@@ -237,16 +242,22 @@ class _Expanded:
             for key in ("soft", "keep_weights", "hints"):
                 if on_queries(training.model) and getattr(work, key):
                     raise PatebenchError(f"{where}.{key}: '{training.model}' trains no network; leave it out")
+            most = self.asked or self.settings.pool
+            if training.neighbours is not None and training.neighbours > most:
+                raise PatebenchError(f"{where}.neighbours: is {training.neighbours}, and there are {most} queries")
             for teachers in settings.teachers:
-                ensemble = Ensemble(split, teachers, partition, training, work, self._asked())
+                ensemble = Ensemble(split, teachers, partition, training, work, self._asked(training))
                 for above, parameters in ((where, work), (f"{where}.partition", partition)):
                     for key in parameters.not_in_path():
                         self.all.agreement.settle(ensemble.folder, f"{above}.{key}", getattr(parameters, key))
                 yield ensemble
 
-    def _asked(self) -> SelectionParameters | None:
+    def _asked(self, training: TrainingParameters) -> SelectionParameters | None:
         """What is put to the teachers, where it is not the whole pool."""
-        return None if self.asked is None else _prototypes(self.asked)
+        if self.asked is None:
+            return None
+        strategy = _CLUSTERS if training.neighbours is None else _NEIGHBOURS
+        return SelectionParameters(strategy=strategy, queries=self.asked)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.all.mode is Mode.RELEASE:
@@ -282,7 +293,11 @@ class _Expanded:
     def _rounds(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
         """The students after each round, for every ensemble, mechanism and strategy."""
         for where, settings in entries(f"{self.where}.rounds", self.settings.rounds):
-            self._check_whole_pool(where)
+            if self.asked:
+                raise PatebenchError(
+                    f"{where}: selects queries of its own, and {self.where}.queries is {self.asked}; "
+                    "leave one of both out"
+                )
             parameters = checked_student(where, settings)
             for path, strategy in places(f"{where}.strategy", settings.strategy):
                 check_registered(path, strategy, STRATEGIES)
@@ -293,7 +308,9 @@ class _Expanded:
                 with at(f"{where}.mechanisms.{setting.mechanism}"):
                     if self.all.mode is Mode.RELEASE:
                         check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
-                    check_adaptive(setting.mechanism, make_mechanism(setting.mechanism, dict(setting.parameters)))
+                    mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
+                    check_adaptive(setting.mechanism, mechanism)
+                    self._check_abstentions(setting.mechanism, mechanism, teachers)
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
                 yield from _in_rounds(ensemble, setting, strategy, settings.queries, parameters, self.all.mode)
@@ -444,6 +461,8 @@ def checked_training(where: str, settings: TrainingParameters, *, teachers: bool
     if not teachers:
         check_learner(f"{where}.model", settings.model)
     check_registered(f"{where}.recipe", settings.recipe, RECIPES)
+    if settings.neighbours is not None and not on_queries(settings.model):
+        raise PatebenchError(f"{where}.neighbours: '{settings.model}' votes on every query; leave it out")
     return settings.training
 
 
@@ -467,7 +486,7 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
 
 
 def _prototypes(queries: int) -> SelectionParameters:
-    return SelectionParameters(strategy=_BEFOREHAND, queries=queries)
+    return SelectionParameters(strategy=_CLUSTERS, queries=queries)
 
 
 def _in_rounds(
@@ -478,10 +497,17 @@ def _in_rounds(
     student: StudentParameters,
     mode: Mode,
 ) -> Iterator[TrainStudent]:
-    """The student after each round, which selects so many queries by the student before."""
+    """The student after each round, which selects so many queries by the student before.
+
+    Before there is a student, teachers that vote for what is near them are asked about prototypes: a random sample may
+    stand for few of them.
+    """
+    first = initial(strategy)
+    if ensemble.votes_by_round and first != strategy:
+        first = _CLUSTERS
     last: TrainStudent | None = None
     for size in sizes:
-        chosen = strategy if last else initial(strategy)
+        chosen = strategy if last else first
         parameters = SelectionParameters(strategy=chosen, queries=size)
         selection = SelectQueries(ensemble, setting, parameters, student, needs_features(chosen), last, mode)
         labels = Aggregate(ensemble, setting, mode, selection=selection)

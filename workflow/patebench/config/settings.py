@@ -55,7 +55,7 @@ def _strategy(value: Any) -> Any:
     return {"strategy": value} if isinstance(value, str) else value
 
 
-def _names(value: Any) -> Any:
+def names(value: Any) -> Any:
     """Names in one text, with commas between them as a command line has them, as a list."""
     if isinstance(value, str):
         return [name for name in map(str.strip, value.split(",")) if name]
@@ -127,7 +127,7 @@ class RoundsSettings(_OfEnsembles, StudentParameters):
 
     strategy: OneOrMore[Text] = Field(
         description="How queries are selected, a name of the registry; the first round is random for those that need a"
-        " student. A list compares."
+        " student, and of prototypes for teachers that vote on queries alone. A list compares."
     )
     mechanisms: Mechanisms = Field(
         description="The mechanisms that answer, written like `mechanisms` above; only what is selected is answered."
@@ -212,7 +212,8 @@ class ExperimentSettings(SplitParameters):
     queries: OneOrMore[PositiveWhole] | None = Field(
         None,
         description="How many queries are put to the teachers: so many prototypes of the pool, which its public"
-        " features choose; a list makes everything for each number. Every sample of the pool by default.",
+        " features choose, or random samples of it where records have several `neighbours` among them; a list makes"
+        " everything for each number. Every sample of the pool by default.",
     )
     ensembles: List[EnsembleSettings] = Field(min_length=1, description="The ensembles of teachers.")
     mechanisms: Mechanisms = Field(
@@ -258,6 +259,17 @@ class ExperimentSettings(SplitParameters):
     )
 
 
+class PresetSettings(Parameters):
+    """What a preset puts in the place of the same keys above."""
+
+    only: Annotated[tuple[Text, ...], BeforeValidator(names), Field(min_length=1)] = Field(
+        description="The experiments that it runs, a list or names with commas between them."
+    )
+    seeds: OneOrMore[WholeFrom0] | None = Field(
+        None, description="Its base seeds, for experiments without seeds of their own; by default those above."
+    )
+
+
 class ConfigSettings(Parameters):
     """A whole configuration."""
 
@@ -287,8 +299,14 @@ class ConfigSettings(Parameters):
     seeds: OneOrMore[WholeFrom0] = Field(
         description="Base seeds; every experiment without seeds of its own is run once for each."
     )
-    only: Annotated[tuple[Text, ...], BeforeValidator(_names)] = Field(
+    only: Annotated[tuple[Text, ...], BeforeValidator(names)] = Field(
         (), description="The experiments to run, a list or names with commas between them; empty for all."
     )
+    preset: Text = Field(
+        "",
+        description="One of `presets`, to be given as `--config preset=quick`; its page is that of <name>-<preset>."
+        " Empty for none.",
+    )
+    presets: Names[PresetSettings] = Field({}, description="Choices of experiments and seeds, by name.")
     datasets: Names[DatasetSettings] = Field({}, description="Your own data sets, by name.")
     experiments: Annotated[Names[ExperimentSettings], Field(min_length=1)] = Field(description="What to run, by name.")

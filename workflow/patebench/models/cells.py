@@ -1,7 +1,8 @@
 """Cells of public features: each of some samples of the pool stands for those that are nearer to it than to any other.
 
 Any other sample belongs to the cell whose mean it is nearest to: a private record votes there, and a sample of no known
-label may have that of its cell. No label has a part in it.
+label may have that of its cell. It may instead belong to several of those samples, its nearest neighbours among them.
+No label has a part in it.
 """
 
 import numpy as np
@@ -40,6 +41,30 @@ def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
     for start in range(0, len(vectors), block):
         part = on_grid(vectors[start : start + block])
         result[start : start + block] = np.argmin(square - 2 * (part @ centres.T), axis=1)
+    return result
+
+
+def belong(
+    vectors: NDArray[np.floating],
+    features: NDArray[np.floating],
+    queries: NDArray[np.integer],
+    neighbours: int | None = None,
+) -> NDArray[np.intp]:
+    """The queries' numbers (samples × neighbours) that each vector (samples × features) belongs to.
+
+    Without `neighbours` that is one, in whose cell it lies. With it, so many of them in no order, those whose own
+    features are nearest, where `features` are the pool's and `queries` positions there. A row of the result follows
+    from that vector and from what is public alone.
+    """
+    if neighbours is None:
+        return nearest(vectors, centres(features, queries))[:, None]
+    result = np.empty((len(vectors), neighbours), dtype=np.intp)
+    points = on_grid(features[queries])
+    square = np.square(points).sum(axis=1)
+    block = max(1, _CELLS // len(points))
+    for start in range(0, len(vectors), block):
+        distance = square - 2 * (on_grid(vectors[start : start + block]) @ points.T)
+        result[start : start + block] = np.argpartition(distance, neighbours - 1, axis=1)[:, :neighbours]
     return result
 
 

@@ -1,4 +1,6 @@
-"""Records as teachers: each record votes its own label for the one query that it lies nearest to; none is trained.
+"""Records as teachers: each record votes its own label for the query that it lies nearest to; none is trained.
+
+With `neighbours` it votes for so many queries, the nearest ones, and not for the one in whose cell it lies.
 
 Nearness is that of features learnt from the public pool alone, so where a record lies tells of no other private record.
 Teachers of this model are made by `patebench.teachers.nearest_query`.

@@ -16,7 +16,8 @@ The path is the provenance: it spells how an artefact was made, from left to rig
                      / queries / <strategy>
            / audit / teachers-<n> / <mechanism> / <noise>
 
-so jobs that agree on a prefix share its files. Nothing here reads or writes a file, or checks a value.
+so jobs that agree on a prefix share its files. The votes of an ensemble lie in its folder; those that are made in a
+round, on its queries alone, in the round's. Nothing here reads or writes a file, or checks a value.
 """
 
 import re
@@ -46,7 +47,8 @@ from patebench.plan.parameters import (
     TrainingParameters,
     baseline_slug,
 )
-from patebench.students import needs_features
+from patebench.students import needs_features, reads_table
+from patebench.students.strategies import needs_features as chooses_by_features
 
 #: Option → value: text or a number, a truth value (--x or --no-x), a sequence (the option repeated), a mapping
 #: (repeated as key=value), or None (left out). The option "" is an argument without a name.
@@ -236,6 +238,8 @@ class Ensemble:
     work: TeacherParameters = _USUAL
     #: What alone is put to the teachers; without it, every sample of the pool.
     queries: SelectionParameters | None = None
+    #: The round whose queries alone are put to them, after those of the rounds before.
+    round: "SelectQueries | None" = None
 
     @property
     def slug(self) -> str:
@@ -243,13 +247,34 @@ class Ensemble:
         return slug(("teachers", self.teachers), asked, self.partition.slug, self.training.slug)
 
     @property
-    def asked(self) -> "SelectBeforehand | None":
-        """The job that selects its queries, if they are not the whole pool."""
-        return SelectBeforehand(self.split, self.queries) if self.queries else None
+    def in_cells(self) -> bool:
+        """Whether each of its queries stands for those that are nearer to it than to any other."""
+        return self.queries is not None and self.training.neighbours is None
+
+    @property
+    def asked(self) -> "Sequence[SelectBeforehand | SelectQueries]":
+        """The jobs that select its queries, one for each round so far; none for the whole pool."""
+        if self.round:
+            return self.round.rounds
+        return [SelectBeforehand(self.split, self.queries)] if self.queries else []
+
+    @property
+    def votes_by_round(self) -> bool:
+        """Whether its teachers vote in each round anew, on that round's queries alone."""
+        return on_queries(self.training.model) and not self.queries
+
+    def at(self, selection: "SelectQueries | None") -> "Ensemble":
+        """The same teachers as they vote on what a round selected."""
+        return replace(self, round=selection) if self.votes_by_round else self
+
+    @property
+    def dealt(self) -> "Partition":
+        """Who owns which private sample, in all rounds."""
+        return Partition(replace(self, round=None))
 
     @property
     def folder(self) -> str:
-        return f"{self.split.folder}/{self.slug}"
+        return self.round.folder if self.round else f"{self.split.folder}/{self.slug}"
 
     def chunks(self) -> list["TrainTeachers"]:
         """The jobs that together train every teacher once."""
@@ -314,10 +339,10 @@ class TrainTeachers(_OfEnsemble):
 
     def inputs(self) -> Inputs:
         split = self.of.split
-        found: Inputs = {"private": File(split.data, "private"), "partition": Partition(self.of).file}
+        found: Inputs = {"private": File(split.data, "private"), "partition": self.of.dealt.file}
         found |= {"pool": split.pool, "test": split.test}
         if self.of.asked:
-            found["selected"] = self.of.asked.file
+            found["selected"] = [each.file for each in self.of.asked]
         if on_queries(self.of.training.model):
             features = ExtractFeatures(split)
             found |= {"features": features.file, "encoder": File(features, "encoder")}
@@ -331,19 +356,27 @@ class TrainTeachers(_OfEnsemble):
 
 @dataclass(frozen=True)
 class JoinVotes(_OfEnsemble):
-    """The vote matrix of an ensemble, and how well its teachers vote."""
+    """The vote matrix of an ensemble, of all rounds so far, and how well its teachers vote."""
 
     files = {"out": "{ensemble}/votes.npz", "summary": "{ensemble}/ensemble.json"}
 
+    @property
+    def rounds(self) -> list["SelectQueries"]:
+        """The rounds that selected its queries, which wait for students; none of other votes."""
+        return self.of.round.rounds if self.of.round else []
+
     def inputs(self) -> Inputs:
         split = self.of.split
-        return {
-            "partition": Partition(self.of).file,
+        found: Inputs = {
+            "partition": self.of.dealt.file,
             "pool": split.pool,
             "truth": split.truth,
             "test": split.test,
             "chunk": [chunk.file for chunk in self.of.chunks()],
         }
+        if self.rounds[1:]:
+            found["earlier"] = self.of.at(self.rounds[-2]).votes
+        return found
 
 
 @dataclass(frozen=True)
@@ -442,7 +475,7 @@ class SelectQueries(Job):
 
 @dataclass(frozen=True)
 class SelectBeforehand(Job):
-    """All queries of an ensemble, selected by public features before any teacher votes: a job of `select_queries`."""
+    """All queries of an ensemble, selected by what is public before any teacher votes: a job of `select_queries`."""
 
     files = SelectQueries.files
     trains = SelectQueries.trains
@@ -461,7 +494,10 @@ class SelectBeforehand(Job):
     folder = label_set
 
     def inputs(self) -> Inputs:
-        return {"pool": self.of.pool, "features": ExtractFeatures(self.of).file}
+        by_features = (
+            {"features": ExtractFeatures(self.of).file} if chooses_by_features(self.parameters.strategy) else {}
+        )
+        return {"pool": self.of.pool, **by_features}
 
     def options(self) -> Options:
         return {**self.parameters.options(), **self.of.randomness(self.folder)}
@@ -516,12 +552,18 @@ class Aggregate(Job):
 
     @property
     def read_by_features(self) -> bool:
-        """Whether they are a table of queries that features selected, by which students read it."""
-        by_features = self.selection.uses_features if self.selection else self.ensemble.queries is not None
+        """Whether they are a table of queries that features selected or voted on, by which students read it."""
+        by_features = self.selection.uses_features if self.selection else self.ensemble.in_cells
+        by_features = by_features or self.voters.round is not None
         return by_features and MECHANISMS.load(self.setting.mechanism).releases_table
 
+    @property
+    def voters(self) -> Ensemble:
+        """Whose votes they are of: the ensemble, as it votes in its last round."""
+        return self.ensemble.at(self.selection)
+
     def inputs(self) -> Inputs:
-        found: Inputs = {"votes": self.ensemble.votes}
+        found: Inputs = {"votes": self.voters.votes}
         if self.selection:
             found["selected"] = self.selection.file
             if self.selection.before:
@@ -624,7 +666,7 @@ class Account(_OfLabels):
 
     def inputs(self) -> Inputs:
         selected = [each.file for each in self.rounds]
-        return {"votes": self.labels.ensemble.votes, "labels": self.labels.file, "selected": selected}
+        return {"votes": self.labels.voters.votes, "labels": self.labels.file, "selected": selected}
 
     def options(self) -> Options:
         if self.labels.mode is Mode.RELEASE:
@@ -661,7 +703,7 @@ class TrainStudent(Job):
         found: Inputs = {"pool": split.pool, "labels": self.labels.file, "test": split.test}
         if needs_features(self.parameters.method):
             found["encoder"] = File(ExtractFeatures(split), "encoder")
-        if self.labels.read_by_features:
+        if self.labels.read_by_features and not reads_table(self.parameters.method):
             found["features"] = ExtractFeatures(split).file
         return found
 
@@ -866,7 +908,7 @@ class Audit(Job):
 
 @dataclass(frozen=True)
 class Collect(_OfEnsemble):
-    """Everything known of one ensemble, as flat records."""
+    """Everything known of one ensemble, or of its votes in one round, as flat records."""
 
     files = {"out": "{ensemble}/collected.json"}
 
@@ -951,6 +993,16 @@ class Table(_OfResults):
 
 
 @dataclass(frozen=True)
+class Rows(_OfResults):
+    """What a run found, for other programs."""
+
+    files = {"out": "rows.json"}
+
+    def options(self) -> Options:
+        return {"published": self.results.published}
+
+
+@dataclass(frozen=True)
 class Manifest(_Page):
     """What ran, with which versions, on which machine, how long, from which configuration."""
 
@@ -958,10 +1010,15 @@ class Manifest(_Page):
 
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
+    rows: Rows
     config: str
 
     def dependencies(self) -> Inputs:
-        return {"figures": [each.file for each in self.figures], "tables": [each.file for each in self.tables]}
+        return {
+            "figures": [each.file for each in self.figures],
+            "tables": [each.file for each in self.tables],
+            "rows": self.rows.file,
+        }
 
     def options(self) -> Options:
         return {"config": self.config, "benchmarks": Below("benchmarks")}
@@ -975,12 +1032,14 @@ class Report(_Page):
 
     manifest: Manifest
     captions: str
+    citation: str
 
     def inputs(self) -> Inputs:
-        return {**self.manifest.dependencies(), "manifest": self.manifest.file}
+        shown = {name: self.manifest.dependencies()[name] for name in ("figures", "tables")}
+        return {**shown, "manifest": self.manifest.file}
 
     def options(self) -> Options:
-        return {"captions": self.captions}
+        return {"captions": self.captions, "citation": self.citation}
 
 
 def _united(numbers: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
@@ -993,7 +1052,7 @@ STAGES: tuple[type[Job], ...] = (
     *(Data, Split, Partition, TrainTeachers, JoinVotes, ExtractFeatures, SelectQueries, Aggregate),
     *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent),
     *(Distil, TrainPetdl, TrainBaseline, NameClusters, TrainDpsgd, TrainPrivateKnn, Audit),
-    *(Collect, Figure, Table, Manifest, Report),
+    *(Collect, Figure, Table, Rows, Manifest, Report),
 )
 BY_STAGE = {each.stage(): each for each in STAGES}
 #: Those whose jobs may use a GPU; the profile for SLURM and the documentation name the same.

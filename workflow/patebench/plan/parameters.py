@@ -30,6 +30,8 @@ from patebench.core.seeds import Mode
 from patebench.core.slugs import Part, slug
 from patebench.data.partitions import PARTITIONS, default_strategy
 from patebench.data.shifts import SHIFTS
+from patebench.students.encoders import DEFAULT as DEFAULT_ENCODER
+from patebench.students.encoders import ENCODERS
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 WholeFrom0 = Annotated[Whole, Field(ge=0)]
@@ -82,12 +84,24 @@ def _shift(name: str) -> str:
     return name
 
 
+def _encoder(name: str) -> str:
+    if name not in ENCODERS:
+        raise mistake(f"is {show(name)}{nearest(name, ENCODERS)}; one of {', '.join(ENCODERS)} is needed")
+    return name
+
+
 class SplitParameters(Parameters):
-    """How the public data is cut."""
+    """How the public data is cut, and what learns the features of its pool."""
 
     pool: Whole = Field(ge=1, description="How many public samples are offered to the ensemble as queries.")
     test: Whole | None = Field(
         None, ge=1, description="How many of the other public samples measure accuracy; all by default."
+    )
+    encoder: Annotated[Text, AfterValidator(_encoder)] | None = Field(
+        None,
+        description="What learns features of the pool without a label: "
+        + "; ".join(f"{name} ({ENCODERS.fact(name, 'about')})" for name in ENCODERS)
+        + f". {DEFAULT_ENCODER} by default.",
     )
     pool_shift: Annotated[Text, AfterValidator(_shift)] | None = Field(
         None,
@@ -157,6 +171,12 @@ class TrainingParameters(Parameters):
         " (modern-oversampled, plain-oversampled) or one of your own; other models ignore it.",
     )
     epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the recipe's.")
+    neighbours: Whole | None = Field(
+        None,
+        ge=1,
+        description="With nearest-query, on how many queries a record votes, those that it is nearest to; by default on"
+        " the one in whose cell it lies.",
+    )
 
     @property
     def slug(self) -> str:

@@ -168,12 +168,12 @@ class Plan:
                     self.add(file.job)
 
     def _collections(self) -> Iterator[Collect]:
-        """For each ensemble, the job that collects all that is known of it."""
+        """For each ensemble, and for each round in which it votes anew, the job that collects all that is known."""
         found: dict[Ensemble, tuple[list[Account], list[TrainStudent], list[Distil]]] = {}
         for account in self.of(Account):
-            found.setdefault(account.labels.ensemble, ([], [], []))[0].append(account)
+            found.setdefault(account.labels.voters, ([], [], []))[0].append(account)
         for student in self.of(TrainStudent):
-            found.setdefault(student.labels.ensemble, ([], [], []))[1].append(student)
+            found.setdefault(student.labels.voters, ([], [], []))[1].append(student)
         for each in self.of(Distil):
             found.setdefault(each.ensemble, ([], [], []))[2].append(each)
         for model in self.of(TrainPetdl):

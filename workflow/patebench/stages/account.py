@@ -19,6 +19,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import LABELS
 from patebench.core.seeds import Mode
+from patebench.core.words import plural
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
 from patebench.mechanisms.budget import budget_bounds, labels_within
 from patebench.plan.parameters import AccountParameters
@@ -131,7 +132,7 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
         asked = ", ".join(map(str, wanted))
         raise ArtefactError(
             labels.path,
-            f"it holds labels of {total} queries, and ε of {asked} is not theirs",
+            f"it holds labels of {plural(total, 'query')}, and ε of {asked} is not theirs",
             "leave --queries out",
         )
     return check_queries(wanted or [total], total)

@@ -44,7 +44,7 @@ from patebench.core.formats import PARTITION, POOL, SAMPLES
 from patebench.core.progress import progress
 from patebench.core.seeds import generator
 from patebench.data.partitions import NOBODY
-from patebench.plan.jobs import Data, Ensemble, Partition, SelectQueries, TrainPetdl
+from patebench.plan.jobs import Data, Ensemble, SelectQueries, TrainPetdl
 from patebench.plan.plan import Plan
 from patebench.plan.words import words
 from patebench.stages.adjacency_way import OWNERS, Asked, Given, Way, call, data_traces, numbers_of
@@ -90,15 +90,20 @@ def audit(config: "Config", folder: Path, changes: int = 1, thorough: bool = Fal
 
 
 def _ensembles(config: "Config") -> Iterator[tuple[Ensemble, list[SelectQueries]]]:
-    """Each ensemble of the first seeds, once, with the first rounds that query it."""
-    found: dict[str, tuple[Ensemble, dict[str, SelectQueries]]] = {}
+    """Each ensemble of the first seeds, once, with the first rounds that query it.
+
+    One that votes in each round anew is there once for each selection of first queries, whatever their noise.
+    """
+    found: dict[tuple[str, str], tuple[Ensemble, dict[str, SelectQueries]]] = {}
     for experiment in config.experiments:
         asked = [(account.labels.ensemble, account.labels.rounds[:1]) for account in experiment.accounts]
         asked += [(model.ensemble, []) for model in experiment.private_models if isinstance(model, TrainPetdl)]
         for ensemble, first in asked:
             if ensemble.split.seed == asked[0][0].split.seed:
-                _, rounds = found.setdefault(ensemble.folder, (ensemble, {}))
-                rounds |= {each.key: each for each in first}
+                voting = ensemble.at(first[0]) if first else ensemble
+                selected = voting.round.parameters.slug if voting.round else ""
+                _, rounds = found.setdefault((ensemble.folder, selected), (voting, {}))
+                rounds |= {each.key: each for each in first if not voting.round}
     return ((ensemble, list(rounds.values())) for ensemble, rounds in found.values())
 
 
@@ -196,7 +201,7 @@ class _Ways:
         dealt = base.deal(as_they_are)
         if (owners := ensemble.partition.owners) is not None:
             as_they_are = replace(as_they_are, owners=np.load(owners, allow_pickle=False))
-        partition = read_arrays(base.path(Partition(ensemble).file), PARTITION)
+        partition = read_arrays(base.path(ensemble.dealt.file), PARTITION)
         protects, split = partition.meta["protects"], ensemble.split
         pool, test = read_arrays(base.path(split.pool), POOL)["x"], read_arrays(base.path(split.test), SAMPLES)["x"]
         return cls(ensemble, base, dealt, World(as_they_are, _holders(partition), pool, test, not protects), protects)

@@ -26,7 +26,6 @@ from patebench.plan.jobs import (
     File,
     Job,
     JoinVotes,
-    Partition,
     SelectQueries,
     TrainTeachers,
 )
@@ -118,10 +117,10 @@ class Way:
 
     def deal(self, ours: Records) -> Traces:
         """Make the data, the split, the partition and the first queries."""
-        split, partition = self.ensemble.split, Partition(self.ensemble)
+        split, partition = self.ensemble.split, self.ensemble.dealt
         self._make(self.asked.given.job(ours, "changed"))
         queries = [each for each in self.asked.queries if each not in self.asked.waiting]
-        asked = [self.ensemble.asked] if self.ensemble.asked else []
+        asked = self.ensemble.asked
         featured = asked or on_queries(self.ensemble.training.model) or any(each.uses_features for each in queries)
         features = [ExtractFeatures(split)] if featured else []
         public = data_traces(self.plan, split.data)
@@ -180,7 +179,7 @@ class Way:
     def _shards(self) -> list[str]:
         """A digest of each shard's records, whatever their order."""
         private = read_arrays(self.path(File(self.ensemble.split.data, "private")), SAMPLES)
-        partition = read_arrays(self.path(Partition(self.ensemble).file), PARTITION)
+        partition = read_arrays(self.path(self.ensemble.dealt.file), PARTITION)
         shards = np.split(partition["indices"], partition["offsets"][1:-1])
         return [records(private["x"][held], private["y"][held]) for held in shards]
 

@@ -14,12 +14,13 @@ from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS
+from patebench.core.seeds import Mode
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, check_adaptive, check_budget, plain
 from patebench.mechanisms.budget import labels_within
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
 from patebench.stages.mechanism_options import MechanismCommand
-from patebench.stages.reading import Selected, check_distinct
+from patebench.stages.reading import OF_ROUNDS, Selected, check_distinct
 from patebench.stages.releases import drawn_mechanism, origin, refuse_second_release
 from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
@@ -70,10 +71,14 @@ def run(
         "mode": str(draws.mode),
         "rounds": [],
     }
+    if made.releases_table and "neighbours" in source.meta:
+        facts |= {"teachers": everything.teachers, "neighbours": source.meta["neighbours"]}
     write_down = partial(place.write_down, source, out, mechanism, made)
     if selected is None:
         if earlier is not None:
             raise PatebenchError("earlier labels go with queries that a round selected; give --selected too")
+        if "queries_files" in source.meta:
+            raise ArtefactError(votes, "it holds votes on what rounds selected", "give the --selected of the last one")
         arrays, kept = _whole_pool(mechanism, made, everything, draws, _budget(budget, delta), write_down)
         facts |= kept
         if "queries" in source.arrays:
@@ -83,7 +88,9 @@ def run(
         if budget is not None:
             raise PatebenchError("queries that a round selected have no budget of their own; leave out --budget")
         queries = Selected.read([selected], source)
-        before = _before(earlier, queries.files[0], facts)
+        before = _before(earlier, queries.files[0], source, facts)
+        if before is not None and draws.mode is Mode.RELEASE:
+            place.check_same_shards(source, before)
         arrays, kept = _selected(made, queries, everything, draws, write_down)
         arrays, facts = _after(before, arrays, facts | kept | queries.facts())
     write_arrays(out, LABELS, arrays, facts)
@@ -133,15 +140,23 @@ def _selected(
     return arrays, {"entries": entries}
 
 
-def _before(earlier: Path | None, selected: Artefact, facts: Facts) -> Artefact | None:
-    """The labels of the rounds before, if there were any: by the same mechanism from the same votes."""
+def _before(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Facts) -> Artefact | None:
+    """The labels of the rounds before, if there were any: by the same mechanism from votes of the same teachers.
+
+    Those are the same votes, or where each round has votes of its own, the ones that these came after.
+    """
     before = None if earlier is None else read_arrays(earlier, LABELS)
     if selected.meta["labels"] != (before.digest if before else None):
-        mend = "pass the files of one sequence of rounds, or run snakemake again"
-        raise ArtefactError(selected.path, f"it was not selected after {earlier or 'no labels at all'}", mend)
+        raise ArtefactError(selected.path, f"it was not selected after {earlier or 'no labels at all'}", OF_ROUNDS)
+    asked = votes.meta.get("queries_files")
+    if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
+        raise ArtefactError(votes.path, f"it holds votes of other rounds than {earlier or selected.path}", OF_ROUNDS)
     if before is not None:
-        for entry in ("votes", "mechanism", "parameters", "mode"):
-            before.require(entry, facts[entry], str(selected.path))
+        expected = {entry: facts[entry] for entry in ("votes", "mechanism", "parameters", "mode")}
+        if asked is not None and expected["votes"] is not None:
+            expected["votes"] = votes.meta["earlier_votes"]
+        for entry, value in expected.items():
+            before.require(entry, value, str(selected.path))
         check_distinct(np.concatenate([before["queries"], selected["queries"]]), selected.path)
     return before
 

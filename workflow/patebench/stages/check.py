@@ -25,14 +25,14 @@ from patebench.stages.command import FILE, stage_command
 #: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
 PARENTS = (
     *("private", "public", "pool", "truth", "test", "partition", "features"),
-    *("votes", "labels", "predictions", "earlier"),
+    *("votes", "labels", "predictions", "earlier", "earlier_votes"),
 )
 
 #: Where a fact means another file than its own name says.
-RENAMED = {"earlier": "labels"}
+RENAMED = {"earlier": "labels", "earlier_votes": "votes"}
 
 #: Facts about the round before, whose folder is further up: kinds of artefact and fact.
-BEFORE = {("labels", "earlier"), ("queries", "labels"), ("queries", "predictions")}
+BEFORE = {("labels", "earlier"), ("votes", "earlier_votes"), ("queries", "labels"), ("queries", "predictions")}
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 #: What `core.files.atomic` calls a file that it has not finished.
@@ -158,7 +158,7 @@ def _faults(path: Path, known: _Known) -> Iterator[str]:
 def _parents(path: Path, kind: str, entry: str, expected: Any) -> Iterator[tuple[Path | None, str]]:
     """The files that a fact of an artefact speaks of, None for one that is gone, each with the digest that it had."""
     if entry == "queries_files":  # one for each round so far, the last one beside the artefact, others further up
-        folder = path.parent
+        folder = path.parent.parent if kind == "chunk" else path.parent
         for digest in reversed(expected):
             file = folder / "queries.npz"
             yield file if file.exists() else None, digest

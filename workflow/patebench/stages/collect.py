@@ -42,6 +42,9 @@ def run(
 ) -> None:
     """Gather everything known of one ensemble: its label sets, their bounds and the students, as flat records.
 
+    Votes that were made in rounds are on few samples that a student chose, so nothing is said of how good their
+    ensemble is.
+
     A student and bounds belong to the label set whose digest they name. A file of other votes, another pool or other
     labels than the rest is refused.
     """
@@ -52,8 +55,9 @@ def run(
     common = _common(ensemble, summary)
     released = [_LabelSet(path, source, common, len(truths["y"])) for path in labels]
     by_digest = {each.labels.digest: each for each in released}
+    described = [] if "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]
     records = [
-        _ensemble_record(ensemble, summary, common),
+        *described,
         *(each.record(counted, truths["y"]) for each in released),
         *(record for path in bounds for record in _bound_records(path, by_digest)),
         *(_student_record(path, by_digest, truths["y"]) for path in students),

@@ -14,6 +14,7 @@ from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.core.words import plural
 from patebench.plan.parameters import DistilParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import check_whole_pool, read_samples
@@ -37,7 +38,7 @@ def run(
     check_whole_pool(source)
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):
-        raise PatebenchError(f"{max(samples)} samples are asked for, and {pool} holds {len(public['x'])}")
+        raise PatebenchError(f"{plural(max(samples), 'sample')} asked for, and {pool} holds {len(public['x'])}")
     if "soft" not in source.arrays:
         raise ArtefactError(
             votes, "it lacks the teachers' probabilities", "give the ensemble soft: [1, 5] and train it again"

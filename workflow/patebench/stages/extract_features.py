@@ -7,21 +7,22 @@ from patebench.core.formats import ENCODER, FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.stages.command import file_option, seeded, stage_command, threads
+from patebench.stages.reading import encoder_of
+from patebench.students.encoders import ENCODERS
 
 
 def run(*, pool: Path, seed: int, stream: str, out: Path, encoder: Path) -> None:
     """Learn features of the pool without a label, by which queries can be selected.
 
-    What learnt them from public samples alone, the encoder, is public as they are, and is kept.
+    What learnt them from public samples alone, the encoder, is public as they are, and is kept. Which one learns, the
+    pool says.
     """
     import torch
-
-    from patebench.students import contrast
 
     samples = read_arrays(pool, POOL)
     with torch.random.fork_rng(devices=[]), progress(f"features of {len(samples['x'])} samples", None, "steps") as done:
         torch.manual_seed(derive(seed, stream))
-        learnt = contrast.Encoder.learn(samples["x"], done)
+        learnt = ENCODERS.load(encoder_of(samples)).learn(samples["x"], done)
     digest = write_arrays(encoder, ENCODER, learnt.arrays(), {"pool": samples.digest})
     vectors = learnt.features(samples["x"])
     write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest, "encoder": digest})

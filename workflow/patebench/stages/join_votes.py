@@ -13,8 +13,9 @@ from patebench.accounting.votes import counts as vote_counts
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
+from patebench.models import on_queries
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.reading import may_abstain, read_samples
+from patebench.stages.reading import OF_ROUNDS, may_abstain, read_samples
 from patebench.teachers import soft
 
 log = logging.getLogger("patebench")
@@ -22,13 +23,32 @@ log = logging.getLogger("patebench")
 _COUNTS = 1 << 24  # of one block of queries × classes
 
 
+#: What all chunks of an ensemble have in common.
+_COMMON = (
+    *("classes", "model", "recipe", "epochs", "training", "seed", "temperatures"),
+    *("abstentions", "selected", "queries_files", "encoder"),
+)
+#: And its votes in all rounds.
+_IN_ALL_ROUNDS = ("partition", "pool", "test", "classes", "model", "recipe", "epochs", "encoder")
+
+
 def run(
-    *, partition: Path, pool: Path, truth: Path, test: Path, chunk: Sequence[Path], out: Path, summary: Path
+    *,
+    partition: Path,
+    pool: Path,
+    truth: Path,
+    test: Path,
+    chunk: Sequence[Path],
+    out: Path,
+    summary: Path,
+    earlier: Path | None = None,
 ) -> None:
     """Join chunks into one vote matrix of all teachers, and describe how well they vote.
 
+    Votes on what a round selected come after those of the rounds before, which are --earlier.
+
     Refuses chunks of another partition, pool or test set, of another model or recipe than the first, and teachers that
-    are missing or come twice.
+    are missing or come twice; and earlier votes of another partition or encoder, or of other rounds.
     """
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
@@ -38,29 +58,27 @@ def run(
         part.require("partition", shards.digest, str(partition))
         part.require("pool", queries.digest, str(pool))
         part.require("test", test_set.digest, str(test))
-        for fact in (
-            "classes",
-            "model",
-            "recipe",
-            "epochs",
-            "training",
-            "seed",
-            "temperatures",
-            "abstentions",
-            "selected",
-            "encoder",
-        ):
+        for fact in _COMMON:
             part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
     _check_teachers(parts, shards)
     arrays = {name: _in_order(parts, name) for name in ("votes", "test_votes") if name in parts[0].arrays}
     facts = {
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
+    before = _before(earlier, parts[0])
     facts |= {name: shards.meta.get(name) for name in ("records", "protects", "protection")}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
+    if on_queries(facts["model"]):
+        meta["neighbours"] = parts[0].meta["training"].get("neighbours")
     if "queries" in parts[0].arrays:
         arrays["queries"] = parts[0]["queries"]
+    if in_rounds := "queries_files" in parts[0].meta:
+        meta |= {"queries_files": parts[0].meta["queries_files"], "rounds": [len(arrays["queries"])]}
+    if before is not None:
+        arrays["votes"] = np.concatenate([before["votes"], arrays["votes"]], axis=1)
+        arrays["queries"] = np.concatenate([before["queries"], arrays["queries"]])
+        meta |= {"rounds": [*before.meta["rounds"], *meta["rounds"]], "earlier_votes": before.digest}
     digest = write_arrays(out, VOTES, {**arrays, **soft.joined(parts)}, meta)
     votes, abstentions = arrays["votes"], may_abstain(parts[0])
     truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
@@ -77,13 +95,28 @@ def run(
         "split": queries.meta["split"],
         "teachers": len(votes),
         "partition": shards.meta["strategy"],
-        "queries": votes.shape[1] if "queries" in arrays else None,
+        "queries": votes.shape[1] if "queries" in arrays and not in_rounds else None,
         "seed": parts[0].meta["seed"],
         "training": parts[0].meta["training"],
         **{name: facts[name] for name in ("classes", "model", "recipe", "epochs")},
         **{name: sorted({part.meta[name] for part in parts if name in part.meta}) for name in ("device", "precision")},
     }
     write_json(summary, "join_votes", {**ensemble, **quality})
+
+
+def _before(earlier: Path | None, chunk: Artefact) -> Artefact | None:
+    """The VOTES of all rounds before that of a CHUNK, by the same teachers; None where there are none."""
+    rounds = chunk.meta.get("queries_files", [])
+    if earlier is None:
+        if rounds[1:]:
+            raise ArtefactError(chunk.path, "it holds votes of a later round alone", "give the --earlier ones too")
+        return None
+    before = read_arrays(earlier, VOTES)
+    if not rounds or before.meta.get("queries_files") != rounds[:-1]:
+        raise ArtefactError(earlier, f"it does not hold the votes of the rounds before {chunk.path}", OF_ROUNDS)
+    for fact in _IN_ALL_ROUNDS:
+        before.require(fact, chunk.meta.get(fact), str(chunk.path))
+    return before
 
 
 def describe(
@@ -170,6 +203,7 @@ command = stage_command(
     file_option("truth", "True labels of the pool."),
     file_option("test", "The test set."),
     file_option("chunk", "The votes of a chunk of teachers; repeat for each.", several=True),
+    file_option("earlier", "The votes of the rounds before, if there were any.", needed=False),
     file_option("out", "Where the vote matrix goes."),
     file_option("summary", "Where accuracies and gaps go."),
 )

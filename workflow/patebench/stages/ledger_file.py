@@ -97,6 +97,22 @@ class Place:
         self.enter(records_of(source), entry)
         return [entry.key]
 
+    def check_same_shards(self, source: Artefact, before: Artefact) -> None:
+        """Refuse VOTES whose partition is not that of the draws of LABELS, whose neighbours would be others.
+
+        Tables of several rounds are bounded together for a change of one shard, so all must have the same shards.
+        """
+        if self.folder is None:
+            return
+        ledger, own = Ledger.of(self.folder, records_of(source)), set(before.meta["entries"])
+        drawn = {each.key: each.spent.partition for each in ledger.entries if each.key in own}
+        if drawn.keys() != own:
+            fault = f"{before.path} is a release, and it does not stand there"
+            raise ArtefactError(ledger.path, fault, "give its ledger")
+        if set(drawn.values()) - {source.meta["partition"]}:
+            fault = f"it was drawn from votes of another partition than {source.path}"
+            raise ArtefactError(before.path, fault, "take votes of the same teachers in all rounds")
+
     def enter(self, private: str, entry: Entry) -> None:
         """Enter a draw from these private records; nothing where there is no folder."""
         if self.folder is not None:

@@ -13,11 +13,13 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, PARTITION, QUERIES, SAMPLES, VOTES
 from patebench.data.partitions import check_disjoint
+from patebench.students.encoders import DEFAULT, ENCODERS
 
 if TYPE_CHECKING:
-    from patebench.students.contrast import Encoder
+    from patebench.students.encoders import Encoder
 
-_MEND = "pass the files of one sequence of rounds, first round first, or run snakemake again"
+#: What to do about files of rounds that do not go together.
+OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run snakemake again"
 
 
 def read_samples(path: Path, role: str) -> Artefact:
@@ -32,14 +34,18 @@ def read_samples(path: Path, role: str) -> Artefact:
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
     """The encoder that this very POOL taught; ArtefactError for another one, or an unsound one."""
-    from patebench.students.contrast import Encoder
-
     found = read_arrays(path, ENCODER)
     found.require("pool", pool.digest, str(pool.path))
     try:
-        return Encoder.of(found.arrays)
+        made: Encoder = ENCODERS.load(encoder_of(pool)).of(found.arrays)
     except PatebenchError as fault:
         raise ArtefactError(path, str(fault)) from None
+    return made
+
+
+def encoder_of(pool: Artefact) -> str:
+    """The name of what learns features of a POOL, which was said when it was cut."""
+    return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
@@ -57,10 +63,12 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
     """The votes artefact and its votes on the pool.
 
-    Silence is refused unless the artefact says that its teachers may keep silent: that is public, by their model.
+    Silence is refused unless the artefact says that its teachers may keep silent: that is public, by their model. Votes
+    that were made in rounds say how many queries each had, so that whoever counts them pays for each.
     """
     source = read_arrays(path, VOTES)
-    return source, Votes.of(source["votes"], int(source.meta["classes"]), abstentions=may_abstain(source))
+    votes = Votes.of(source["votes"], int(source.meta["classes"]), abstentions=may_abstain(source))
+    return source, replace(votes, rounds=tuple(source.meta.get("rounds", ())))
 
 
 def may_abstain(source: Artefact) -> bool:
@@ -90,20 +98,25 @@ def query_positions(labels: Artefact, pool: int, of: Path, mend: str | None = No
 class Selected:
     """Queries that rounds selected, in that order.
 
-    The QUERIES of each round, and of all together the positions in the pool and what the student predicted.
+    The QUERIES of each round, and of all together the positions in the pool, and what the student predicted.
     """
 
     files: list[Artefact]
     positions: NDArray[np.integer]
+    #: Their places among the queries of the votes.
+    columns: NDArray[np.integer]
     predictions: NDArray[np.floating] | None
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """The QUERIES of one round or several in turn, of the pool of these VOTES."""
+        """The QUERIES of one round or several in turn, of the pool of these VOTES.
+
+        Of votes that were made in rounds these are the last ones.
+        """
         files = [_read_queries(path, votes) for path in paths]
         positions = np.concatenate([each["queries"] for each in files])
         check_distinct(positions, paths[-1])
-        return cls(files, positions, _predictions(files, votes.meta["classes"]))
+        return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
         """What labels and bounds say of them: each round's strategy, student and number of queries, and its file."""
@@ -115,23 +128,36 @@ class Selected:
 
     def votes(self, votes: Votes) -> Votes:
         """The votes on these queries, beside what the student predicted for them, and which round each is of."""
-        chosen = votes.at(self.positions).with_predictions(self.predictions)
+        chosen = votes.at(self.columns).with_predictions(self.predictions)
         return replace(chosen, rounds=tuple(len(each["queries"]) for each in self.files))
 
 
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
     """Refuse a query that was put before."""
     if len(np.unique(positions)) < len(positions):
-        raise ArtefactError(path, "it selects again what was selected before", _MEND)
+        raise ArtefactError(path, "it selects again what was selected before", OF_ROUNDS)
+
+
+def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
+    """The places of queries at these positions of the pool among those that VOTES are on."""
+    if "queries_files" not in votes.meta:
+        check_whole_pool(votes)
+        if positions.max() >= votes["votes"].shape[1]:
+            raise ArtefactError(files[-1].path, f"it selects a sample that {votes.path} has no votes on", OF_ROUNDS)
+        return positions
+    held = votes["queries"]
+    columns = np.arange(len(held) - len(positions), len(held))
+    if votes.meta["queries_files"][-len(files) :] != [each.digest for each in files]:
+        raise ArtefactError(votes.path, f"its last votes are not on {', '.join(str(f.path) for f in files)}", OF_ROUNDS)
+    if not np.array_equal(held[columns], positions):
+        raise ArtefactError(votes.path, "it holds votes on other queries than it names", OF_ROUNDS)
+    return columns
 
 
 def _read_queries(path: Path, votes: Artefact) -> Artefact:
-    check_whole_pool(votes)
     queries = read_arrays(path, QUERIES)
     queries.require("pool", votes.meta["pool"], str(votes.path))
     queries.require("classes", votes.meta["classes"], str(votes.path))
-    if queries["queries"].max() >= votes["votes"].shape[1]:
-        raise ArtefactError(path, f"it selects a sample that {votes.path} has no votes on", _MEND)
     return queries
 
 

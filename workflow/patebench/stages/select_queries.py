@@ -14,6 +14,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
+from patebench.core.words import plural
 from patebench.plan.parameters import SelectionParameters, StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import query_positions
@@ -67,7 +68,7 @@ def run(
         state, parents["features"] = replace(state, features=extracted["vectors"]), extracted.digest
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
-            f"{selection.queries} queries are asked for, and {len(state.unqueried)} of {pool} were not selected yet"
+            f"{plural(selection.queries, 'query')} asked for, and {len(state.unqueried)} of {pool} are left"
         )
     chosen = STRATEGIES.load(strategy)(state, selection.queries, derive(seed, stream))
     if len(np.unique(chosen)) != selection.queries or not np.isin(chosen, state.unqueried).all():

@@ -1,6 +1,7 @@
 """What a student is told and sees, for the stages that train one or select queries for it."""
 
 import logging
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,11 +9,12 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
+from patebench.core.words import plural
 from patebench.plan.parameters import StudentParameters
 from patebench.stages.reading import query_positions
 
 if TYPE_CHECKING:
-    from patebench.students.interface import StudentConfig, StudentData
+    from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 
 log = logging.getLogger("patebench")
 
@@ -25,9 +27,9 @@ def config_of(parameters: StudentParameters) -> "StudentConfig":
 
 
 def student_data(
-    samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None
+    samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None, *, whole_table: bool = False
 ) -> "StudentData":
-    """What a student sees of a POOL and the first `queries` of its LABELS.
+    """What a student sees of a POOL and the first `queries` of its LABELS; with `whole_table` the table itself.
 
     Of a released table of noisy counts it sees the most likely labels: each query's by itself, or of all together with
     FEATURES of the pool. Those that are more likely wrong than right are left out where their class has enough others.
@@ -40,10 +42,12 @@ def student_data(
     released.require("pool", samples.digest, str(samples.path))
     given = released["labels"]
     if queries > len(given):
-        raise PatebenchError(f"{queries} queries are asked for, and {released.path} holds {len(given)}")
+        raise PatebenchError(f"{plural(queries, 'query')} asked for, and {released.path} holds {len(given)}")
     if not (given[:queries] >= 0).any():
         raise ArtefactError(
-            released.path, f"none of its first {queries} queries was answered", "use less noise or more queries"
+            released.path,
+            f"none of its first {plural(queries, 'query')} was answered",
+            "use less noise or more queries",
         )
     labels = np.full(len(samples["x"]), -1, np.int64)
     asked = query_positions(released, len(labels), samples.path)[:queries]
@@ -53,16 +57,53 @@ def student_data(
         likelihood = np.zeros((len(labels), released.meta["classes"]))
         reports = released["reports"][:, :queries]
         likelihood[asked] = pool_log_likelihood(reports, released.meta, queries)
-    if "noisy_counts" in released.arrays:
+    table = _table(released, asked) if whole_table else None
+    if "noisy_counts" in released.arrays and not whole_table:
         likelihood = np.zeros((len(labels), released.meta["classes"]))
         clusters = None
         if features:
             features.require("pool", samples.digest, str(samples.path))
-            clusters = QueryClusters.of(features["vectors"], asked)
+            clusters = QueryClusters.of(features["vectors"], asked, _rounds(released, queries))
         labels[asked], likelihood[asked] = read(released["noisy_counts"][:queries], released.meta, clusters)
         labels[asked[hidden(labels[asked], likelihood[asked])]] = -1
         _tell(released, queries, labels[asked])
-    return StudentData(pool=samples["x"], labels=labels, classes=released.meta["classes"], log_likelihood=likelihood)
+    classes = released.meta["classes"]
+    return StudentData(pool=samples["x"], labels=labels, classes=classes, log_likelihood=likelihood, table=table)
+
+
+def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
+    """The table of LABELS of all their queries, at the positions `asked`; ArtefactError where records made none."""
+    from patebench.students.interface import NoisyTable
+    from patebench.students.table_likelihood import noise_of
+
+    if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
+        raise ArtefactError(
+            released.path,
+            "it holds no table of votes by records on the queries nearest to them",
+            "give labels by sparse-gnmax or sparse-lnmax of teachers of nearest-query",
+        )
+    if len(asked) < len(released["labels"]):
+        raise ArtefactError(
+            released.path, "its table is read as a whole", f"ask for all {len(released['labels'])} queries"
+        )
+    neighbours, most = released.meta["neighbours"], released.meta["parameters"]["k"]
+    if most < (neighbours or 1):
+        raise ArtefactError(
+            released.path,
+            f"its mechanism counts {most:g} of the {neighbours} votes of a record, so a row is of no neighbourhood",
+            "give labels of a mechanism whose k is that number",
+        )
+    variance = noise_of(released.meta).variance
+    if variance == 0:
+        raise ArtefactError(released.path, "its table has no noise, so nothing says how far to trust it", "add noise")
+    counts, records = released["noisy_counts"].astype(np.float64), int(released.meta["teachers"])
+    return NoisyTable(counts=counts, queries=asked, variance=variance, records=records, neighbours=neighbours)
+
+
+def _rounds(released: Artefact, queries: int) -> list[int]:
+    """How many of the first `queries` each round selected; nothing where no round did."""
+    ends = [0, *accumulate(each["queries"] for each in released.meta["rounds"])]
+    return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]
 
 
 def _tell(released: Artefact, queries: int, read: NDArray[np.integer]) -> None:

@@ -139,6 +139,7 @@ def _model(
     from patebench.baselines.dpsgd.linear import LinearModel
     from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
     from patebench.models.network import seeded as weights_from
+    from patebench.students import contrast
     from patebench.students.supervised import untrained_network
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
@@ -148,6 +149,8 @@ def _model(
         learnt = read_encoder(encoder, pool)
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, x, y, classes)
+        if not isinstance(learnt, contrast.Encoder):
+            raise PatebenchError(f"the form {training.form} learns on from a network; use the encoder contrastive")
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
     else:
         name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")

@@ -20,6 +20,7 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
+from patebench.core.words import plural
 from patebench.data.content import content
 from patebench.plan.parameters import PrivateKnnParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
@@ -60,7 +61,9 @@ def run(
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
     true.require("pool", public.digest, str(pool))
     if parameters.queries > len(public["x"]):
-        raise PatebenchError(f"{parameters.queries} queries are asked for, and {pool} has {len(public['x'])} samples")
+        raise PatebenchError(
+            f"{plural(parameters.queries, 'query')} asked for, and {pool} has {plural(len(public['x']), 'sample')}"
+        )
     labels, bound = _labelled(parameters, _votes(parameters, given, public, test_set, encoder), seed, stream)
     answered = labels >= 0
     if not answered.any():
@@ -149,7 +152,7 @@ def _student(
     def reached(student: Student, most: int | None = None) -> dict[str, float]:
         return {"accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
 
-    with progress(f"{parameters.student} student of {len(data.labelled)} labels", None, "epochs") as done:
+    with progress(f"{parameters.student} student of {plural(len(data.labelled), 'label')}", None, "epochs") as done:
         trainer, curve = train(
             data,
             StudentConfig(method=parameters.student),

@@ -22,14 +22,15 @@ from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, wr
 from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
+from patebench.core.words import plural
 from patebench.plan.parameters import StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import read_encoder, read_samples
 from patebench.stages.student_data import config_of, student_data
-from patebench.students import needs_features
+from patebench.students import needs_features, reads_table
 
 if TYPE_CHECKING:
-    from patebench.students.interface import Features, Student, StudentTrainer
+    from patebench.students.interface import Features, Student, StudentData, StudentTrainer
 
 log = logging.getLogger("patebench")
 
@@ -65,7 +66,7 @@ def run(
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
     extracted = read_arrays(features, FEATURES) if features else None
-    whole, config = student_data(samples, released, queries, extracted), config_of(parameters)
+    whole, config = _seen(samples, released, queries, extracted, parameters), config_of(parameters)
     whole = replace(whole, features=_features(parameters.method, encoder, samples))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
@@ -79,7 +80,7 @@ def run(
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
     of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
     of |= {"features": extracted.digest} if extracted else {}
-    with progress(f"{parameters.method} student of {len(data.labelled)} labels", None, "epochs") as done:
+    with progress(f"{parameters.method} student of {plural(len(data.labelled), 'label')}", None, "epochs") as done:
         trainer, curve = train(
             data,
             config,
@@ -113,6 +114,18 @@ def run(
     }
     _write_predictions(predictions, trainer, samples, released)
     write_json(out, "train_student", result)
+
+
+def _seen(
+    samples: Artefact, released: Artefact, queries: int, features: Artefact | None, parameters: StudentParameters
+) -> "StudentData":
+    """What the student is told: labels, or a table that its method reads as a whole."""
+    whole_table = reads_table(parameters.method)
+    if whole_table and parameters.hold_out:
+        raise PatebenchError(f"the method '{parameters.method}' reads a table as a whole; leave out --hold-out")
+    if whole_table and features:
+        raise PatebenchError(f"the method '{parameters.method}' reads a table by an encoder; leave out --features")
+    return student_data(samples, released, queries, features, whole_table=whole_table)
 
 
 def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features | None":

@@ -20,7 +20,7 @@ from patebench.core.seeds import derive
 from patebench.models import on_queries
 from patebench.plan.parameters import TrainingParameters
 from patebench.stages.command import TeacherRange, file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import check_distinct, read_partition, read_samples
+from patebench.stages.reading import OF_ROUNDS, check_distinct, read_encoder, read_partition, read_samples
 
 log = logging.getLogger("patebench")
 
@@ -39,17 +39,18 @@ def run(
     weights: Path | None = None,
     soft: Sequence[float] = (),
     hints: str | None = None,
-    selected: Path | None = None,
+    selected: Sequence[Path] = (),
     features: Path | None = None,
     encoder: Path | None = None,
 ) -> None:
     """Train a chunk of teachers and write their votes on pool and test set; of the pool, on --selected queries alone.
 
     A model that votes on queries by public features is not trained: it needs --features of the pool and the --encoder
-    that makes them. Each teacher's randomness is named by its own number, so the votes do not depend on the size of the
-    chunks. With --weights, a folder, every teacher's weights are kept there; with --soft, temperatures, the teachers'
-    probabilities of the pool are summed for distillation; with --hints, what each teacher says of the pool is kept for
-    PET-DL.
+    that makes them. It can vote in rounds: --selected then names the queries of every round so far, in order. The votes
+    are on the last ones, and whoever lies nearer to an earlier query keeps silent. Each teacher's randomness is named
+    by its own number, so the votes do not depend on the size of the chunks. With --weights, a folder, every teacher's
+    weights are kept there; with --soft, temperatures, the teachers' probabilities of the pool are summed for
+    distillation; with --hints, what each teacher says of the pool is kept for PET-DL.
     """
     from patebench.models.learner import epochs_of
 
@@ -59,7 +60,11 @@ def run(
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
         raise PatebenchError(f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}")
-    asked = None if selected is None else _asked(selected, queries)
+    asked = _Asked.read(selected, queries) if selected else None
+    if asked is not None and asked.later and not on_queries(training.model):
+        raise ArtefactError(
+            selected[-1], "its queries were selected in a round, after labels were released", "give the first"
+        )
     chunk = _Chunk(samples, shards, first, last)
     if on_queries(training.model):
         if weights is not None or soft or hints is not None:
@@ -68,7 +73,7 @@ def run(
             )
         if features is None or encoder is None:
             raise PatebenchError(f"'{training.model}' votes by public features; give --features and --encoder")
-        arrays, facts = _nearest(chunk, queries, asked, features, encoder)
+        arrays, facts = _nearest(chunk, queries, asked, features, encoder, training.neighbours)
     else:
         if shards.meta.get("empty"):
             raise ArtefactError(partition, f"its shards may be empty, and '{training.model}' learns from samples")
@@ -77,7 +82,8 @@ def run(
         kept = _Kept(weights, soft, hints)
         arrays, facts = _trained(chunk, queries, asked, test_set, training, (seed, stream), kept)
     if asked is not None:
-        arrays["queries"], facts["selected"] = asked["queries"], asked.digest
+        arrays["queries"] = asked.last["queries"]
+        facts |= asked.facts()
     meta = {
         **facts,
         "partition": shards.digest,
@@ -119,39 +125,82 @@ class _Kept:
     hints: str | None
 
 
-def _asked(path: Path, pool: Artefact) -> Artefact:
-    """The QUERIES of an ensemble, of this pool and selected by what is public alone."""
-    found = read_arrays(path, QUERIES)
-    found.require("pool", pool.digest, str(pool.path))
-    if found.meta["labels"] is not None:
-        raise ArtefactError(path, "its queries were selected in a round, after labels were released", "give the first")
-    if found["queries"].max() >= len(pool["x"]):
-        raise ArtefactError(path, f"it selects a sample that {pool.path} does not hold")
-    check_distinct(found["queries"], path)
-    return found
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The queries of an ensemble: the QUERIES of each round so far, or those that were selected beforehand."""
+
+    files: Sequence[Artefact]
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], pool: Artefact) -> "_Asked":
+        """Those of this pool, first round first, each selected by what is public alone."""
+        files = [read_arrays(path, QUERIES) for path in paths]
+        if files[0].meta["labels"] is not None:
+            raise ArtefactError(
+                paths[0], "its queries were selected after labels of an earlier round", "give the first round's too"
+            )
+        for place, found in enumerate(files):
+            found.require("pool", pool.digest, str(pool.path))
+            if place and found.meta["labels"] is None:
+                raise ArtefactError(found.path, f"it was not selected in a round after {paths[0]}", OF_ROUNDS)
+            if found["queries"].max() >= len(pool["x"]):
+                raise ArtefactError(found.path, f"it selects a sample that {pool.path} does not hold")
+        asked = cls(files)
+        check_distinct(asked.positions, paths[-1])
+        return asked
+
+    @property
+    def last(self) -> Artefact:
+        """What is voted on."""
+        return self.files[-1]
+
+    @property
+    def positions(self) -> NDArray[np.integer]:
+        """All queries so far, the last ones last."""
+        return np.concatenate([each["queries"] for each in self.files])
+
+    @property
+    def later(self) -> bool:
+        """Whether earlier labels chose some of them."""
+        return len(self.files) > 1
+
+    def facts(self) -> dict[str, Any]:
+        """What votes say of them: the one file that was selected beforehand, or those of all rounds so far."""
+        if self.last.meta["student"] is None and not self.later:
+            return {"selected": self.last.digest}
+        return {"queries_files": [each.digest for each in self.files]}
 
 
 def _nearest(
-    chunk: _Chunk, pool: Artefact, asked: Artefact | None, features: Path, encoder: Path
+    chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, neighbours: int | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Votes of records for the query that they are nearest to, and what they were made by."""
+    """Votes of records for the queries that they are nearest to, and what they were made by.
+
+    Cells are those of all queries so far. A record in the cell of an earlier one keeps silent: it had its vote on that,
+    and what a later query asks about is what lies around it. So says public data and the record alone.
+    """
     from patebench.models import cells
-    from patebench.students.contrast import Encoder
     from patebench.teachers import nearest_query
 
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
     known.require("pool", pool.digest, str(pool.path))
     known.require("encoder", learnt.digest, str(encoder))
-    positions = np.arange(len(pool["x"])) if asked is None else asked["queries"]
-    centres = cells.centres(known["vectors"], positions)
+    positions = np.arange(len(pool["x"])) if asked is None else asked.positions
+    first = len(positions) - len(asked.last["queries"]) if asked else 0
+    if neighbours is not None and neighbours > len(positions):
+        raise PatebenchError(
+            f"a record can not vote on {neighbours} of {len(positions)} queries; choose fewer neighbours"
+        )
     offsets = chunk.shards["offsets"][chunk.first : chunk.last + 2]
     rows = chunk.shards["indices"][offsets[0] : offsets[-1]]
     teacher = np.repeat(chunk.numbers - chunk.first, np.diff(offsets))
-    made, classes = Encoder.of(learnt.arrays), int(chunk.samples.meta["classes"])
+    made, classes = read_encoder(encoder, pool), int(chunk.samples.meta["classes"])
     with progress(f"records of teachers {chunk.first} to {chunk.last}", len(rows), "records") as done:
-        place = cells.nearest(made.features_alone(chunk.samples["x"][rows], done), centres)
-    labels = chunk.samples["y"][rows]
-    votes = nearest_query.votes(teacher, place, labels, (len(chunk.numbers), len(positions)), classes)
+        vectors = made.features_alone(chunk.samples["x"][rows], done)
+    place = cells.belong(vectors, known["vectors"], positions, neighbours)
+    teacher, labels = (np.repeat(each, place.shape[1]) for each in (teacher, chunk.samples["y"][rows]))
+    here, shape = place.ravel() >= first, (len(chunk.numbers), len(positions) - first)
+    votes = nearest_query.votes(teacher[here], place.ravel()[here] - first, labels[here], shape, classes)
     log.info("teachers %d to %d: %d records, %d votes", chunk.first, chunk.last, len(rows), np.sum(votes != SILENT))
     return {"votes": votes}, {"abstentions": True, "encoder": learnt.digest}
 
@@ -159,7 +208,7 @@ def _nearest(
 def _trained(
     chunk: _Chunk,
     pool: Artefact,
-    asked: Artefact | None,
+    asked: _Asked | None,
     test_set: Artefact,
     training: TrainingParameters,
     randomness: tuple[int, str],
@@ -172,7 +221,7 @@ def _trained(
     from patebench.teachers.training import train
 
     numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
-    queries = pool["x"] if asked is None else pool["x"][asked["queries"]]
+    queries = pool["x"] if asked is None else pool["x"][asked.positions]
     smallest = np.min_scalar_type(classes - 1)  # that holds every label
     votes = np.empty((len(numbers), len(queries)), smallest)
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
@@ -220,7 +269,12 @@ command = stage_command(
         "--hints", default=None, help="Also keep each teacher's probabilities of the pool, and the hints of this layer."
     ),
     file_option("weights", "Keep each teacher's weights in this folder.", needed=False),
-    file_option("selected", "Vote on these queries alone; without, on the whole pool.", needed=False),
+    file_option(
+        "selected",
+        "Vote on these queries alone; without, on the whole pool. In rounds, repeat for each so far.",
+        needed=False,
+        several=True,
+    ),
     file_option("features", "Features of the pool, for models that vote by them.", needed=False),
     file_option("encoder", "What makes such features of any sample.", needed=False),
     threads,

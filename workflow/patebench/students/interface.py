@@ -14,6 +14,21 @@ from numpy.typing import NDArray
 Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyTable:
+    """A released table of noisy counts (queries, classes), and what is public of the votes in it.
+
+    `queries` (queries,) are positions in the pool, `variance` is that of each cell's noise, and `records` is how many
+    private records voted, each on so many `neighbours`; None: on the query in whose cell it lies.
+    """
+
+    counts: NDArray[np.float64]
+    queries: NDArray[np.integer]
+    variance: float
+    records: int
+    neighbours: int | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class StudentData:
     """Everything that a student may learn from; all of it is public.
@@ -23,7 +38,8 @@ class StudentData:
     classes) is ln Pr[what was released | class] up to a constant for each sample, and 0 for samples that were not
     queried: under a local mechanism, whose channel is public, or of a released table, whose noise is. Of a table that
     is read as a whole it is ln Pr[class | table]. None for other mechanisms, whose releases depend on private counts.
-    `features` are those that the pool taught without a label, for methods whose registry entry asks for them.
+    `features` are those that the pool taught without a label, for methods whose registry entry asks for them, and
+    `table` is what was released where records voted on the queries that they are nearest to.
     """
 
     pool: NDArray[Any]
@@ -31,6 +47,7 @@ class StudentData:
     classes: int
     log_likelihood: NDArray[np.float64] | None = None
     features: Features | None = None
+    table: NoisyTable | None = None
 
     @property
     def labelled(self) -> NDArray[np.intp]:

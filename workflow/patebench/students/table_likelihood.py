@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import make_mechanism
+from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 from patebench.students import label_field
@@ -38,19 +39,26 @@ def read(
     """The likeliest labels (queries,), and ln Pr[class has most votes | table] (queries, classes), at least −30.
 
     `table` (queries, classes) is released by the mechanism that `facts`, the metadata of its labels, name. With
-    `clusters`, what is public of those that the queries stand for, all rows are read together. Raises PatebenchError if
+    `clusters`, what is public of those that the queries stand for, all rows are read together, those of several rounds
+    too: the noise of each is the same. Raises PatebenchError if
     that mechanism releases no table.
     """
+    noise = noise_of(facts)
+    if clusters is None or noise.scale == 0:
+        return table.argmax(axis=1), np.maximum(log_argmax_probabilities(table, noise), _LEAST)
+    # Teachers that vote on every query give all rows alike many votes; those that vote on one, as many as lie near it.
+    expected = [np.ones(len(table)), clusters.sizes if clusters.put is None else clusters.put]
+    labels, known = label_field.read(log_likelihood(table, noise, expected), clusters)
+    return labels, np.maximum(known, _LEAST)
+
+
+def noise_of(facts: Mapping[str, Any]) -> Noise:
+    """The noise of each count of a table whose labels have these `facts`; PatebenchError if none is released."""
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)
     if not isinstance(mechanism, SparseArgmax):
         raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts, so none may be read")
-    if clusters is None or mechanism.noise.scale == 0:
-        return table.argmax(axis=1), np.maximum(log_argmax_probabilities(table, mechanism.noise), _LEAST)
-    # Teachers that vote on every query give all rows alike many votes; those that vote on one, as many as lie near it.
-    expected = [np.ones(len(table)), clusters.sizes]
-    labels, known = label_field.read(log_likelihood(table, mechanism.noise, expected), clusters)
-    return labels, np.maximum(known, _LEAST)
+    return mechanism.noise
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:

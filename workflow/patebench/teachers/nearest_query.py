@@ -3,6 +3,9 @@
 Each query has a cell of the pool (`models/cells.py`). A private record belongs to the query whose cell it is nearest
 to, and its teacher votes on that query with the record's label. So a shard of one record has one vote, and a teacher
 keeps silent on all queries that no record of its own belongs to.
+
+A record may also belong to several queries, those that it is nearest to. Then a row of the table stands for no cluster,
+but for a neighbourhood that others overlap, and the whole table is read at once (`students/table_regression.py`).
 """
 
 import numpy as np

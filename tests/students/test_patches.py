@@ -1,0 +1,101 @@
+"""Features of patches: by plain loops, of images alone and beside others, mirrored, and through a file."""
+
+import numpy as np
+import pytest
+import torch
+
+from patebench.core.errors import PatebenchError
+from patebench.students import patches
+from patebench.students.patches import Encoder
+
+
+def photographs(samples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Images (samples, 3, 12, 12) with stripes, down or across, of random colour and phase; which they are."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, samples)
+    wave = np.sin(np.arange(12)[None, :] * 1.5 + rng.uniform(0, 6, samples)[:, None])
+    flat = np.where(y[:, None, None], wave[:, :, None], wave[:, None, :])
+    x = 128 + 60 * flat[:, None] * rng.uniform(0.5, 1, (samples, 3, 1, 1)) + rng.normal(0, 10, (samples, 3, 12, 12))
+    return x.clip(0, 255).astype(np.uint8), y
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"CLUSTERS": 10, "WIDTH": 12, "PATCHES": 2000, "ROUNDS": 3}.items():
+        monkeypatch.setattr(patches, name, value)
+
+
+def learnt(pool: np.ndarray, seed: int = 0) -> Encoder:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Encoder.learn(pool)
+
+
+def test_features_are_what_plain_loops_find() -> None:
+    pool, _ = photographs(60)
+    encoder = learnt(pool)
+    known = {name: part.double().numpy() for name, part in vars(encoder).items() if isinstance(part, torch.Tensor)}
+    image = pool[7].astype(float)
+    both = []
+    for view in (image, image[:, :, ::-1]):
+        near = np.zeros((2, 2, 10, 4))  # quarters, clusters, and the four places of a quarter
+        for i, j in np.ndindex(4, 4):
+            patch = view[:, 2 * i : 2 * i + 6, 2 * j : 2 * j + 6].ravel()
+            patch = (patch - patch.mean()) / np.sqrt(patch.var() + 10)
+            white = (patch - known["centre"]) @ known["whitening"]
+            mirror = known["clusters"].reshape(10, 3, 6, 6)[..., ::-1].reshape(10, -1)
+            distance = np.linalg.norm(np.concatenate([known["clusters"], mirror]) - white, axis=1)
+            near[i // 2, j // 2, :, 2 * (i % 2) + j % 2] = np.maximum(distance.mean() - distance, 0)[:10]
+        both.append(near.mean(axis=3))
+    sums = (both[0] + both[1]).ravel() / 2
+    vector = (sums - known["mean"]) / known["spread"] @ known["axes"]
+    np.testing.assert_allclose(encoder.features(pool[7:8])[0], vector / np.linalg.norm(vector), atol=2e-4)
+
+
+def test_an_image_has_the_features_of_its_mirror_image_and_of_no_other() -> None:
+    pool, _ = photographs(80)
+    encoder = learnt(pool)
+    one, other = encoder.features(pool), encoder.features(np.ascontiguousarray(pool[..., ::-1]))
+    np.testing.assert_allclose(one, other, atol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(one, axis=1), 1)
+    assert np.abs(one[0] - one[1:]).max(axis=1).min() > 0.01
+
+
+def test_near_images_are_of_one_kind_that_no_label_told() -> None:
+    pool, kind = photographs(100)
+    unseen, truth = photographs(60, seed=1)
+    encoder = learnt(pool)
+    nearest = (encoder.features(unseen) @ encoder.features(pool).T).argmax(1)
+    assert np.mean(kind[nearest] == truth) > 0.95
+
+
+def test_what_lies_beside_an_image_moves_no_bit() -> None:
+    pool, _ = photographs(40)
+    encoder = learnt(pool)
+    alone = encoder.features_alone(pool[:9])
+    assert np.array_equal(encoder.features_alone(pool[[20, 4, 33]])[1], alone[4])
+    np.testing.assert_allclose(alone, encoder.features(pool[:9]), atol=1e-4)
+
+
+def test_the_same_seed_learns_the_same_and_a_file_keeps_it() -> None:
+    pool, _ = photographs(50)
+    encoder, again, other = learnt(pool), learnt(pool), learnt(pool, seed=1)
+    found = encoder.features_alone(pool)
+    assert np.array_equal(found, again.features_alone(pool))
+    assert not np.array_equal(found, other.features_alone(pool))
+    assert np.array_equal(found, Encoder.of(encoder.arrays()).features_alone(pool))
+
+
+def test_what_is_no_photograph_is_refused_in_one_line() -> None:
+    pool, _ = photographs(30)
+    encoder = learnt(pool)
+    with pytest.raises(PatebenchError, match=r"of shape \(3, 9, 9\) are given"):
+        encoder.features(np.zeros((2, 3, 9, 9), np.uint8))
+    for wrong in (np.zeros((30, 5), np.float32), np.zeros((30, 3, 7, 9), np.uint8)):
+        with pytest.raises(PatebenchError, match="use the encoder contrastive"):
+            Encoder.learn(wrong)
+    for name, cut in (("weights", 1), ("mean", 1), ("mean", 39)):
+        arrays = encoder.arrays()
+        arrays[name] = arrays[name][cut:]
+        with pytest.raises(PatebenchError, match="not the arrays of an encoder of patches"):
+            Encoder.of(arrays)

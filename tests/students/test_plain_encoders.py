@@ -1,0 +1,93 @@
+"""Features that nothing is learnt for, beside loops over single pixels."""
+
+import math
+
+import numpy as np
+import pytest
+
+from patebench.core.errors import PatebenchError
+from patebench.students.encoders import ENCODERS
+from patebench.students.plain_encoders import BLOCK, CUT, DIRECTIONS, Gradients, Pixels
+
+rng = np.random.default_rng(0)
+COLOUR = rng.integers(0, 256, (5, 3, 15, 17), dtype=np.uint8)
+
+
+def slope(image: np.ndarray, row: int, column: int) -> tuple[float, float]:
+    """How the grey level rises downwards and to the right: half of the difference of neighbours, or all at an edge."""
+    up, low = max(row - 1, 0), min(row + 1, image.shape[0] - 1)
+    left, right = max(column - 1, 0), min(column + 1, image.shape[1] - 1)
+    down = (image[low, column] - image[up, column]) / (low - up)
+    return down, (image[row, right] - image[row, left]) / (right - left)
+
+
+def histogram(image: np.ndarray, side: int) -> np.ndarray:
+    """Pixel by pixel."""
+    rows, columns = image.shape[0] // side, image.shape[1] // side
+    cells = np.zeros((rows, columns, DIRECTIONS))
+    for row in range(rows * side):
+        for column in range(columns * side):
+            down, across = slope(image, row, column)
+            angle = math.degrees(math.atan2(down, across)) % 180
+            step = 180 / DIRECTIONS
+            for direction in range(DIRECTIONS):
+                apart = abs(angle - direction * step)
+                near = min(apart, 180 - apart) / step
+                cells[row // side, column // side, direction] += max(0.0, 1 - near) * math.hypot(down, across)
+    blocks = []
+    for row in range(rows - BLOCK + 1):
+        for column in range(columns - BLOCK + 1):
+            block = cells[row : row + BLOCK, column : column + BLOCK].ravel()
+            block = np.minimum(block / np.linalg.norm(block), CUT)
+            blocks.append(block / np.linalg.norm(block))
+    found = np.concatenate(blocks)
+    return found / np.linalg.norm(found)
+
+
+def test_histograms_are_those_of_a_loop_over_pixels() -> None:
+    found = Gradients.learn(COLOUR).features(COLOUR)
+    due = [histogram(image.mean(axis=0) / 255, side=2) for image in COLOUR.astype(float)]
+    np.testing.assert_allclose(found, due, atol=1e-12)
+
+
+def test_a_bar_has_the_direction_across_it() -> None:
+    """A grey level that rises to the right alone has gradients along direction 0, and one turned by 90°, in between."""
+    across = np.tile(np.arange(16, dtype=np.uint8) * 10, (1, 1, 16, 1))
+    cells = Gradients.learn(across).features(across).reshape(-1, DIRECTIONS)
+    assert (cells[:, 0] > 0).all()
+    assert not cells[:, 1:].any()
+
+
+def test_pixels_are_as_far_apart_as_they_differ() -> None:
+    found = Pixels.learn(COLOUR).features(COLOUR)
+    due = np.sqrt(np.mean((COLOUR[0].astype(float) - COLOUR[1]) ** 2)) / 255
+    assert np.linalg.norm(found[0] - found[1]) == pytest.approx(due)
+    full = np.full((1, 1, 8, 8), 255, dtype=np.uint8)
+    assert np.linalg.norm(Pixels.learn(full).features(full)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", [Pixels, Gradients])
+def test_a_file_gives_it_back_and_each_sample_stands_alone(kind: type[Pixels] | type[Gradients]) -> None:
+    made = kind.learn(COLOUR)
+    again = kind.of(made.arrays())
+    every = made.features(COLOUR)
+    np.testing.assert_array_equal(again.features(COLOUR), every)
+    np.testing.assert_array_equal(np.concatenate([made.features_alone(x[None]) for x in COLOUR]), every)
+    assert np.linalg.norm(every, axis=1).max() <= 1 + 1e-12
+    assert ENCODERS.load(kind.kind) is kind
+
+
+@pytest.mark.parametrize("kind", [Pixels, Gradients])
+def test_what_has_no_such_features_is_refused(kind: type[Pixels] | type[Gradients]) -> None:
+    with pytest.raises(PatebenchError, match=r"samples of shape \(4,\)"):
+        kind.learn(np.zeros((3, 4)))
+    with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
+        kind.learn(COLOUR).features(COLOUR[:, :1])
+    learnt = {**kind.learn(COLOUR).arrays(), "weights": np.ones(7, np.float32)}
+    with pytest.raises(PatebenchError, match="an encoder that has learnt, and not of"):
+        kind.of(learnt)
+
+
+def test_an_even_image_has_no_gradients() -> None:
+    even = np.full((1, 1, 8, 8), 9, dtype=np.uint8)
+    assert not Gradients.learn(even).features(even).any()

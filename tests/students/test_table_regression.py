@@ -1,0 +1,115 @@
+"""Regression of a noisy table: against dense matrices, and on worlds in which it must or can not succeed."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from patebench.core.errors import PatebenchError
+from patebench.students import table_regression
+from patebench.students.interface import NoisyTable, StudentConfig, StudentData
+from patebench.students.table_regression import regression
+from patebench.students.training import train
+
+CLASSES = 3
+
+
+def world(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors (samples, 8), and the class that the first three coordinates tell."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(samples, 8))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return x, x[:, :CLASSES].argmax(axis=1)
+
+
+def voted(pool: np.ndarray, queries: np.ndarray, sigma: float, neighbours: int = 15, seed: int = 5) -> NoisyTable:
+    """The table of 4,000 records, by plain loops over their nearest queries."""
+    x, y = world(4000, seed=1)
+    table = np.random.default_rng(seed).normal(scale=sigma, size=(len(queries), CLASSES))
+    for record, label in zip(x, y, strict=True):
+        near = np.argsort(np.square(pool[queries] - record).sum(axis=1))[:neighbours]
+        table[near, label] += 1
+    return NoisyTable(counts=table, queries=queries, variance=sigma**2, records=4000, neighbours=neighbours)
+
+
+@pytest.fixture(scope="module")
+def pool() -> np.ndarray:
+    return world(600, seed=0)[0]
+
+
+@pytest.mark.parametrize(("error", "power", "variance"), [(0.0, 0.0, 0.0), (2.0, 0.5, -3.0), (8.0, 1.0, 2.0)])
+def test_weights_are_the_mean_given_the_table_by_dense_matrices(
+    pool: np.ndarray, error: float, power: float, variance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_ERRORS", (error,)), ("_POWERS", (power,)), ("_VARIANCES", np.array([variance]))):
+        monkeypatch.setattr(table_regression, name, value)
+    queries = np.arange(3, 43)
+    table = voted(pool, queries, 6.0)
+    expected, _ = dense(pool, table, error, power, variance)
+    np.testing.assert_allclose(regression(pool, table), expected, rtol=1e-6, atol=1e-9)
+
+
+def dense(pool: np.ndarray, table: NoisyTable, error: float, power: float, variance: float) -> tuple[np.ndarray, float]:
+    """W by the rule for a normal vector given another one, and ln of the density of the centred table."""
+    queries = table.queries
+    votes, together = np.zeros((len(pool), len(queries))), np.zeros((len(queries), pool.shape[1]))
+    for sample, vector in enumerate(pool):
+        near = np.argsort(np.square(pool[queries] - vector).sum(axis=1))[: table.neighbours]
+        votes[sample, near] = 1
+        for q in near:
+            together[q] += vector * (sample != queries[q])
+    design = together * table.records / len(pool)
+    noise = table.variance * np.eye(len(queries)) + error * table.records / CLASSES * np.cov(votes.T, bias=True)
+    before = np.exp(variance) * np.diag(pool.std(axis=0) ** (2 * power))
+    whole = design @ before @ design.T + noise
+    centred = table.counts - table.counts.mean(axis=1, keepdims=True)
+    # The centred counts of a row have two directions: those of an orthonormal basis.
+    basis = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
+    density = sum(multivariate_normal.logpdf(centred @ axis, cov=whole) for axis in basis)
+    return before @ design.T @ np.linalg.solve(whole, centred), density
+
+
+def test_what_is_chosen_makes_the_table_most_likely(pool: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = {"_ERRORS": (0.0, 2.0, 8.0), "_POWERS": (0.0, 1.0), "_VARIANCES": np.array([-6.0, -2.0, 2.0])}
+    for name, value in grid.items():
+        monkeypatch.setattr(table_regression, name, value)
+    table = voted(pool, np.arange(40), 6.0)
+    tried = [dense(pool, table, c, p, t) for c in grid["_ERRORS"] for p in grid["_POWERS"] for t in grid["_VARIANCES"]]
+    best = max(tried, key=lambda found: found[1])[0]
+    np.testing.assert_allclose(regression(pool, table), best, rtol=1e-6, atol=1e-9)
+
+
+def seen(pool: np.ndarray, table: NoisyTable | None) -> StudentData:
+    labels = np.full(len(pool), -1)
+    labels[:40] = 0
+    return StudentData(pool=pool.astype(np.float32), labels=labels, classes=CLASSES, features=np.asarray, table=table)
+
+
+def test_it_is_right_where_single_rows_say_nothing_and_at_chance_where_rows_are_mixed_up(pool: np.ndarray) -> None:
+    queries = np.arange(200)
+    table = voted(pool, queries, 100.0)
+    unseen, truth = world(2000, seed=9)
+    _, known = world(600, seed=0)
+    assert np.mean(table.counts.argmax(axis=1) == known[queries]) < 0.7
+    found = []
+    for order in (queries, np.random.default_rng(0).permutation(queries)):
+        given = NoisyTable(**{**vars(table), "counts": table.counts[order]})
+        student, curve = train(seen(pool, given), StudentConfig(method="table-regression"), seed=0)
+        log_p = student.log_probabilities(unseen)
+        np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1)
+        found.append(np.mean(log_p.argmax(axis=1) == truth))
+        assert len(curve) == 1
+    assert found[0] > 0.85
+    assert found[1] < 0.55
+
+
+@pytest.mark.parametrize("method", ["table-regression", "table-network"])
+def test_without_a_table_there_is_nothing_to_read(pool: np.ndarray, method: str) -> None:
+    image = np.zeros((50, 3, 8, 8), np.uint8)
+    data = StudentData(pool=image, labels=np.zeros(50, np.int64), classes=3, features=lambda x: x)
+    with pytest.raises(PatebenchError, match=f"the method '{method}' reads a noisy table of votes"):
+        train(data, StudentConfig(method=method), seed=0)
+
+
+def test_the_network_is_for_images(pool: np.ndarray) -> None:
+    with pytest.raises(PatebenchError, match="for tables use table-regression"):
+        train(seen(pool, voted(pool, np.arange(5), 1.0, 2)), StudentConfig(method="table-network"), seed=0)

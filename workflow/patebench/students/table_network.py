@@ -1,0 +1,96 @@
+"""A network that learns what a regression of the noisy table says of the pool, for photographs.
+
+The regression (`table_regression.py`) sees fixed features and gives every sample of the pool the probabilities of its
+classes. A small convolutional network learns these (distillation; Hinton et al. 2015) from moved and mirrored images.
+What noise and features got wrong of single images it can not learn, so it is right more often than its teacher is. The
+pool and the table are public, so all of this is free.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from patebench.core.errors import PatebenchError
+from patebench.models.images import image_shape
+from patebench.models.network import Network
+from patebench.models.recipes import PLAIN
+from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
+from patebench.students.supervised import NetworkTrainer
+from patebench.students.table_regression import TableRegression, needed
+
+_RECIPE = replace(PLAIN, learning_rate=3e-3, batch=64)
+#: So many images are looked at, each so often at least, and at most.
+_LOOKS, _LEAST, _MOST = 180_000, 10, 60
+#: By how many pixels a batch is moved at most. By whole ones: smooth moves blur images, so that batch normalisation
+#: would learn the statistics of blurred ones.
+_PIXELS = 4
+_WIDTHS = (32, 64, 128)
+
+
+def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """The trainer of a network on the whole pool. Draws from torch's global generator.
+
+    PatebenchError for a pool of tables, and where there is no table of noisy counts to read.
+    """
+    if data.pool.ndim != 4:
+        raise PatebenchError("the method 'table-network' is for images; for tables use table-regression")
+    if config.epochs is not None and config.epochs < 1:
+        raise PatebenchError(f"epochs = {config.epochs}; at least one is needed")
+    regression = TableRegression(*needed(data, "table-network"), data.classes)
+    regression.fit(data.pool, data.labels, seed=seed)
+    told = torch.from_numpy(np.exp(regression.log_probabilities(data.pool))).float()
+    usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
+    recipe = replace(_RECIPE, epochs=config.epochs or usual)
+    network = Network(build, recipe, data.classes)
+    rows = np.arange(len(data.pool))
+    fitting = network.begin(data.pool, rows, seed=seed, loss=partial(cross_entropy, told))
+    return _MirrorTrainer(network, fitting, "mirror-cnn", "own", recipe.epochs)
+
+
+class _MirrorTrainer(NetworkTrainer):
+    """Predicts by the mean over an image and its mirror image."""
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        one, other = super().log_probabilities(x), super().log_probabilities(mirrored(x))
+        found: NDArray[np.float64] = np.logaddexp(one, other) - np.log(2)
+        return found
+
+
+def mirrored(x: NDArray[Any]) -> NDArray[Any]:
+    """Images (samples, channels, height, width), left for right."""
+    return np.ascontiguousarray(x[..., ::-1])
+
+
+class RandomView(nn.Module):
+    """In training, half of a batch mirrored and all of it moved; draws from torch's global generator."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        turned = (torch.rand(len(x)) < 0.5).to(x.device)[:, None, None, None]
+        wide = F.pad(torch.where(turned, x.flip(3), x), [_PIXELS] * 4, "reflect")
+        down, across = torch.randint(2 * _PIXELS + 1, (2,)).tolist()
+        moved = wide[:, :, down : down + x.shape[2], across : across + x.shape[3]]
+        return moved.contiguous(memory_format=torch.channels_last)
+
+
+def cross_entropy(told: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
+    """−Σ_class told · ln Pr[class], the mean over a batch: `told` (samples, classes), at the positions `rows`."""
+    return -(told.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
+
+
+def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """An untrained network for images of `shape`: three convolutions with batch normalisation, and one layer."""
+    layers: list[nn.Module] = [RandomView()]
+    width, high, wide = image_shape("mirror-cnn", shape)
+    for channels in _WIDTHS:
+        layers += [nn.Conv2d(width, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()]
+        layers += [nn.MaxPool2d(2, ceil_mode=True)]
+        width, high, wide = channels, (high + 1) // 2, (wide + 1) // 2
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width * high * wide, classes))
