@@ -34,7 +34,7 @@ def test_holds_section_4_1_and_the_appendix():
         for quantity in ("teacher_accuracy", "label_accuracy")
     }
     assert accuracy == {"teacher_accuracy": [0.8386, 0.8318], "label_accuracy": [0.9318, 0.8779]}
-    assert [value.value for value in published.select("epsilon_strong_composition")] == [5.8, 26]
+    assert {value.value for value in published.select("epsilon_strong_composition")} == {5.8, 26}
 
 
 def test_holds_what_scalable_pate_prints_for_mnist():
@@ -51,9 +51,9 @@ def test_holds_what_papers_on_dp_sgd_print():
         (each.dataset, published.lookup("epsilon", paper=each.paper, row=each.row), each.value)
         for each in published.of(*DPSGD).select("private_model_accuracy", delta=1e-5)
     }
-    assert found >= {("mnist", 8, 0.97), ("cifar10", 8, 0.73), ("mnist", 1, 0.968), ("mnist", 8, 0.985)}
+    assert found >= {("mnist", 8, 0.97), ("cifar10", 8, 0.73), ("mnist", 1, 0.968), ("mnist", 8, 0.9851)}
     assert found >= {("mnist", 1.2, 0.981), ("mnist", 2.93, 0.981)}
-    assert {each.paper for each in published.values if each.quantity == "private_model_accuracy"} == set(OF_RECORDS)
+    assert {each.paper for each in published.select("private_model_accuracy", delta=1e-5)} <= set(OF_RECORDS)
 
 
 def test_lookup_finds_nothing_or_refuses_what_disagrees():
@@ -70,7 +70,7 @@ def test_lookup_finds_nothing_or_refuses_what_disagrees():
         (GOOD.replace("2.04", "nan"), "out of range"),
         (GOOD.replace("2.04", "-1"), "out of range"),
         (GOOD.replace(",1,2.04", ",%,104").replace(",epsilon", ",label_accuracy"), "out of range"),
-        (GOOD.replace(",1,2.04", ",percent,2.04"), "unit 'percent'"),
+        (GOOD.replace(",1,2.04", ",percent,2.04"), "unit 'percent' is none of"),
         (GOOD.replace(",epsilon", ",epsilom"), "quantity 'epsilom'"),
         (GOOD.replace("mnist", ""), "dataset is empty"),
         (GOOD.replace(",250,", ",many,"), "line 2"),

@@ -12,6 +12,7 @@ from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
+from patebench.reporting.tables.table import Column, Table
 from patebench.reporting.words import parameters_in_words, rounds_in_words
 
 PUBLISHED = read_published(made.PUBLISHED)
@@ -174,13 +175,12 @@ def test_a_single_seed_has_no_deviation(tmp_path):
     assert "±" not in markdown.decode()
 
 
-def test_a_single_seed_has_a_dash_for_its_deviation_where_others_have_one(tmp_path):
+def test_a_single_seed_has_no_deviation_beside_others_that_have_one(tmp_path):
     collected, baselines = _students(tmp_path, (0, 1))
     facts = made.label_set(made.ensemble(seed=0), "lnmax", 0.05)
     alone = made.write_collected(tmp_path / "alone.json", [made.student_record(facts, 1000, 0.88)])
-    _, markdown, latex = _write("utility-privacy", tmp_path / "out", [*collected, alone], baselines)
-    assert "88.00 ± —" in markdown.decode()
-    assert r"88.00 $\pm$ ---" in latex.decode()
+    _, markdown, _ = _write("utility-privacy", tmp_path / "out", [*collected, alone], baselines)
+    assert "| 88.00 |" in markdown.decode()
     assert "91.00 ± 1.41" in markdown.decode()
 
 
@@ -294,10 +294,10 @@ def test_forms_have_one_shape(tmp_path, name):
 
 
 def test_latex_is_escaped(tmp_path):
-    record = made.ensemble_record({**made.ensemble(), "model": "a_b&c%d#e"})
+    record = made.ensemble_record({**made.ensemble(), "model": "a_B&c%d#e"})
     path = made.write_collected(tmp_path / "c.json", [record])
     latex = _write("ensembles", tmp_path / "out", [path], [])[2].decode()
-    assert r"a\_b\&c\%d\#e" in latex
+    assert r"a, B\&c\%d\#e" in latex
     assert r"$\gamma$" in latex
     assert latex.replace(r"\%", "").count("%") == 1  # the comment about booktabs
     assert latex.isascii()
@@ -342,3 +342,12 @@ def test_settings_in_words():
     assert (
         parameters_in_words({"threshold": 30.0, "sigma1": "inf", "sigma2": 0.5}) == "threshold = 30, σ₁ = ∞, σ₂ = 0.5"
     )
+
+
+def test_a_column_without_any_value_is_left_out_and_an_empty_table_keeps_all():
+    table = Table(
+        "T", (Column("a", "A"), Column("b", "B", "percent", deviation=True), Column("c", "C")), lambda *_: None
+    )
+    frame = pd.DataFrame({"a": ["x", "y"], "b_mean": [math.nan] * 2, "b_std": [math.nan] * 2, "c": ["", None]})
+    assert table.rows(frame) == [["A"], ["x"], ["y"]]
+    assert table.rows(frame[:0]) == [["A", "B", "C"]]

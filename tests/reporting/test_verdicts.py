@@ -63,7 +63,8 @@ def test_verdicts_by_hand(tmp_path):
     assert epsilon["measured_mean"] == pytest.approx(1.5)
     assert (epsilon["worst_case"], epsilon["exact"], epsilon["verdict"]) == (4.31, 0.3, Verdict.BETTER)
     (other,) = _of(frame, paper="PATE 2017", row="MNIST 1000 queries", quantity="epsilon").to_dict("records")
-    assert (other["verdict"], other["why"]) == (Verdict.NOT_RUN, "--configfile config/papers/pate-2017.yaml")
+    assert other["verdict"] == Verdict.NOT_RUN
+    assert other["why"] == "this run has no such setting: patebench reproduce 'PATE 2017, Figure 4, MNIST 1000 queries'"
     (nzc,) = _of(frame, paper="NZC 2020", row="MNIST LNMax (γ=20) 100 queries", quantity="student_accuracy").to_dict(
         "records"
     )
@@ -103,6 +104,32 @@ def test_models_by_dpsgd_are_compared_at_what_they_spend(tmp_path):
     assert (chosen["verdict"], chosen["why"]) == (Verdict.NOT_COMPARABLE, "chosen, and not found")
 
 
+def test_accuracies_at_an_epsilon_are_compared_with_students_whose_labels_cost_as_much(tmp_path):
+    facts = made.label_set(made.ensemble(), "gnmax", 40)
+    labels = [made.student_record(facts, 100, 0.97), made.bound_record(facts, 100, 0.95, "label", Kind.WORST_CASE)]
+    dear = made.label_set(made.ensemble(), "gnmax", 20)
+    labels += [made.student_record(dear, 100, 0.99), made.bound_record(dear, 100, 1.2, "label", Kind.WORST_CASE)]
+    frame = verdicts(made.load_records([made.write_collected(tmp_path / "c.json", labels)]), PUBLISHED)
+    found = _of(frame, paper="DPMLBench 2023", row="PATE on MNIST at ε = 1", column="SimpleCNN").to_dict("records")
+    assert [(each["published"], each["measured_mean"], each["verdict"]) for each in found] == [
+        (0.2797, 0.97, Verdict.BETTER)
+    ]
+    (other,) = _of(frame, paper="DPMLBench 2023", row="PATE on MNIST at ε = 8", column="VGG").to_dict("records")
+    assert other["verdict"] == Verdict.NOT_RUN
+
+
+def test_what_no_configuration_can_run_says_why(tmp_path):
+    parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
+    facts = made.ensemble() | made.WHOLE_POOL | {"mechanism": "confident-gnmax", "parameters": parameters}
+    facts |= {"noise": "threshold-200_sigma1-150_sigma2-40"}
+    path = made.write_collected(tmp_path / "c.json", [made.student_record(facts, 640, 0.98)])
+    frame = verdicts(made.load_records([path]), PUBLISHED)
+    glyph = _of(frame, paper="Scalable PATE 2018", dataset="glyph", quantity="answered")
+    assert set(glyph["verdict"]) == {Verdict.NOT_RUN}
+    assert set(glyph["why"]) == {"the authors keep Glyph to themselves"}
+    assert not frame.loc[frame["measured_mean"].isna(), "why"].eq("").any()
+
+
 def test_private_knn_is_compared_with_its_published_form(tmp_path):
     claimed = made.private_model(1.3, 0.97, "published") | {"system": "Private-kNN"}
     claimed["bounds"][0] |= {"kind": "claimed"}
@@ -120,7 +147,7 @@ def test_papers_count_each_number_once(tmp_path):
     frame = TABLES.load("papers").build(records, PUBLISHED).set_index("paper")
     assert frame.loc["PATE 2017", "printed"] == len(PUBLISHED.of("PATE 2017").values)
     assert frame.loc["PATE 2017", [str(each) for each in COUNTING]].sum() == frame.loc["PATE 2017", "printed"]
-    assert frame.loc["PATE 2017", "reproduced"] == 1
+    assert frame.loc["PATE 2017", "reproduced"] == 3  # one number that stands in two sections and Figure 4
 
 
 def test_an_empty_run_has_empty_tables(tmp_path):

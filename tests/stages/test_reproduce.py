@@ -6,7 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from patebench.cli import cli
+from patebench.config import load, validate
 from patebench.core.errors import PatebenchError
+from patebench.reporting.published import CONFIGURATIONS, read_published
+from patebench.reporting.verdicts import no_way, why_not
 from patebench.stages import reproduce
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +35,7 @@ def test_all_rows_are_listed():
         (ROW, "pate-2017", "mnist-paper"),
         ("NZC 2020, Table 1, MNIST NZC (5 teachers only)", "nzc-2020", "mnist-few"),
         ("PET-DL 2019, Table 3, MNIST S2", "petdl-2019", "mnist"),
-        ("DP reproducibility 2024, results on MNIST, DP-SGD at ε = 1", "equal-epsilon", "records"),
+        ("DP reproducibility 2024, Table 2, DP-SGD at ε = 1", "equal-epsilon", "records"),
     ],
 )
 def test_the_experiment_that_measures_a_row(row, file, experiment):
@@ -50,12 +53,33 @@ def test_other_experiments_can_be_named():
     ("row", "fault"),
     [
         ("PATE 2017, Figure 4, MNIST 10 queries", "there is no row"),
-        ("PATE 2017, Appendix A, MNIST", "the paper does not say for which queries"),
+        ("Scalable PATE 2018, Figure 1 (left), Glyph LNMax", "the paper does not say for which queries"),
     ],
 )
 def test_what_can_not_be_run_says_why(row, fault):
     with pytest.raises(PatebenchError, match=fault):
         reproduce.run(row=row, only="", seeds="", cores="1", dry=True, home=ROOT)
+
+
+@pytest.mark.slow
+def test_every_number_can_be_measured_or_says_why_not():
+    """So a verdict is never an empty cell, and the command that a "not run" names finds what to run."""
+    published = read_published(ROOT / "config" / "published.csv")
+    files = {ROOT / "config" / "papers" / f"{name}.yaml" for name in CONFIGURATIONS.values()}
+    experiments = [each for file in files for each in validate({**load(file), "only": ()}).experiments]
+    lost = [
+        (value.name, value.column)
+        for value in published.values
+        if why_not(value) is None
+        and no_way(value) is None
+        and not any(reproduce._measures(experiment, value, published) for experiment in experiments)
+    ]
+    assert lost == []
+
+
+def test_what_a_paper_quotes_is_run_by_the_configuration_of_the_other():
+    said = _asked("PET-DL 2019, Table 1, PATE-GNMax Papernot et al. (2018)", "--dry", "--only", "mnist")
+    assert "config/papers/scalable-pate-2018.yaml" in said
 
 
 def test_another_folder_is_refused(tmp_path):

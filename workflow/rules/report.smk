@@ -1,4 +1,4 @@
-# Records of every ensemble, and from them figures, tables, the manifest and the page.
+# Records of every ensemble, and from them figures, tables, rows for other programs, the manifest and the page.
 
 
 rule collect:
@@ -87,6 +87,28 @@ rule table:
     params:
         command=command("table"),
         caption=caption("tables", "table"),
+    shell:
+        "patebench {params.command} --log {log:q}"
+
+
+rule rows:
+    input:
+        unpack(inputs("rows")),
+    output:
+        **outputs("rows"),
+    log:
+        logs("rows"),
+    benchmark:
+        times("rows")
+    group:
+        "pages"
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(2000),
+        runtime=10,
+    params:
+        command=command("rows"),
     shell:
         "patebench {params.command} --log {log:q}"
 

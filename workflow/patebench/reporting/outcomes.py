@@ -1,10 +1,14 @@
 """What students and private models reached and at what ε, over the seeds: the common ground of tables and frontier."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
+from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, arrange, over_seeds, sound
+from patebench.students import STUDENTS, learns_from_unlabelled
+from patebench.students.strategies import STRATEGIES, needs_features
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +65,18 @@ def private_models(records: Records) -> "pd.DataFrame":
     measured = ["epsilon", "accuracy", "seconds", "answered", "label_accuracy"]
     frame = over_seeds(records.private_models, PRIVATE_MODEL, measured)
     return arrange(_beside_baseline(frame, records), PRIVATE_MODEL)
+
+
+def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
+    """What public samples were used for by a student of released labels, and how many: without a label, all of them."""
+    import pandas as pd
+
+    strategy, method = student["strategy"], student["method"]
+    voted = student["model"] in MODELS and on_queries(student["model"])  # by features, in rounds too
+    features = voted or pd.notna(student["clusters"]) or (strategy in STRATEGIES and needs_features(strategy))
+    learns = method not in STUDENTS or learns_from_unlabelled(method)
+    uses = [*(["features"] if features else []), "queries", *(["student"] if learns else [])]
+    return ", ".join(uses), int(student["pool"] if features or learns else student["queries"])
 
 
 def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":

@@ -24,9 +24,12 @@ COLUMNS = (
 QUANTITIES = (
     *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
     *("student_accuracy", "ground_truth_student_accuracy", "baseline_accuracy", "accuracy_gain"),
-    "private_model_accuracy",
+    # The second is that of any model or student at the ε, "epsilon_chosen", that stands in the same row.
+    *("private_model_accuracy", "accuracy_at_epsilon"),
     *("epsilon", "epsilon_above", "epsilon_in_discussion", "epsilon_strong_composition"),
-    *("parameters", "seconds"),
+    *("epsilon_chosen", "epsilon_per_query", "answered", "gap_share_below"),
+    # What was chosen and not found, and what follows from other numbers of the same paper.
+    *("parameters", "seconds", "setting", "derived"),
 )
 #: What the file calls the papers whose values the tables and figures show.
 PATE_2017, SCALABLE_2018, NZC_2020 = "PATE 2017", "Scalable PATE 2018", "NZC 2020"
@@ -35,22 +38,31 @@ DPSGD = ("DP-SGD 2016", "ScatterNet 2021", "Tempered sigmoids 2021", "DP reprodu
 #: Those and others whose models, or the labels that students learnt from, protect a record.
 PRIVATE_KNN_2020 = "Private-kNN 2020"
 OF_RECORDS = (*DPSGD, PRIVATE_KNN_2020)
+#: Papers that measured many systems at an ε of their own choice.
+DPMLBENCH_2023, REPRODUCIBILITY_2024 = "DPMLBench 2023", "DP reproducibility 2024"
+COMPARISONS = (DPMLBENCH_2023, REPRODUCIBILITY_2024)
 PETDL_2019 = "PET-DL 2019"
+#: It prints no measured value.
+DISTRIBUTED_2018 = "Distributed PATE 2018"
 #: What the file calls the mechanisms of models that are private themselves.
 DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
 #: What records call the systems of those that protect a record.
 SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN"}
-#: The configuration, in `config/papers`, that runs what a paper prints.
+#: Of mechanisms of votes, so of all others.
+PATE = "PATE"
+#: The configuration, in `config/papers`, that runs what a paper prints. What a paper quotes is run by another's.
 CONFIGURATIONS = {
     PATE_2017: "pate-2017",
     SCALABLE_2018: "scalable-pate-2018",
     NZC_2020: "nzc-2020",
     PETDL_2019: "petdl-2019",
     PRIVATE_KNN_2020: "one-vote",
+    DPMLBENCH_2023: "equal-epsilon",
     **dict.fromkeys(DPSGD, "equal-epsilon"),
 }
 _MEND = "correct the line; config/published.csv in the repository shows the form"
-_UNITS = {"%": 100.0, "1": 1.0}
+#: Percent, a number without a unit, seconds.
+_UNITS = {"%": 100.0, "1": 1.0, "s": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +82,11 @@ class Value:
     parameters: Mapping[str, float] | None
     queries: int | None
     delta: float | None
+
+    @property
+    def name(self) -> str:
+        """What the row of the paper's table is called here."""
+        return f"{self.paper}, {self.table}, {self.row}"
 
     @property
     def noise(self) -> str | None:
@@ -96,27 +113,45 @@ class Published:
         ]
 
     def lookup(self, quantity: str, **keys: object) -> float | None:
-        """The one printed value for these keys, or None; raises PatebenchError when the printed values disagree."""
-        found = {value.value for value in self.select(quantity, **keys)}
+        """The printed value for these keys, or None, by the first paper that has one, as later ones round it.
+
+        Raises PatebenchError when the values that one paper prints disagree.
+        """
+        values = self.select(quantity, **keys)
+        found = {value.value for value in values if value.paper == values[0].paper}
         if len(found) > 1:
             where = ", ".join(f"{key} = {wanted}" for key, wanted in keys.items())
             raise PatebenchError(f"the published values of {quantity} for {where} disagree: {sorted(found)}")
         return found.pop() if found else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Each printed ε with the accuracy, `quantity`, that stands in the same row; none where there is no such."""
-        found = []
+        """Each printed ε with the accuracy, `quantity`, that stands in the same row; none where there is no such.
+
+        What is printed twice, in a text and a table, or quoted by another paper, is one point.
+        """
+        found: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
             accuracy = self.lookup(quantity, paper=value.paper, table=value.table, row=value.row)
             if accuracy is not None:
-                found.append((value, accuracy))
-        return found
+                found.setdefault((value.dataset, value.mechanism, value.value, accuracy), (value, accuracy))
+        return list(found.values())
+
+    def spent(self, value: Value) -> float | None:
+        """The ε at which an accuracy is printed: that of its row."""
+        same = {"paper": value.paper, "table": value.table, "row": value.row}
+        found = self.lookup("epsilon", **same)
+        return self.lookup("epsilon_chosen", **same) if found is None else found
 
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
         """The printed value for each row of a table, whose columns `by` are keys too; NaN where there is none."""
         rows = frame[list(by)].itertuples(index=False, name=None)
         found = [self.lookup(quantity, **dict(zip(by, row, strict=True)), **keys) for row in rows]
         return [math.nan if value is None else value for value in found]
+
+
+def is_accuracy(quantity: str) -> bool:
+    """Whether a quantity is a share of samples, of which more is better; of all others less is."""
+    return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
 def read_published(path: Path) -> Published:
@@ -146,11 +181,11 @@ def _value(cells: list[str]) -> Value:
         raise ValueError(f"{len(cells)} cells instead of {len(COLUMNS)}")
     cell = dict(zip(COLUMNS, cells, strict=True))
     if cell["unit"] not in _UNITS:
-        raise ValueError(f"unit '{cell['unit']}' is neither '%' nor '1'")
+        raise ValueError(f"unit '{cell['unit']}' is none of {', '.join(_UNITS)}")
     if cell["quantity"] not in QUANTITIES:
         raise ValueError(f"quantity '{cell['quantity']}' is none of {', '.join(QUANTITIES)}")
     value = round(float(cell["value"]) / _UNITS[cell["unit"]], 12)  # 93.18 % is 0.9318, not 0.9318000000000001
-    if not math.isfinite(value) or value < 0 or (cell["quantity"].endswith("accuracy") and value > 1):
+    if not math.isfinite(value) or value < 0 or (is_accuracy(cell["quantity"]) and value > 1):
         raise ValueError(f"value {cell['value']} is out of range")
     if not cell["dataset"]:
         raise ValueError("dataset is empty")

@@ -3,7 +3,7 @@
 A number is `reproduced` where it differs by no more than the deviation over the seeds or one point of accuracy,
 whichever is larger; one point of an ε or a size is 5 % of what is printed. Else it is `better` or `short`: more
 accurate or less, at a smaller ε or a larger one. A claimed ε is `unsound` where an audit, or the exact ε of the votes,
-is above it. What is `not comparable` says why, and what is `not run` by which configuration it would be.
+is above it. What is `not comparable` says why, and what is `not run` why and by which command it would be.
 """
 
 import math
@@ -14,11 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.data import DATASETS
+from patebench.mechanisms import MECHANISMS
 from patebench.reporting.accountants import compared
-from patebench.reporting.frames import Records
-from patebench.reporting.outcomes import stated_by_paper
+from patebench.reporting.frames import Records, least, sound
+from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
 from patebench.reporting.petdl import alike, students
-from patebench.reporting.published import CONFIGURATIONS, DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value
+from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,8 +52,26 @@ _NOT_COMPARABLE = {
     "seconds": "the time of another machine",
     "accuracy_gain": "the paper does not name the data set",
     "epsilon_in_discussion": "the paper does not say for which queries",
+    "epsilon_per_query": "the paper calls γ so; a query costs 2γ",
+    "setting": "chosen, and not found",
+    "epsilon_chosen": "chosen, and not found",
+    "derived": "follows from other numbers of the paper",
     ("parameters", None): "the size of a network and not of a run",
     ("epsilon", DP_SGD): "chosen, and not found",
+}
+#: What of one table or row can not be compared though its quantity can.
+_OF_ONE_ROW = {
+    ("DP reproducibility 2024", "Table 10"): "the paper does not say at which ε",
+    ("Scalable PATE 2018", "Figure 1 (left)"): "a plot of data that are not public",
+    ("Private-kNN 2020", "SVHN Private-kNN 2939 queries"): "how many queries were asked is not told",
+}
+
+#: Data sets that can not be had here, and why; one of your own runs as docs/own-data.md says.
+_NO_DATA = {
+    "glyph": "the authors keep Glyph to themselves",
+    "adult": "UCI Adult is not among the data sets here",
+    "celeba": "CelebA is not among the data sets here",
+    "market1501": "Market-1501 is not among the data sets here",
 }
 
 #: What every verdict says of the measured side; NaN or None where nothing was measured.
@@ -76,11 +96,6 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     return frame[frame["paper"].isin(touched)].reset_index(drop=True)
 
 
-def is_accuracy(quantity: str) -> bool:
-    """Whether a quantity is a share of samples, of which more is better; of all others less is."""
-    return quantity.endswith("accuracy")
-
-
 def tolerance(quantity: str, published: float, deviation: float) -> float:
     """By how much a measured mean may differ from what is printed and reproduce it."""
     point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
@@ -91,6 +106,11 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
     """The verdict on a number, from the mean over the seeds and its deviation (NaN for one seed)."""
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
+    if quantity == "gap_share_below":  # "less than 20 %": a larger gap is a clearer vote
+        return Verdict.REPRODUCED if mean < published else Verdict.BETTER
+    if quantity == "answered":
+        near = abs(mean - published) <= tolerance(quantity, published, deviation)
+        return Verdict.REPRODUCED if near else Verdict.BETTER if mean > published else Verdict.SHORT
     if abs(mean - published) <= tolerance(quantity, published, deviation):
         return Verdict.REPRODUCED
     return Verdict.BETTER if (mean > published) == is_accuracy(quantity) else Verdict.SHORT
@@ -103,7 +123,25 @@ def _printed(value: Value) -> dict[str, Any]:
 
 def why_not(value: Value) -> str | None:
     """Why a number can not be compared with anything that a run measures; None where it can."""
-    return _NOT_COMPARABLE.get(value.quantity) or _NOT_COMPARABLE.get((value.quantity, value.mechanism))
+    return (
+        _NOT_COMPARABLE.get(value.quantity)
+        or _NOT_COMPARABLE.get((value.quantity, value.mechanism))
+        or _OF_ONE_ROW.get((value.paper, value.table))
+        or _OF_ONE_ROW.get((value.paper, value.row))
+    )
+
+
+def at_epsilon(spent: float, printed: float | None) -> bool:
+    """Whether a model stands beside a printed one: its ε is at most the printed, and at least nine tenths of it."""
+    return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
+
+
+def no_way(value: Value) -> str | None:
+    """Why no configuration here measures a number that could be compared; None where one may."""
+    if value.dataset not in DATASETS:
+        return _NO_DATA.get(value.dataset, f"the data set {value.dataset} is not among those here")
+    known = (None, DP_SGD, PETDL, PRIVATE_KNN, *MECHANISMS)
+    return None if value.mechanism in known else f"no {value.mechanism} here"
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
@@ -111,9 +149,7 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
         return [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
     found = measures.of(value)
     if found.empty:
-        configuration = CONFIGURATIONS.get(value.paper)
-        why = "" if configuration is None else f"--configfile config/papers/{configuration}.yaml"
-        return [{"verdict": Verdict.NOT_RUN, "why": why}]
+        return [{"verdict": Verdict.NOT_RUN, "why": no_way(value) or measures.how_to_run(value)}]
     return [_of_one(value, str(how), group) for how, group in found.groupby("how", sort=True)]
 
 
@@ -151,6 +187,8 @@ class _Measures:
         """The rows of the same setting; none where this run has no such."""
         if value.mechanism == PETDL:
             return self._petdl(value).dropna(subset="measured")
+        if value.mechanism == PRIVATE_KNN and value.quantity == "accuracy_at_epsilon":
+            return self._at_epsilon(value, SYSTEMS[PRIVATE_KNN]).dropna(subset="measured")
         if value.mechanism == PRIVATE_KNN and value.quantity != "baseline_accuracy":
             return self._private_knn(value)
         ways: dict[str, Callable[[Value], pd.DataFrame]] = {
@@ -161,6 +199,9 @@ class _Measures:
             "ground_truth_student_accuracy": self._true_labels,
             "baseline_accuracy": self._baseline,
             "private_model_accuracy": self._private_model,
+            "accuracy_at_epsilon": self._private_model if value.mechanism == DP_SGD else self._students_at,
+            "answered": self._answered,
+            "gap_share_below": self._gaps,
         }
         return ways.get(value.quantity, self._bounds)(value).dropna(subset="measured")
 
@@ -188,13 +229,47 @@ class _Measures:
         frame = self.records.baselines
         return _same(frame[frame["true_labels"].isna()], value, "accuracy", ("dataset",), _LEARNER)
 
+    def _answered(self, value: Value) -> "pd.DataFrame":
+        keys = (*_LABELLED, "queries")
+        return _same(self.records.students, value, "answered", keys, _TEACHERS).drop_duplicates(["how", "seed"])
+
+    def _gaps(self, value: Value) -> "pd.DataFrame":
+        return _same(self.records.ensembles, value, "gap_mean", ("dataset", "teachers"), _TEACHERS)
+
     def _private_model(self, value: Value) -> "pd.DataFrame":
         """Models by DP-SGD that keep what the paper keeps, and spend at least nine tenths of it."""
+        return self._at_epsilon(value, SYSTEMS[DP_SGD])
+
+    def _at_epsilon(self, value: Value, system: str) -> "pd.DataFrame":
+        """Private models of a system at the ε of the printed number."""
         frame = self.records.private_models
-        printed = self.published.lookup("epsilon", paper=value.paper, table=value.table, row=value.row) or 0.0
-        spent = frame["epsilon"].between(0.9 * printed, printed * (1 + 1e-9)) & (frame["delta"] <= (value.delta or 0))
-        frame = frame[(frame["system"] == SYSTEMS[DP_SGD]) & spent]
+        frame = frame[(frame["system"] == system) & self._spent(value, frame["epsilon"], frame["delta"])]
         return _same(frame, value, "accuracy", ("dataset",), ("form", "model"))
+
+    def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
+        """Where ε is that of the number's row, at a δ that is no larger."""
+        printed = self.published.spent(value)
+        return epsilon.map(lambda each: at_epsilon(each, printed)).astype(bool) & (delta <= (value.delta or 0))
+
+    @cached_property
+    def _students_with_costs(self) -> "pd.DataFrame":
+        """Students, each with the least worst-case ε of its labels, at each δ."""
+        by = [*LABEL_SET, "rounds", "queries", "seed", "delta"]
+        costs = least(sound(self.records.bounds), by, "worst_case")
+        return self.records.students.merge(costs, on=by[:-1], how="inner")
+
+    def _students_at(self, value: Value) -> "pd.DataFrame":
+        """Students of any mechanism of votes whose labels cost, in the worst case, what the paper spends."""
+        frame = self._students_with_costs
+        frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
+        return _same(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
+
+    def how_to_run(self, value: Value) -> str:
+        """Why this run does not have a number that another would, and by which command."""
+        frames = (self.records.ensembles, self.records.students, self.records.private_models)
+        there = {dataset for frame in frames for dataset in frame["dataset"]}
+        lacks = "such setting" if value.dataset in there else value.dataset
+        return f"this run has no {lacks}: patebench reproduce '{value.name}'"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
         """Students of labels as published, each setting by itself, with the ε that is claimed of it."""

@@ -1,6 +1,7 @@
 """The command `config`: check a configuration, and print what is known of all of them."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,18 +16,32 @@ def command() -> None:
 @command.command("check")
 @click.argument("file", type=FILE)
 def check(file: Path) -> None:
-    """Check the configuration FILE, and say what it makes."""
+    """Check the configuration FILE with each of its presets, and say what it makes."""
     from patebench.config import load, validate
 
-    artefacts = validate(load(file)).plan().artefacts()
-    made = ", ".join(f"{stage} {len(files)}" for stage, files in artefacts.items() if files)
-    click.echo(f"{file}: sound; files by stage: {made}")
+    written = load(file)
+    click.echo(f"{file}: sound; files by stage: {_made(written)}")
+    given = validate(written).written.get("presets") or {}
+    for preset in given:
+        click.echo(f"  preset={preset}: {_made({**written, 'preset': preset})}")
+
+
+def _made(written: dict[str, Any]) -> str:
+    """How many files each stage makes."""
+    from patebench.config import validate
+
+    artefacts = validate(written).plan().artefacts()
+    return ", ".join(f"{stage} {len(files)}" for stage, files in artefacts.items() if files)
 
 
 @command.command("schema")
-def schema() -> None:
-    """Print the JSON schema of configurations, for editors."""
-    from patebench.config.schema import schema_text
+@click.option("--of", type=click.Choice(["configuration", "rows"]), default="configuration", help="What it describes.")
+def schema(of: str) -> None:
+    """Print the JSON schema of configurations, for editors, or that of the file `rows.json` of a run."""
+    if of == "rows":
+        from patebench.reporting.rows import schema_text
+    else:
+        from patebench.config.schema import schema_text
 
     click.echo(schema_text(), nl=False)
 

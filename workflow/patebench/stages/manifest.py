@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import PatebenchError
 from patebench.core.files import read_json, write_json
-from patebench.core.parameters import listed
 from patebench.plan.plan import Experiment
 from patebench.stages.command import file_option, stage_command
 
@@ -32,12 +31,14 @@ def shown_no_more(pages: Path, wanted: Iterable[Experiment]) -> str | None:
 
     What they made stays in the results: the page of all is one run of all away.
     """
+    from patebench.config import shown
+
     try:
         config = read_json(pages / "manifest.json", "manifest")["config"]
-        shown = listed(config.get("only") or ()) or tuple(config["experiments"])
-    except (ArtefactError, KeyError, AttributeError):
+        before = shown(config)
+    except (PatebenchError, KeyError, AttributeError):
         return None  # there is no page yet, or none of ours
-    dropped = [name for name in shown if name not in {each.name for each in wanted}]
+    dropped = [name for name in before if name not in {each.name for each in wanted}]
     if not dropped:
         return None
     return (

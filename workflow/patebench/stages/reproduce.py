@@ -1,22 +1,28 @@
 """The command `reproduce`: one row of a paper's table, by the configuration that runs it, and the verdicts on it."""
 
 import json
+import math
 import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from patebench.calculator.calibrate import worst_case
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.slugs import parameters_slug
+from patebench.mechanisms.base import make_mechanism
 from patebench.plan.jobs import Job, Split, TrainBaseline, TrainDpsgd, TrainPetdl, TrainPrivateKnn
+from patebench.plan.parameters import PrivateKnnParameters
 from patebench.plan.plan import Experiment
 from patebench.reporting.petdl import alike
 from patebench.reporting.published import CONFIGURATIONS, DP_SGD, PETDL, PRIVATE_KNN, Published, Value, read_published
-from patebench.reporting.verdicts import why_not
+from patebench.reporting.verdicts import at_epsilon, no_way, why_not
 from patebench.stages.command import FILE, stage_command
 from patebench.stages.terminal import show_on_terminal
 
@@ -24,6 +30,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from patebench.config import Config
+
+#: Of MNIST, SVHN and CIFAR-10 alike: what some labels cost depends on it.
+_CLASSES = 10
 
 
 def run(*, row: str | None, only: str, seeds: str, cores: str, dry: bool, home: Path) -> None:
@@ -40,11 +49,10 @@ def run(*, row: str | None, only: str, seeds: str, cores: str, dry: bool, home: 
         return
     if row not in rows:
         raise PatebenchError(f"there is no row '{row}'{nearest(row, rows)}; `patebench reproduce` lists all")
-    file = _existing(home / "config" / "papers" / f"{CONFIGURATIONS[rows[row][0].paper]}.yaml")
-    config, experiments = _experiments(file, rows[row], published)
+    file, config, experiments = _experiments(home, rows[row], published)
     experiments = only.split(",") if only else experiments
     if not experiments:
-        raise PatebenchError(f"no experiment of {file} measures '{row}'{_reasons(rows[row])}")
+        raise PatebenchError(f"no experiment of {file.parent} measures '{row}'{_reasons(rows[row])}")
     chosen = [f"only=[{','.join(experiments)}]", *([f"seeds=[{seeds}]"] if seeds else [])]
     command = ["snakemake", "--cores", cores, "--configfile", str(file), "--config", *chosen]
     click.echo(shlex.join(command))
@@ -59,7 +67,7 @@ def _rows(published: Published) -> dict[str, list[Value]]:
     """What papers print, by the names of their rows."""
     found: dict[str, list[Value]] = {}
     for value in published.values:
-        found.setdefault(f"{value.paper}, {value.table}, {value.row}", []).append(value)
+        found.setdefault(value.name, []).append(value)
     return found
 
 
@@ -69,38 +77,89 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _experiments(file: Path, values: Sequence[Value], published: Published) -> tuple["Config", list[str]]:
-    """The configuration, and those of its experiments that measure most of these numbers with the fewest jobs."""
+def _experiments(home: Path, values: Sequence[Value], published: Published) -> "tuple[Path, Config, list[str]]":
+    """The configuration that measures these numbers, and those of its experiments that do so with the fewest jobs.
+
+    What a paper quotes is not in its own configuration, but in that of the paper that it quotes.
+    """
     from patebench.config import load, validate
 
-    config = validate({**load(file), "only": ()})
-    covered = {
-        each: {value.column for value in values if _measures(each, value, published)} for each in config.experiments
-    }
+    own = CONFIGURATIONS[values[0].paper]
+    for name in dict.fromkeys((own, *CONFIGURATIONS.values(), own)):
+        file = _existing(home / "config" / "papers" / f"{name}.yaml")
+        config = validate({**load(file), "only": ()})
+        if chosen := _covering(config.experiments, values, published):
+            break
+    return file, config, chosen
+
+
+def _covering(experiments: Iterable[Experiment], values: Sequence[Value], published: Published) -> list[str]:
+    """The names of experiments that together measure all of the numbers that any of them does, with few jobs."""
+    covered = {each: {value.column for value in values if _measures(each, value, published)} for each in experiments}
     missing, chosen = set().union(*covered.values()), []
     while missing:
         best = max(covered, key=lambda each: (len(covered[each] & missing), -len(list(each.jobs()))))
         chosen.append(best.name)
         missing -= covered[best]
-    return config, chosen
+    return chosen
 
 
 def _measures(experiment: Experiment, value: Value, published: Published) -> bool:
     """Whether an experiment's page will have a verdict on a number that says more than "not run"."""
-    if why_not(value) is not None:
+    if why_not(value) is not None or no_way(value) is not None:
         return False
     models = [job for job in experiment.private_models if _split(job).data.dataset == value.dataset]
     if value.mechanism == PETDL:
         return any(isinstance(job, TrainPetdl) and alike(value, _student(job)) for job in models)
     if value.mechanism == DP_SGD:
-        printed = published.lookup("epsilon", paper=value.paper, table=value.table, row=value.row)
-        return any(isinstance(job, TrainDpsgd) and job.parameters.epsilon == printed for job in models)
+        spent = published.spent(value)
+        return any(isinstance(job, TrainDpsgd) and at_epsilon(job.parameters.epsilon, spent) for job in models)
+    if value.quantity == "accuracy_at_epsilon":
+        return any(at_epsilon(epsilon, published.spent(value)) for epsilon in _spending(experiment, models, value))
     if value.mechanism == PRIVATE_KNN and value.quantity != "baseline_accuracy":
         return any(isinstance(job, TrainPrivateKnn) and job.parameters.form == "published" for job in models)
     if value.quantity in ("baseline_accuracy", "ground_truth_student_accuracy"):
         wanted = value.queries if value.quantity.startswith("ground") else None
         return any(_of(job, value) and job.true_labels == wanted for job in experiment.baselines)
+    if value.quantity == "teacher_accuracy" and any(
+        isinstance(job, TrainPetdl) and job.ensemble.teachers == value.teachers for job in models
+    ):
+        return True
     return any(_is_asked(experiment, value))
+
+
+def _spending(experiment: Experiment, models: Sequence[Job], value: Value) -> Iterator[float]:
+    """The worst-case ε of each student or private model of the system that a number is printed of."""
+    delta = value.delta or 0.0
+    if value.mechanism == PRIVATE_KNN:
+        for job in models:
+            if isinstance(job, TrainPrivateKnn) and job.parameters.form == "sound":
+                yield _of_private_knn(job.parameters, delta)
+        return
+    for student in experiment.students:
+        ensemble, setting = student.labels.ensemble, student.labels.setting
+        if ensemble.split.data.dataset == value.dataset:
+            yield _of_labels(setting.mechanism, setting.parameters, student.queries, delta, ensemble.teachers)
+
+
+@cache
+def _of_private_knn(parameters: PrivateKnnParameters, delta: float) -> float:
+    from patebench.baselines.private_knn.accounting import Settings, sound
+
+    chosen = {field.name: getattr(parameters, field.name) for field in fields(Settings)}
+    return sound(Settings(**chosen), delta).epsilon
+
+
+@cache
+def _of_labels(
+    mechanism: str, parameters: tuple[tuple[str, float], ...], queries: int, delta: float, teachers: int
+) -> float:
+    """What labels cost whatever the votes are; ∞ where no bound holds for all of them."""
+    try:
+        made = make_mechanism(mechanism, dict(parameters))
+        return worst_case(made, queries, delta, classes=_CLASSES, teachers=teachers)[0].epsilon
+    except PatebenchError:
+        return math.inf
 
 
 def _split(job: Job) -> Split:
@@ -125,11 +184,14 @@ def _of(job: TrainBaseline, value: Value) -> bool:
 def _is_asked(experiment: Experiment, value: Value) -> Iterable[bool]:
     """For each label set, and for each student where its accuracy is printed, whether it is the one that is meant."""
     asked = [(account.labels, account.queries) for account in experiment.accounts]
-    if value.quantity == "student_accuracy":
+    if value.quantity in ("student_accuracy", "answered"):
         asked = [(student.labels, (student.queries,)) for student in experiment.students]
-    counts = value.quantity not in ("teacher_accuracy", "plurality_accuracy", "label_accuracy")
+    counts = value.quantity not in ("teacher_accuracy", "plurality_accuracy", "label_accuracy", "gap_share_below")
     for labels, queries in asked:
-        same = labels.ensemble.split.data.dataset == value.dataset and labels.ensemble.teachers == value.teachers
+        same = labels.ensemble.split.data.dataset == value.dataset and value.teachers in (
+            None,
+            labels.ensemble.teachers,
+        )
         setting = labels.setting
         named = value.mechanism in (None, setting.mechanism)
         noise = value.parameters is None or parameters_slug(value.parameters) == setting.slug
@@ -138,7 +200,7 @@ def _is_asked(experiment: Experiment, value: Value) -> Iterable[bool]:
 
 def _reasons(values: Sequence[Value]) -> str:
     """Why no number of a row can be compared, where that is known."""
-    found = dict.fromkeys(filter(None, (why_not(value) for value in values)))
+    found = dict.fromkeys(filter(None, (why_not(value) or no_way(value) for value in values)))
     return f": {'; '.join(found)}" if found else ""
 
 

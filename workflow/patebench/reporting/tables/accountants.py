@@ -53,7 +53,7 @@ def columns(frame: "pd.DataFrame") -> Sequence[Column]:
     for column in map(str, frame.columns):
         kind, of, heading = column.removesuffix("_mean").partition(_OF)
         if of and column.endswith("_mean"):
-            found.append(Column(column, heading, "epsilon", group=_GROUPS[Kind(kind)], optional=True))
+            found.append(Column(column, heading, "epsilon", group=_GROUPS[Kind(kind)]))
     return (*SUBJECT_COLUMNS, *found, Column("seeds", "Seeds", "count"))
 
 

@@ -58,7 +58,7 @@ TABLE = Table(
         *EPSILON_COLUMNS,
         Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("gain", "gain over random", "percent", deviation=True, group="Accuracy %"),
-        Column("published_gain", "gain, published", optional=True, group="Accuracy %"),
+        Column("published_gain", "gain, published", group="Accuracy %"),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

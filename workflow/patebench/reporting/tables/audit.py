@@ -25,12 +25,12 @@ def columns(frame: "pd.DataFrame") -> Sequence[Column]:
 
 _STATED = (
     *SETTING_COLUMNS,
-    Column("claimed", "claimed", "epsilon", group="ε", optional=True),
+    Column("claimed", "claimed", "epsilon", group="ε"),
     Column("worst_case", "worst case", "epsilon", group="ε"),
-    Column("data_dependent", "data-dependent", "epsilon", group="ε", optional=True),
+    Column("data_dependent", "data-dependent", "epsilon", group="ε"),
 )
 _VERDICTS = (
-    Column("claim", "the claim", group="Verdict on", optional=True),
+    Column("claim", "the claim", group="Verdict on"),
     Column("verdict", "the proofs", group="Verdict on"),
 )
 

@@ -4,15 +4,13 @@ Only of splits whose clusters were named (`public_reference` in the configuratio
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.frames import Records, arrange, means_and_deviations, over_seeds
-from patebench.reporting.outcomes import outcomes, private_models
+from patebench.reporting.outcomes import outcomes, private_models, public_use
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
-from patebench.students import STUDENTS, learns_from_unlabelled
-from patebench.students.strategies import STRATEGIES, needs_features
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +45,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 def _students(records: Records) -> "pd.DataFrame":
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"].notna()]
-    used = [_used(row) for row in frame.to_dict("records")]
+    used = [public_use(row) for row in frame.to_dict("records")]
     frame = frame.assign(
         system="PATE",
         way=frame["mechanism"].str.cat(frame["noise_in_words"], sep=", "),
@@ -57,17 +55,6 @@ def _students(records: Records) -> "pd.DataFrame":
         **{name: [each[place] for each in used] for place, name in enumerate(_PUBLIC)},
     )
     return frame[_EACH]
-
-
-def _used(student: "dict[Any, Any]") -> tuple[str, int]:
-    """What public samples were used for, and how many: without a label, all of them."""
-    import pandas as pd
-
-    strategy, method = student["strategy"], student["method"]
-    features = pd.notna(student["clusters"]) or (strategy in STRATEGIES and needs_features(strategy))
-    learns = method not in STUDENTS or learns_from_unlabelled(method)
-    uses = [*(["features"] if features else []), "queries", *(["student"] if learns else [])]
-    return ", ".join(uses), int(student["pool"] if features or learns else student["queries"])
 
 
 def _models(records: Records) -> "pd.DataFrame":
@@ -102,7 +89,7 @@ def columns(frame: "pd.DataFrame") -> Sequence[Column]:
         Column("learner", "What learns"),
         Column("public_use", "used for", group=public),
         Column("public_samples", "samples, unlabelled", "count", group=public),
-        Column("matched_accuracy", "% of one for each class", "percent", True, group=zero, optional=True),
+        Column("matched_accuracy", "% of one for each class", "percent", True, group=zero),
         Column("named_clusters", "clusters", "count", group=zero),
         Column("named_accuracy", "% of all, named by true labels", "percent", True, group=zero),
         Column("accuracy", "at ε", "percent", True, group=reached),

@@ -25,7 +25,7 @@ TEACHER_COLUMNS = (
     Column("recipe", "Recipe"),
     Column("epochs", "Epochs", "count"),
     Column("teacher_accuracy", "mean", "percent", deviation=True, group="Teacher accuracy %"),
-    Column("published_teacher_accuracy", "published", "percent", group="Teacher accuracy %", optional=True),
+    Column("published_teacher_accuracy", "published", "percent", group="Teacher accuracy %"),
 )
 
 
@@ -65,8 +65,8 @@ TABLE = Table(
         Column("teacher_accuracy_max", "best", "percent", group="Teacher accuracy %"),
         Column("plurality_accuracy_pool", "pool", "percent", deviation=True, group="Plurality accuracy %"),
         Column("plurality_accuracy_test", "test", "percent", deviation=True, group="Plurality accuracy %"),
-        Column("label_accuracy", "measured", "percent", deviation=True, group="LNMax γ = 0.05 labels %", optional=True),
-        Column("published_label_accuracy", "published", "percent", group="LNMax γ = 0.05 labels %", optional=True),
+        Column("label_accuracy", "measured", "percent", deviation=True, group="LNMax γ = 0.05 labels %"),
+        Column("published_label_accuracy", "published", "percent", group="LNMax γ = 0.05 labels %"),
         Column("gap", "Gap / n %", "percent", deviation=True),
         Column("seeds", "Seeds", "count"),
     ),

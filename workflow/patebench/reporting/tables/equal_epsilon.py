@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.outcomes import outcomes, private_models
-from patebench.reporting.published import OF_RECORDS, SYSTEMS, Published
+from patebench.reporting.published import COMPARISONS, OF_RECORDS, PATE, SYSTEMS, Published, Value
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: The largest ε of each pair of columns.
-TARGETS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 #: What makes a method: its settings of noise, queries and ε differ, and nothing else.
 _METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
@@ -56,8 +56,8 @@ def columns(frame: "pd.DataFrame") -> Sequence[Column]:
     ]
     for target in TARGETS:
         group = f"At ε ≤ {target:g}"
-        found.append(Column(f"epsilon_at_{target:g}", "ε", "epsilon", group=group, optional=True))
-        accuracy = Column(f"accuracy_at_{target:g}", "accuracy %", "percent", True, group=group, optional=True)
+        found.append(Column(f"epsilon_at_{target:g}", "ε", "epsilon", group=group))
+        accuracy = Column(f"accuracy_at_{target:g}", "accuracy %", "percent", True, group=group)
         found.append(accuracy)
     return found
 
@@ -65,7 +65,7 @@ def columns(frame: "pd.DataFrame") -> Sequence[Column]:
 def _students(records: Records) -> "pd.DataFrame":
     frame = outcomes(records)
     frame = frame.assign(
-        system="PATE",
+        system=PATE,
         way=frame["mechanism"],
         learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
         adjacency=str(Adjacency.REPLACE_TEACHER),
@@ -84,22 +84,30 @@ def _models(records: Records) -> "pd.DataFrame":
 
 
 def _published(published: Published, records: Records) -> "pd.DataFrame":
-    """What papers print of one record's ε on the data sets of this run."""
+    """What papers print of one record's ε, and of teachers' by those that compare, on the data sets of this run."""
     import pandas as pd
 
     rows = []
     panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
+    models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
     for dataset, setting in panels.itertuples(index=False):
-        for value, accuracy in published.of(*OF_RECORDS).points("private_model_accuracy", dataset=dataset):
-            rows.append(
-                {
-                    **{"dataset": dataset, "setting": setting, "teachers": None, "system": SYSTEMS[value.mechanism]},
-                    **{"way": "published", "learner": value.paper, "adjacency": str(Adjacency.ADD_OR_REMOVE_RECORD)},
-                    **{"kind": str(Kind.CLAIMED), "delta": value.delta, "epsilon": value.value},
-                    **{"accuracy_mean": accuracy, "accuracy_std": None, "seeds": None},
-                }
-            )
+        panel = {"dataset": dataset, "setting": setting}
+        for value, accuracy in models.points("private_model_accuracy", dataset=dataset):
+            rows.append({**panel, **_printed(value, value.paper, value.value, accuracy)})
+        for value in comparisons.select("accuracy_at_epsilon", dataset=dataset):
+            if (spent := comparisons.spent(value)) is not None:
+                rows.append({**panel, **_printed(value, f"{value.paper}, {value.column}", spent, value.value)})
     return pd.DataFrame(rows, columns=[*_METHOD, *_FOUND])
+
+
+def _printed(value: Value, learner: str, epsilon: float, accuracy: float) -> dict[str, object]:
+    system = SYSTEMS.get(value.mechanism, PATE)
+    protects = Adjacency.REPLACE_TEACHER if system == PATE else Adjacency.ADD_OR_REMOVE_RECORD
+    return {
+        **{"teachers": None, "system": system, "way": "published", "learner": learner, "adjacency": str(protects)},
+        **{"kind": str(Kind.CLAIMED), "delta": value.delta, "epsilon": epsilon},
+        **{"accuracy_mean": accuracy, "accuracy_std": None, "seeds": None},
+    }
 
 
 TABLE = Table(title="What each method reaches at the same ε", columns=columns, build=build)

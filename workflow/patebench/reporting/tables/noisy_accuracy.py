@@ -33,7 +33,7 @@ TABLE = Table(
         Column("answered_mean", "Answered", "count"),
         Column("expected_label_accuracy", "expected", "percent", deviation=True, group="Label accuracy %"),
         Column("label_accuracy", "drawn", "percent", deviation=True, group="Label accuracy %"),
-        Column("published_label_accuracy", "published", "percent", group="Label accuracy %", optional=True),
+        Column("published_label_accuracy", "published", "percent", group="Label accuracy %"),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 from patebench.reporting.frames import Records, means_and_deviations
 from patebench.reporting.outcomes import STUDENT, outcomes
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
-from patebench.reporting.tables.table import ACCURACY_COLUMNS, EPSILON_COLUMNS, LABEL_SET_COLUMNS, Column, Table
+from patebench.reporting.tables.table import (
+    ACCURACY_COLUMNS,
+    EPSILON_COLUMNS,
+    NOISE_COLUMNS,
+    SIZE_COLUMNS,
+    Column,
+    Table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,20 +36,23 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 TABLE = Table(
     title="Utility and privacy of the students",
     columns=(
-        *LABEL_SET_COLUMNS,
+        *SIZE_COLUMNS,
+        *NOISE_COLUMNS,
         Column("method", "Student"),
-        Column("student_model", "Its model"),
-        Column("rounds_in_words", "Selected in rounds", optional=True),
         Column("queries", "Queries", "count"),
-        Column("answered_mean", "Answered", "count"),
-        Column("delta", "δ", "number"),
+        *ACCURACY_COLUMNS,
+        Column("published_student_accuracy", "student, published", "percent", group="Accuracy %"),
         *EPSILON_COLUMNS,
         Column("may_publish", "publishable", group="ε"),
-        Column("published_epsilon", "published", "epsilon", group="ε", optional=True),
-        *ACCURACY_COLUMNS,
-        Column("published_student_accuracy", "student, published", "percent", group="Accuracy %", optional=True),
+        Column("published_epsilon", "published", "epsilon", group="ε"),
+        Column("delta", "δ", "number"),
+        Column("answered_mean", "Answered", "count"),
+        Column("rounds_in_words", "Selected in rounds"),
+        Column("model", "Teacher"),
+        Column("recipe", "Recipe"),
+        Column("student_model", "Student’s model"),
         Column("baseline_accuracy", "Non-private accuracy %", "percent", deviation=True),
-        Column("published_baseline_accuracy", "Non-private, published", "percent", optional=True),
+        Column("published_baseline_accuracy", "Non-private, published", "percent"),
         Column("seeds", "Seeds", "count"),
     ),
     build=build,

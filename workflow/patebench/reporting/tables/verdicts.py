@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
-from patebench.reporting.published import Published
+from patebench.reporting.published import Published, is_accuracy
 from patebench.reporting.tables.table import Column, Table
-from patebench.reporting.verdicts import is_accuracy, verdicts
+from patebench.reporting.verdicts import verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,9 +47,9 @@ TABLE = Table(
         Column("seeds", "Seeds", "count"),
         Column("how", "By our"),
         Column("verdict", "Verdict"),
-        Column("worst_case", "worst case", "epsilon", group="ε", optional=True),
-        Column("exact", "exact, not publishable", "epsilon", group="ε", optional=True),
-        Column("audited", "audited, at least", "epsilon", group="ε", optional=True),
+        Column("worst_case", "worst case", "epsilon", group="ε"),
+        Column("exact", "exact, not publishable", "epsilon", group="ε"),
+        Column("audited", "audited, at least", "epsilon", group="ε"),
         Column("why", "Why, or how to run it"),
     ),
     build=build,

@@ -1,0 +1,156 @@
+"""Corrections: each is shown by tests that are there and pass; and those that need no more than the printed numbers."""
+
+import ast
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.reporting import made
+
+from patebench.accounting.independent import strong_composition
+from patebench.calculator.calibrate import released
+from patebench.core.errors import ArtefactError
+from patebench.mechanisms.base import make_mechanism
+from patebench.reporting.corrections import page, read_corrections
+from patebench.reporting.published import read_published
+
+ROOT = Path(__file__).parents[2]
+CORRECTIONS = read_corrections(ROOT / "docs" / "corrections.yaml")
+TESTS = sorted({test for each in CORRECTIONS for test in each.tests})
+PRINTED = read_published(made.PUBLISHED)
+
+
+def _printed(paper: str, table: str, row: str, column: str) -> float:
+    (value,) = (
+        value.value
+        for value in PRINTED.of(paper).values
+        if (value.table, value.row, value.column) == (table, row, column)
+    )
+    return value
+
+
+def _slow(test: str) -> bool:
+    """Whether a test is marked as slow; fails where there is no such test."""
+    file, name = test.split("::")
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    (found,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return any("slow" in ast.unparse(mark) for mark in found.decorator_list)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_every_named_test_is_there(test):
+    assert _slow(test) in (True, False)
+
+
+@pytest.mark.slow
+def test_the_named_tests_pass():
+    """Those elsewhere that take little time, in a process of their own."""
+    chosen = [test for test in TESTS if not test.startswith("tests/reporting/test_corrections") and not _slow(test)]
+    assert len(chosen) > 15
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_the_page_is_that_of_the_file():
+    """`patebench corrections > docs/corrections.md` makes it."""
+    assert page(CORRECTIONS) == (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
+
+
+def test_every_paper_is_one_whose_numbers_are_printed():
+    papers = {each.paper for each in CORRECTIONS}
+    assert papers <= {value.paper for value in PRINTED.values} | {"Distributed PATE 2018"}  # which prints no number
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("- {paper: x}", "entry 0.where is wrong"),
+        ("- {paper: x, where: a, said: b, wrong: c, amount: d, tests: []}", "entry 0.tests is wrong"),
+        ("- {paper: x, where: a, said: b, wrong: c, amount: d, tests: [e], more: f}", "entry 0.more is wrong"),
+        ("paper: x", "entry all of it is wrong"),
+        ("- [", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(tmp_path, text, fault):
+    (tmp_path / "corrections.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ArtefactError, match=r"corrections\.yaml") as caught:
+        read_corrections(tmp_path / "corrections.yaml")
+    assert fault in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# What follows is named in the file.
+
+
+def test_one_query_of_lnmax_loses_more_than_gamma():
+    """Lemma 4 is exact for two classes: how often the noise turns a gap of 248 of 250 votes, and of 250."""
+
+    def turned(gap: int) -> float:
+        return (2 + 0.05 * gap) / (4 * math.exp(0.05 * gap))
+
+    lost = math.log(turned(248) / turned(250))
+    assert 0.05 < 0.09 < lost < 0.1
+
+
+def test_the_26_of_strong_composition_is_that_of_twice_gamma():
+    assert strong_composition(0.05, 1000, 1e-6) == pytest.approx(26, abs=1)
+    assert strong_composition(0.025, 1000, 1e-6) < 12, "if a query were 0.05-DP"
+
+
+def test_teachers_that_are_mostly_right_have_a_large_gap():
+    """The true label has a·n votes on average, all others have (1 − a)·n together, and no gap is negative."""
+    for dataset, least in (("MNIST", 0.677), ("SVHN", 0.663)):
+        accuracy = _printed("PATE 2017", "Section 4.1", dataset, "average test accuracy of individual teachers")
+        below = _printed("PATE 2017", "Section 4.1", dataset, "gap over number of teachers, as n increases (<)")
+        assert 2 * accuracy - 1 > least > 3 * below
+
+
+def test_the_paper_states_two_values_of_the_same_epsilon():
+    stated = _printed("PATE 2017", "Appendix A", "MNIST", "ε in the comparison with Abadi et al. (2016)")
+    assert (stated, _printed("PATE 2017", "Figure 4", "MNIST 100 queries", "ε")) == (1.9, 2.04)
+
+
+def test_what_may_be_published_of_100_queries():
+    bound = released(make_mechanism("lnmax", {"gamma": 0.05}), 100, 1e-5)
+    assert bound is not None
+    assert bound.epsilon == pytest.approx(2.50, abs=0.01)
+    assert _printed("PATE 2017", "Figure 4", "MNIST 100 queries", "ε") < bound.epsilon
+
+
+def test_the_first_two_classes_are_not_the_largest_two():
+    """How far a vote must move until the plurality changes: by the first two classes as they come, and as they are."""
+    first_two = [counts[0] - counts[1] for counts in ((150, 90, 10), (90, 150, 10))]
+    largest_two = [sorted(counts)[-1] - sorted(counts)[-2] for counts in ((150, 90, 10), (90, 150, 10))]
+    assert first_two == [60, -60]
+    assert largest_two == [60, 60]
+
+
+def test_petdl_quotes_another_accuracy_than_pate_prints():
+    row = "PATE-LNMax Papernot et al. (2017)"
+    quoted = _printed("PET-DL 2019", "Table 1", row, "SVHN Accuracy")
+    printed = _printed("PATE 2017", "Figure 4", "SVHN 1000 queries", "Student Accuracy")
+    assert (quoted, printed) == (0.9077, 0.9066)
+    assert _printed("PET-DL 2019", "Table 1", row, "SVHN Privacy Budget") == 8.19
+
+
+def test_petdl_mixes_two_students():
+    table = {
+        (who, what): _printed("PET-DL 2019", "Table 3", f"MNIST {who}", what)
+        for who in ("T", "S1", "S2")
+        for what in ("# Params", "Acc(%)")
+    }
+    gained = {who: table[who, "Acc(%)"] - table["T", "Acc(%)"] for who in ("S1", "S2")}
+    ratio = {who: table["T", "# Params"] / table[who, "# Params"] for who in ("S1", "S2")}
+    assert gained == {"S1": pytest.approx(0.0012), "S2": pytest.approx(0.0002)}
+    assert ratio == {"S1": pytest.approx(6.83, abs=0.01), "S2": pytest.approx(11.9, abs=0.01)}
+    assert _printed("PET-DL 2019", "Appendix B.3", "MNIST", "compression ratio") == 11.9
+    assert _printed("PET-DL 2019", "Appendix B.3", "MNIST", "accuracy increase") == 0.0012
+
+
+def test_private_knn_quotes_another_row_than_pate_prints():
+    table, row = "first table of the authors' ReadMe.md", "SVHN LNMAX 100 queries"
+    assert _printed("Private-kNN 2020", table, row, "ε") == _printed("PATE 2017", "Figure 4", "SVHN 1000 queries", "ε")
+    assert _printed("Private-kNN 2020", table, row, "Accuracy") == 0.901

@@ -1,0 +1,95 @@
+"""The headline: one point per method, in a figure and in a chart that answers the pointer."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.chart import FILTERS, script, specification
+from patebench.reporting.methods import methods
+from patebench.reporting.published import Published, Value, read_published
+
+NONE = Published(())
+
+
+def records(tmp_path: Path, *settings: tuple[str, float, float, float | None]) -> Any:
+    """Students of labels of the whole pool: mechanism, accuracy, worst-case ε and data-dependent ε."""
+    found: list[dict[str, Any]] = []
+    for place, (mechanism, accuracy, epsilon, leaky) in enumerate(settings):
+        facts = made.label_set(made.ensemble(), mechanism, 1.0 + place)
+        found += [
+            made.student_record(facts, 100, accuracy),
+            made.bound_record(facts, 100, epsilon, "pld", Kind.WORST_CASE),
+        ]
+        if leaky is not None:
+            found.append(made.bound_record(facts, 100, leaky, "rdp", Kind.DATA_DEPENDENT))
+    return made.load_records([made.write_collected(tmp_path / "c.json", found)], [])
+
+
+def points(frame: Any) -> list[tuple[str, str, float, float]]:
+    columns = ["method", "kind", "epsilon", "accuracy_mean"]
+    return sorted(frame[columns].itertuples(index=False, name=None))
+
+
+def drawn(frame: Any) -> list[dict[str, Any]]:
+    """The points of the chart."""
+    (values,) = json.loads(specification(frame))["datasets"].values()
+    return list(values)
+
+
+def test_a_method_stands_at_its_most_accurate_setting_that_is_not_weak(tmp_path: Path) -> None:
+    settings = [("gnmax", 0.90, 2.0, 1.0), ("gnmax", 0.95, 9.9, 3.0), ("gnmax", 0.99, 10.1, 4.0)]
+    found = methods(records(tmp_path, *settings, ("lnmax", 0.8, 20.0, None), ("lnmax", 0.9, 30.0, None)), NONE)
+    assert points(found) == [
+        *[("gnmax", "data_dependent", 3.0, 0.95), ("gnmax", "worst_case", 9.9, 0.95)],
+        ("lnmax", "worst_case", 20.0, 0.8),  # all are weak: the one that costs least
+    ]
+
+
+def test_one_epsilon_is_one_point_and_none_at_infinity(tmp_path: Path) -> None:
+    found = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 2.0), ("lnmax", 0.9, math.inf, None)), NONE)
+    assert points(found) == [("gnmax", "worst_case", 2.0, 0.9)]
+
+
+def test_a_printed_point_is_of_the_same_data_and_has_one_accuracy(tmp_path: Path) -> None:
+    facts: dict[str, Any] = {"paper": "PATE 2017", "version": "v4", "table": "Figure 4", "teachers": 250}
+    facts |= {"mechanism": "lnmax", "parameters": None, "queries": 100, "delta": 1e-5, "dataset": "mnist"}
+    rows = [("a", "epsilon", 2.04), ("a", "student_accuracy", 0.98), ("b", "epsilon", 8.0)]
+    rows += [("c", "epsilon", 3.0), ("c", "student_accuracy", 0.9), ("c", "student_accuracy", 0.8)]
+    values = [
+        Value(**facts, row=row, column=f"{name} {value}", quantity=name, value=value) for row, name, value in rows
+    ]
+    elsewhere = Value(**{**facts, "dataset": "svhn"}, row="a", column="x", quantity="epsilon", value=5.0)
+    found = methods(records(tmp_path, ("gnmax", 0.9, 2.0, None)), Published((*values, elsewhere)))
+    printed = found[found["published"].astype(bool)]
+    assert points(printed) == [("printed: PATE 2017", "data_dependent", 2.04, 0.98)]
+
+
+def test_the_chart_has_all_points_and_filters(tmp_path: Path) -> None:
+    frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), read_published(made.PUBLISHED))
+    chart = json.loads(specification(frame))
+    assert len(drawn(frame)) == len(frame) > 10
+    assert {param["name"] for param in chart["params"]} == {f"chosen_{name}" for name in FILTERS}
+    shown = [each for each in drawn(frame) if not each["method"].startswith("printed")]
+    assert {(each["method"], each["kind"], each["filled"]) for each in shown} == {
+        *[("GNMax", "worst case", True), ("GNMax", "data-dependent", False)]
+    }
+
+
+def test_nothing_in_the_chart_ends_its_script_early(tmp_path: Path) -> None:
+    frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), NONE).assign(detail="</script><script>alert(1)")
+    assert "<" not in specification(frame)
+    assert drawn(frame)[0]["detail"] == "</script><script>alert(1)"
+    assert "</script" not in script()
+    assert "<!--" not in script()
+
+
+@pytest.mark.parametrize("accuracy", [1.0, 0.0])
+def test_accuracies_that_a_logit_scale_has_no_place_for(tmp_path: Path, accuracy: float) -> None:
+    frame = methods(records(tmp_path, ("gnmax", accuracy, 2.0, None)), NONE)
+    (point,) = drawn(frame)
+    assert 0 < point["share"] < 1

@@ -1,0 +1,128 @@
+"""A run packed for others: what the crate says is there, by hand and by the validator of RO-Crates."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_json, write_json
+from patebench.stages import crate
+
+ROOT = Path(__file__).parents[2]
+RUN = ROOT / "results" / "reference" / "scalable-pate-2018-frontier"
+
+rocrate = pytest.importorskip("rocrate", reason="rocrate is pinned in envs/requirements.txt, and not installed here")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("crate") / "packed"
+    crate.run(results=RUN, out=out, home=ROOT)
+    return out
+
+
+@pytest.fixture(scope="module")
+def entities(packed: Path) -> dict[str, dict]:
+    graph = json.loads((packed / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
+    assert len({each["@id"] for each in graph}) == len(graph)
+    return {each["@id"]: each for each in graph}
+
+
+def _linked(value: object) -> set[str]:
+    return {each["@id"] for each in (value if isinstance(value, list) else [value])}
+
+
+def test_it_follows_the_profiles_of_workflow_runs(entities) -> None:
+    wanted = {"https://w3id.org/ro/wfrun/process/0.5", "https://w3id.org/ro/wfrun/workflow/0.5"}
+    assert _linked(entities["./"]["conformsTo"]) > wanted
+    assert entities["./"]["mainEntity"] == {"@id": "Snakefile"}
+    assert "ComputationalWorkflow" in entities["Snakefile"]["@type"]
+
+
+def test_the_run_says_what_went_in_and_what_came_out(entities, packed) -> None:
+    run, manifest = entities["#run"], read_json(RUN / "manifest.json", "manifest")
+    assert (run["@type"], run["instrument"]) == ("CreateAction", {"@id": "Snakefile"})
+    assert (run["startTime"], run["endTime"]) == (manifest["started"], manifest["finished"])
+    assert _linked(run["object"]) == {"configuration.json", "config/published.csv"}
+    assert {"report.html", "manifest.json", "tables/frontier.csv"} <= _linked(run["result"])
+    for name in _linked(run["object"]) | _linked(run["result"]):
+        assert entities[name]["exampleOfWork"]["@id"] in entities
+        assert int(entities[name].get("contentSize", (packed / name).stat().st_size)) == (packed / name).stat().st_size
+    assert json.loads((packed / "configuration.json").read_text(encoding="utf-8")) == manifest["config"]
+
+
+def test_every_file_is_described_and_every_described_file_is_there(entities, packed) -> None:
+    described = {name for name, each in entities.items() if "File" in each["@type"]} - {"ro-crate-metadata.json"}
+    there = {path.relative_to(packed).as_posix() for path in packed.rglob("*") if path.is_file()}
+    assert described == there - {"ro-crate-metadata.json"}
+    assert not [name for name in there if name.endswith(".npz")], "no votes, labels or private data"
+
+
+def test_a_release_is_not_packed(tmp_path) -> None:
+    manifest = read_json(RUN / "manifest.json", "manifest")
+    write_json(tmp_path / "manifest.json", "manifest", manifest | {"labels": {"labels.npz": "release"}})
+    with pytest.raises(PatebenchError, match="release mode"):
+        crate.run(results=tmp_path, out=tmp_path / "out", home=ROOT)
+
+
+def test_what_is_there_is_kept_and_what_fails_leaves_nothing(tmp_path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(PatebenchError, match="is there already"):
+        crate.run(results=RUN, out=tmp_path / "out", home=ROOT)
+    with pytest.raises(PatebenchError, match="Snakefile: is not there"):
+        crate.run(results=RUN, out=tmp_path / "new", home=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+#: What the context of RO-Crate 1.1 says otherwise than that of 1.3, which the library brings.
+TERMS = {
+    "ComputationalWorkflow": "https://bioschemas.org/ComputationalWorkflow",
+    "FormalParameter": "https://bioschemas.org/FormalParameter",
+    "input": "https://bioschemas.org/ComputationalWorkflow#input",
+    "output": "https://bioschemas.org/ComputationalWorkflow#output",
+}
+#: Puts the context that the library brings where the validator looks for the one on the web, as tests use no network.
+CACHE = """
+import sys, requests, requests_cache, urllib3
+name, url, path = sys.argv[1:]
+session = requests_cache.CachedSession(cache_name=name, expire_after=-1, backend="sqlite")
+answer = requests.Response()
+answer.status_code, answer.url, answer.reason, answer._content = 200, url, "OK", open(path, "rb").read()
+answer.headers["Content-Type"], answer.request = "application/ld+json", requests.Request("GET", url).prepare()
+answer.raw = urllib3.HTTPResponse(body=b"", status=200, preload_content=False)
+session.cache.save_response(answer, cache_key=session.cache.create_key(answer.request))
+"""
+
+
+@pytest.mark.slow
+def test_the_validator_finds_nothing_that_is_required_amiss(packed, tmp_path) -> None:
+    validator = shutil.which("rocrate-validator")
+    if validator is None:
+        pytest.skip("rocrate-validator is not on PATH; envs/requirements-checkers.txt names it")
+    context, cache = tmp_path / "context.jsonld", tmp_path / "cache"
+    library = json.loads((Path(rocrate.__file__).parent / "data" / "ro-crate.jsonld").read_text(encoding="utf-8"))
+    context.write_text(json.dumps({"@context": library["@context"] | TERMS}), encoding="utf-8")
+    python = Path(validator).parent / "python"
+    url = "https://w3id.org/ro/crate/1.1/context"
+    subprocess.run([python, "-c", CACHE, cache, url, context], check=True)
+
+    def validated(folder: Path) -> bool:
+        out = tmp_path / "said.json"
+        words = ["-p", "workflow-run-crate-0.5", "-l", "required", "--offline", "--cache-path", cache, "-f", "json"]
+        subprocess.run(
+            [validator, "-y", "validate", *words, "--no-paging", "-o", out, folder], check=False, capture_output=True
+        )
+        return bool(json.loads(out.read_text(encoding="utf-8"))["passed"])
+
+    assert validated(packed)
+    broken = tmp_path / "broken"
+    shutil.copytree(packed, broken)
+    metadata = broken / "ro-crate-metadata.json"
+    content = json.loads(metadata.read_text(encoding="utf-8"))
+    for entity in content["@graph"]:
+        entity.pop("instrument", None)
+    metadata.write_text(json.dumps(content), encoding="utf-8")
+    assert not validated(broken), "a run without its workflow"

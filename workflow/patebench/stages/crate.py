@@ -1,0 +1,58 @@
+"""The command `crate`: a run packed for others, as a Workflow Run RO-Crate."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_json
+from patebench.core.seeds import Mode
+from patebench.stages.command import FILE, file_option, stage_command
+
+#: What a run leaves beside its manifest: pages, figures, tables and rows.
+_RESULTS = ("report.html", "rows.json", "manifest.json", "figures/*", "tables/*")
+#: What made it.
+_WORKFLOW = ("Snakefile", "workflow/rules/*.smk", "envs/*", "config/published.csv", "CITATION.cff", "LICENSE")
+
+
+def run(*, results: Path, out: Path, home: Path) -> None:
+    """Pack the run whose page lies in the folder RESULTS, for others: a Workflow Run RO-Crate.
+
+    It holds the page, figures, tables, rows and manifest, the configuration as it was run, and the workflow's rules.
+    Labels, votes and private data stay where they are. Of a release no crate is made: its tables tell of private data.
+    """
+    from patebench.reporting.crate import write_crate
+
+    manifest = read_json(results / "manifest.json", "manifest")
+    if Mode.RELEASE in manifest["labels"].values():
+        raise PatebenchError(
+            f"{results}: is a run in release mode, whose tables tell of the private data; hand out the labels and the"
+            " publishable ε alone"
+        )
+    if out.exists():
+        raise PatebenchError(f"{out}: is there already; give the name of a new folder")
+    made, workflow = _found(results, _RESULTS), _found(home, _WORKFLOW)
+    if "Snakefile" not in workflow:
+        raise PatebenchError(f"{home}/Snakefile: is not there; run this in the folder of the Snakefile, or give --home")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
+        whole = Path(place) / "crate"
+        write_crate(whole, manifest, made, workflow)
+        shutil.move(whole, out)  # within one file system: there is all of it or nothing
+    click.echo(f"{out}: a crate of {len(made)} results")
+
+
+def _found(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
+    """The files of a folder by their paths below it."""
+    files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in files}
+
+
+command = stage_command(
+    run,
+    click.argument("results", type=FILE),
+    file_option("out", "A new folder, where the crate goes."),
+    click.option("--home", type=FILE, default=".", help="The folder of the Snakefile."),
+)

@@ -1,0 +1,35 @@
+"""The stage `rows`: what a run found, one JSON object per method, data set and ε, for other programs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from patebench.core.files import write_json
+from patebench.stages.command import file_option, stage_command
+from patebench.stages.records import read_records, record_files
+
+
+def run(
+    *,
+    collected: Sequence[Path],
+    baselines: Sequence[Path],
+    audits: Sequence[Path],
+    models: Sequence[Path] = (),
+    published: Path,
+    out: Path,
+) -> None:
+    """Write one object per method, data set and ε: every ε, accuracy over the seeds, public data used.
+
+    `patebench config schema --of rows` prints the JSON schema of the file.
+    """
+    from patebench.reporting.published import read_published
+    from patebench.reporting.rows import rows
+
+    found = rows(read_records(collected, baselines, audits, models), read_published(published))
+    write_json(out, "rows", found.model_dump(mode="json"))
+
+
+command = stage_command(
+    run,
+    record_files,
+    file_option("out", "Where the rows go."),
+)
