@@ -77,7 +77,7 @@ def test_the_table_names_verdicts(audits, tmp_path):
     made.write_table("audit", [], [], made.PUBLISHED, *out, audits=audits)
     lines = out[1].read_text().splitlines()
     assert len(lines) == 6
-    assert [line for line in lines if "immutable-lnmax" in line and "violated" in line and "∞" in line]
+    assert [line for line in lines if "immutable LNMax" in line and "violated" in line and "∞" in line]
     assert "1e-09" in out[0].read_text()
 
 
@@ -101,7 +101,7 @@ def test_the_figure_marks_what_is_violated(audits):
     one, many = figure.axes
     assert "one query" in one.get_title()
     assert "100 queries" in many.get_title()
-    assert [label.get_text().split("  ")[0] for label in one.get_yticklabels()] == ["immutable-lnmax", "lnmax"]
+    assert [label.get_text().split("  ")[0] for label in one.get_yticklabels()] == ["immutable LNMax", "LNMax"]
     labels = [tick.get_text() for tick in one.get_xticklabels()]
     assert labels[0] == "≈ 0"
     assert labels[-1] == "∞"

@@ -57,6 +57,19 @@ def test_all_others_stand_beside_the_most_clusters_and_say_what_they_used(frame:
     assert (model["public_use"], model["public_samples"], model["epsilon"]) == ("features", 9000, 1.0)
 
 
+def test_records_that_vote_in_rounds_do_so_by_features_whatever_selected_their_queries(tmp_path: Path) -> None:
+    facts = made.ensemble(teachers=60000, model="nearest-query")
+    rounds = {"rounds": "a_b", "strategy": "least-confident", "round": 1}
+    of = made.label_set(facts, "gnmax", 40.0) | rounds
+    student = made.student_record(of, 70, 0.9) | {"method": "supervised"}
+    bound = made.bound_record(of, 70, 0.5, "gdp", Kind.WORST_CASE)
+    compared = [made.write_naming(tmp_path / "naming.json", made.naming(50, 0.9, 0, None))]
+    collected = [made.write_collected(tmp_path / "rounds.json", [bound, student])]
+    frame = TABLES.load("bits").build(made.load_records(collected, compared), PUBLISHED)
+    (row,) = frame.to_dict("records")
+    assert (row["public_use"], row["public_samples"]) == ("features, queries", 9000)
+
+
 def test_without_named_clusters_there_is_nothing_to_compare(tmp_path: Path) -> None:
     assert TABLES.load("bits").build(made.load_records(*made.files(tmp_path)), PUBLISHED).empty
 

@@ -46,7 +46,7 @@ def test_private_models_and_what_papers_print_stand_beside_them(frame):
     assert (found["accuracy_at_2_mean"], found["accuracy_at_8_mean"]) == (pytest.approx(0.92), 0.99)
     assert (found["adjacency"], found["kind"]) == ("add_or_remove_record", "worst_case")
     printed = row(frame, learner="DP reproducibility 2024")
-    assert [printed[f"accuracy_at_{target}_mean"] for target in ("1", "4", "8")] == [0.968, 0.968, 0.985]
+    assert [printed[f"accuracy_at_{target}_mean"] for target in ("1", "4", "8")] == [0.968, 0.9827, 0.9851]
     assert printed["kind"] == "claimed"
 
 

@@ -71,14 +71,14 @@ def test_gap_draws_mean_and_deviation(tmp_path):
 def test_epsilon_shows_what_may_be_published(tmp_path):
     figure = _draw("epsilon", *made.files(tmp_path, teachers=(250,)))
     assert len(figure.axes) == 2
-    axis = next(axis for axis in figure.axes if "lnmax" in axis.get_title())
+    axis = next(axis for axis in figure.axes if "LNMax" in axis.get_title())
     bars = {container.get_label(): container.lines[0] for container in axis.containers}
     assert set(bars) == {
-        "moments: data dependent, not publishable",
+        "moments: data-dependent, not publishable",
         "pld: worst case, publishable",
         "strong-composition: worst case, publishable",
     }
-    leaky = bars["moments: data dependent, not publishable"]
+    leaky = bars["moments: data-dependent, not publishable"]
     sound = bars["pld: worst case, publishable"]
     assert leaky.get_markerfacecolor() == "none"
     assert sound.get_markerfacecolor() == sound.get_color()
@@ -134,7 +134,7 @@ def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
     later = made.bound_record(facts, 9000, float("inf"), "pld", Kind.WORST_CASE)
     endless = [made.write_collected(tmp_path / "d.json", [*records[:2], later, curve])]
     assert "ε = ∞ by pld" in _words(_draw("epsilon", endless)), "and nothing else"
-    assert "ε = ∞: lnmax, T = 100 (90%)" in _draw("frontier", endless).axes[0].get_xlabel()
+    assert "ε = ∞: LNMax, T = 100 (90%)" in _draw("frontier", endless).axes[0].get_xlabel()
 
 
 def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):
@@ -159,7 +159,7 @@ def test_private_models_stand_beside_the_students_and_also_alone(tmp_path):
         with themed():
             figure = FIGURES.load("frontier")(made.load_records(collected, baselines, models=models), PUBLISHED)
         (axis,) = figure.axes
-        assert axis.get_title() == "mnist"
+        assert axis.get_title() == "MNIST"
         lines = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axis.containers}
         assert lines["DP-SGD, scratch, of one record"] == [[1.0, 0.95], [8.0, 0.98]]
         assert lines["DP-SGD, linear, of one record"] == [[1.0, 0.97]]
@@ -174,7 +174,7 @@ def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
     learnt[1] |= {"method": "gan", "student": "gan_queries-100"}
     records = [*learnt, made.bound_record(facts, 100, 5.8, "pld", Kind.WORST_CASE)]
     (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
-    colours = {_lines(axis)[method].get_color() for method in ("gan", "supervised")}
+    colours = {_lines(axis)[method].get_color() for method in ("GAN", "supervised")}
     assert colours == {METHODS["gan"].color, METHODS["supervised"].color}
 
 
@@ -204,7 +204,7 @@ def test_words_of_the_frontier_cover_no_other_point(tmp_path):
 def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
     """At unanimity by hand: Theorem 1 of PATE 2017 for LNMax, α/σ² and something below it for GNMax."""
     figure = _draw("epsilon-gap", *made.files(tmp_path, teachers=(250,)))
-    laplace, gaussian = (next(axis for axis in figure.axes if name in axis.get_title()) for name in ("lnmax", "gnmax"))
+    laplace, gaussian = (next(axis for axis in figure.axes if name in axis.get_title()) for name in ("LNMax", "GNMax"))
     assert "order 20" in laplace.get_ylabel()
     assert "order 5" in gaussian.get_ylabel(), "the order at which the release's own ε was found"
     q = 9 * (2 + 0.05 * 250) / (4 * np.exp(0.05 * 250))
@@ -229,17 +229,18 @@ def test_different_splits_and_epochs_are_told_apart(tmp_path):
         for facts in (made.ensemble(teachers=10), split, longer)
     ]
     figure = _draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)])
-    assert [axis.get_title().rpartition(" · ")[2] for axis in figure.axes] == ["pool-100", "pool-9000"]
+    assert [axis.get_title().rpartition(" · ")[2] for axis in figure.axes] == ["pool 100", "pool 9000"]
     assert set(_lines(figure.axes[1])) == {"n = 10, 50 epochs", "n = 10, 99 epochs"}
 
 
 SUBSETS = {
     **dict.fromkeys(("clusters", "pool", "cap"), "there is nothing to draw"),
-    "noisy-accuracy": "released no labels with lnmax",
-    "gaussian-accuracy": "released no labels with gnmax",
+    "noisy-accuracy": "released no labels with LNMax",
+    "gaussian-accuracy": "released no labels with GNMax",
     "gap": "no ensembles",
     "distance": "no distances to draw",
     "epsilon": "no ε to draw",
+    "methods": "no headline to draw",
     "frontier": "no students",
     "label-frontier": "no labels with a bound",
     "learning-curves": "no learning curves",
@@ -264,7 +265,7 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     needed |= dict.fromkeys(("clusters", "pool", "cap"), "two settings")
     needed |= {"audit": "audit", "distillation": "distillation", "petdl-ablations": "private_model"}
-    pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}}
+    pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}, "methods": {"student", "bound"}}
     shown = set(kinds) >= (pairs[name] if name in pairs else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing
     assert (SUBSETS[name] not in words) == shown
@@ -346,7 +347,7 @@ def test_students_of_selected_queries_have_learning_curves_and_pictures_too(tmp_
     path = made.write_collected(tmp_path / "c.json", students)
     panels = _draw("learning-curves", [path]).axes
     ends = {axis.get_title(): [line.get_ydata()[-1] for line in axis.get_lines()] for axis in panels}
-    assert ends == {"mnist · supervised": [0.9], "mnist · supervised · prototypes": [0.96]}
+    assert ends == {"MNIST · supervised": [0.9], "MNIST · supervised · prototypes": [0.96]}
     assert len({axis.get_ylim() for axis in panels}) == 1, "curves of one data set can be compared"
     (picture,) = _draw("generated-samples", [path]).axes
     assert picture.get_title().endswith("T = 100 prototypes")
@@ -392,5 +393,31 @@ def test_records_that_vote_by_themselves_are_no_part_of_figures_of_ensembles(tmp
     alone |= {"plurality_accuracy_test": None}
     path = made.write_collected(tmp_path / "c.json", [alone, made.ensemble_record(made.ensemble(teachers=50), 0.95)])
     words = _words(_draw(name, [path]))
-    assert "small-cnn" in words
+    assert "small CNN" in words
     assert "nearest-query" not in words
+
+
+def test_a_curve_of_one_point_has_a_marker(tmp_path):
+    """In every figure: a line through one point could not be seen."""
+    from patebench.reporting.style import panels, save
+
+    figure, (axis,) = panels([""])
+    (one,) = axis.plot([1, float("nan")], [2, 3])
+    (two,) = axis.plot([1, 2], [2, 3])
+    save(figure, tmp_path / "a.png", tmp_path / "a.pdf")
+    assert (one.get_marker(), two.get_marker()) == ("o", "None")
+
+
+def test_a_student_measured_once_is_among_the_learning_curves(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    record = made.student_record(facts, 100, 0.9) | {"learning_curve": [{"epoch": 4, "accuracy": 0.9}]}
+    (axis,) = _draw("learning-curves", [made.write_collected(tmp_path / "c.json", [record])]).axes
+    (line,) = axis.get_lines()
+    assert line.get_xydata().tolist() == [[1.0, 0.9]]
+
+
+def test_distances_are_for_runs_with_a_mechanism_or_a_data_set_of_the_paper(tmp_path):
+    records = [made.ensemble_record(made.ensemble(dataset)) for dataset in ("mine", "mnist")]
+    one, both = (made.write_collected(tmp_path / f"{n}.json", records[:n]) for n in (1, 2))
+    assert "neither a mechanism of NZC" in _words(_draw("distance", [one]))
+    assert "neither a mechanism of NZC" not in _words(_draw("distance", [both]))

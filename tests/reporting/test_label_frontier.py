@@ -36,7 +36,7 @@ def setting(value: float, accuracy: float, epsilon: float, seed: int = 0, **fact
     ]
 
 
-def points(axis: Any, name: str = "lnmax") -> list[list[float]]:
+def points(axis: Any, name: str = "LNMax") -> list[list[float]]:
     (line,) = [line for line in axis.get_lines() if line.get_label() == name]
     found: list[list[float]] = line.get_xydata().tolist()
     return found
@@ -70,14 +70,14 @@ def test_what_was_accounted_for_otherwise_has_a_panel_of_its_own(tmp_path: Path)
 def test_a_published_accuracy_stands_at_the_epsilon_of_its_setting_here(tmp_path: Path) -> None:
     (axis,) = draw(tmp_path, [*setting(0.05, 0.9, 5.0), *setting(0.2, 0.97, 20.0)]).axes
     hollow = {dots.get_label(): dots.get_offsets().tolist() for dots in axis.collections if "pub" in dots.get_label()}
-    assert hollow == {"published: PATE 2017, lnmax": [[5.0, 0.9318]]}
+    assert hollow == {"published: PATE 2017, LNMax": [[5.0, 0.9318]]}
 
 
 def test_what_has_no_place_on_the_axis_is_said(tmp_path: Path) -> None:
     made_up = [*setting(0.05, 0.9, 5.0), *setting(0.2, 0.97, math.inf), *setting(0.01, 0.1, 0.0)]
     (axis,) = draw(tmp_path, made_up).axes
     assert len(points(axis)) == 1
-    assert "ε = ∞: lnmax, γ = 0.2 (97%)\nε = 0: lnmax, γ = 0.01 (10%)" in axis.get_xlabel()
+    assert "ε = ∞: LNMax, γ = 0.2 (97%)\nε = 0: LNMax, γ = 0.01 (10%)" in axis.get_xlabel()
 
 
 def test_abstaining_is_said_and_is_no_place_on_the_frontier(tmp_path: Path) -> None:

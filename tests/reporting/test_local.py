@@ -82,11 +82,11 @@ def test_the_figure_shows_labels_against_both_epsilons(collected):
     accuracy = records.label_sets.set_index("noise")["label_accuracy"]
     lines = {bars.get_label(): bars.lines[0].get_xydata() for bars in one_vote.containers}
     published = [[epsilon, accuracy[f"epsilon-{epsilon}_unbiased-0_participation-1_spread-1"]] for epsilon in (1, 2)]
-    assert lines["randomised-response: as published"].tolist() == published
-    assert "truncated-geometric: unbiased" in lines
-    assert "randomised-response: as published, each in 0.5 of the queries, personal ε down to 1/4" in lines
+    assert lines["randomised response: as published"].tolist() == published
+    assert "truncated geometric: unbiased" in lines
+    assert "randomised response: as published, each in 0.5 of the queries, personal ε down to 1/4" in lines
     students = {bars.get_label(): bars.lines[0].get_xydata() for bars in all_votes.containers}
-    ((total, reached),) = students["randomised-response: student"]
+    ((total, reached),) = students["randomised response: student"]
     bounds = records.bounds[
         (records.bounds["queries"] == 10) & (records.bounds["noise"] == records.students["noise"][0])
     ]

@@ -156,7 +156,7 @@ def test_the_figure_has_the_shares_and_the_published_points(records):
         figure = FIGURES.load("distance")(records, PUBLISHED)
         figure.draw_without_rendering()
     accuracy, distances, over = figure.axes
-    (curve,) = (line for line in distances.get_lines() if line.get_label().startswith("mnist"))
+    (curve,) = (line for line in distances.get_lines() if line.get_label().startswith("MNIST"))
     assert curve.get_ydata()[:6] == pytest.approx([1, 0.98, 0.97, 0.94, 0.9, 0.9])
     assert len(curve.get_xdata()) == 251, "the most teachers"
     (bars,) = over.containers

@@ -97,7 +97,7 @@ def test_a_method_and_a_strategy_are_in_tables_and_figures(records: Records) -> 
     with themed():
         titles = [axis.get_title() for axis in FIGURES.load("learning-curves")(records, PUBLISHED).axes]
         legend = FIGURES.load("frontier")(records, PUBLISHED).legends[0]
-    assert {"mnist · diffusion", "mnist · supervised · oracle"} < set(titles)
+    assert {"MNIST · diffusion", "MNIST · supervised · oracle"} < set(titles)
     assert {"diffusion", "supervised"} < {text.get_text() for text in legend.get_texts()}
 
 

@@ -98,13 +98,13 @@ def test_a_panel_for_each_choice_that_was_varied_with_all_else_equal(tmp_path: P
     sound = [student("noisy-knowledge", noise=z, epsilon=e, stated=e) for z, e in ((80.0, 1.0), (10.0, 8.0))]
     figure = drawn(records(tmp_path, *batches, *sizes, *sound))
     panels = {axis.get_title(): axis for axis in figure.axes if axis.get_visible()}
-    assert set(panels) == {"mnist: ε stated of the student", "mnist: batch size", "mnist: number of teachers n"}
-    (line,) = panels["mnist: batch size"].containers
+    assert set(panels) == {"MNIST: ε stated of the student", "MNIST: batch size", "MNIST: number of teachers n"}
+    (line,) = panels["MNIST: batch size"].containers
     assert line.lines[0].get_xydata().tolist() == [[n, pytest.approx(0.91)] for n in (64, 128, 256)]
-    (line,) = panels["mnist: number of teachers n"].containers
+    (line,) = panels["MNIST: number of teachers n"].containers
     assert line.lines[0].get_xydata()[:, 0].tolist() == [2, 4]
-    (line,) = panels["mnist: ε stated of the student"].containers
-    assert line.get_label() == "noisy-knowledge, n = 4"
+    (line,) = panels["MNIST: ε stated of the student"].containers
+    assert line.get_label() == "noisy knowledge, n = 4"
     assert line.lines[0].get_xydata()[:, 0].tolist() == [1, 8]
 
 

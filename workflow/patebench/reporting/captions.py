@@ -39,10 +39,10 @@ def caption_of(path: Path, thing: Any) -> str:
     return f"<p>{_inline(paragraph)}</p>"
 
 
-def plain(caption: str) -> str:
-    """The first two sentences of a caption without marks, as alternative text."""
+def plain(caption: str, sentences: int = 2) -> str:
+    """The first sentences of a caption without marks: two of them are its alternative text."""
     text = html.unescape(re.sub(r"<[^>]+>", "", caption))
-    return " ".join(re.split(r"(?<=[.?])\s", " ".join(text.split()))[:2])
+    return " ".join(re.split(r"(?<=[.?])\s", " ".join(text.split()))[:sentences])
 
 
 def _inline(text: str) -> str:

@@ -14,18 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
+from patebench.reporting import chart
 from patebench.reporting.captions import caption_of, plain, read_caption
+from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
+from patebench.reporting.findings import findings, paper_line
+from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
 from patebench.reporting.style import KINDS
-from patebench.reporting.summary import cards, duration, sentence
+from patebench.reporting.summary import cards, duration
 from patebench.reporting.tables import TABLES
+from patebench.reporting.tables.table import DASH
+from patebench.reporting.verdicts import Verdict
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from PIL.Image import Image
 
     from patebench.reporting.tables.table import Column, Table
 
-HEADLINE = "utility-privacy"
+#: The table that stands in pieces, each with its paper.
+VERDICTS = "verdicts"
+#: Tables of more rows are folded at first: those that are for looking things up, and others.
+SHORT_TABLE, LONG_TABLE = 4, 12
+#: Folded tables of no more rows are printed.
+BRIEF = 40
 #: More rows than that are not for reading on a page: the files beside it hold them.
 MOST_ROWS = 600
 
@@ -53,6 +66,13 @@ MEANINGS = {
     ),
 }
 
+#: Words that stand for themselves in a cell, and whether they are good news.
+_CHIPS: dict[str, str] = {
+    **dict.fromkeys(("yes", "holds", Verdict.REPRODUCED, Verdict.BETTER), "yes"),
+    **dict.fromkeys(("no", "violated", "disagrees", Verdict.UNSOUND, Verdict.SHORT), "no"),
+    **dict.fromkeys(("vacuous", Verdict.NOT_COMPARABLE, Verdict.NOT_RUN), "other"),
+}
+
 
 def render(
     *,
@@ -61,35 +81,87 @@ def render(
     manifest: Path,
     content: dict[str, Any],
     captions: Path,
+    citation: Path | None,
     out: Path,
 ) -> str:
     """The page, to lie at `out`: links lead from there.
 
     `figures` are PNG and `tables` CSV files named after what they show; `captions` is the folder of the captions;
-    `content` is that of the file `manifest`. Raises ArtefactError for a file that is missing or not sound.
+    `content` is that of the file `manifest`; `citation` is a CITATION.cff. Raises ArtefactError for a file that is
+    missing or not sound.
     """
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     _check_manifest(manifest, content)
     frames = {path.stem: _read_table(path) for path in tables}
-    shown = [_table(frames[path.stem], path, captions, out) for path in tables]
-    template = Path(__file__).with_name("template.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    drawn = [_figure(path, captions, out) for path in figures]
+    shown = [table for path in tables for table in _tables(frames[path.stem], path, captions, out)]
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FileSystemLoader(Path(__file__).with_name("page")),
+    )
     environment.filters |= {"duration": duration, "pieces": pieces}
-    return environment.from_string(template).render(
+    environment.globals |= {"chips": _CHIPS, "dash": DASH, "brief": BRIEF}
+    return environment.get_template("page.html").render(
         title=content["config"].get("name") or "default run",
-        sentence=sentence(frames),
+        findings=findings(frames),
         introduction=read_caption(captions / "workflow.rst"),
         cards=cards(frames, content),
-        headline=[table for table in shown if table["name"] == HEADLINE and table["rows"]],
-        tables=[table for table in shown if table["name"] != HEADLINE or not table["rows"]],
-        figures=[_figure(path, captions, out) for path in figures],
-        kinds=[(kind.replace("_", " "), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
+        sections=_sections(drawn, shown, frames.get("papers")),
+        chart=_chart(frames.get(chart.TABLE), drawn),
+        absent=_absent(drawn, shown),
+        kinds=[(in_words(kind), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
+        citations=None if citation is None else read_citations(citation),
         manifest=content,
         manifest_link=_relative(manifest, out),
         config=_yaml(content["config"]),
         slowest=max((rule["seconds"] for rule in content["rules"]), default=0) or 1,
     )
+
+
+def _sections(
+    figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: "pd.DataFrame | None"
+) -> list[dict[str, Any]]:
+    """The parts of the page, those of papers within the one of that name; what has nothing to show is left out."""
+    figures, tables = [each for each in figures if not each["missing"]], [each for each in tables if each["rows"]]
+
+    def part(place: str, title: str, **more: Any) -> dict[str, Any]:
+        mine = {"figures": [each for each in figures if each["place"] == place]}
+        mine["tables"] = [each for each in tables if each["place"] == place]
+        return {"id": slug(place), "title": title, "parts": [], **mine, **more}
+
+    lines = {} if papers is None else {str(row["paper"]): paper_line(row) for row in papers.to_dict("records")}
+    found = [part(place, title, short=SHORT[place]) for place, title in SECTIONS.items()]
+    of_papers = [
+        paper for paper in PAPERS if paper in lines or any(paper == each["place"] for each in (*figures, *tables))
+    ]
+    others = sorted({*lines} - {*of_papers})
+    for section in found:
+        if section["id"] == "papers":
+            section["parts"] = [part(paper, paper, line=lines.get(paper, "")) for paper in (*of_papers, *others)]
+    return [each for each in found if each["figures"] or each["tables"] or each["parts"] or each["id"] == "accounting"]
+
+
+def _absent(figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """What has nothing to show, and why."""
+    return [
+        ("Not drawn", [each["missing"] for each in figures if each["missing"]]),
+        ("Empty in this run", [each["title"] for each in tables if not each["rows"]]),
+    ]
+
+
+def _chart(frame: "pd.DataFrame | None", figures: Sequence[dict[str, Any]]) -> dict[str, str] | None:
+    """What makes the headline figure answer the pointer; None where it is not on the page."""
+    if (
+        frame is None
+        or frame.empty
+        or not any(each["name"] == chart.FIGURE and not each["missing"] for each in figures)
+    ):
+        return None
+    return {"figure": chart.FIGURE, "script": chart.script(), "specification": chart.specification(frame)}
 
 
 def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
@@ -101,15 +173,45 @@ def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
     try:
         content = path.read_bytes()
         with Image.open(BytesIO(content), formats=["PNG"]) as image:
-            size, missing = image.size, image.info.get("Comment")
+            size, missing, small = image.size, image.info.get("Comment"), _small(image)
     except UnidentifiedImageError:
         raise ArtefactError(path, "it is no PNG image") from None
     except OSError as fault:
         raise ArtefactError(path, f"it cannot be read ({fault})") from None
     width, height = (pixels * 5 // 8 for pixels in size)  # sharp on fine screens too
     links = [(suffix.upper(), _relative(path.with_suffix(f".{suffix}"), out)) for suffix in ("pdf", "png")]
-    shown = {"image": base64.b64encode(content).decode(), "width": width, "height": height, "missing": missing}
-    return {"name": name, **shown, "alt": plain(caption), "caption": caption, "links": links}
+    shown = {"image": base64.b64encode(small).decode(), "width": width, "height": height, "missing": missing}
+    shown |= {"place": section_of(FIGURES, name)}
+    return {
+        "name": name,
+        **shown,
+        "title": plain(caption, 1),
+        "alt": plain(caption),
+        "caption": caption,
+        "links": links,
+    }
+
+
+def _small(image: "Image") -> bytes:
+    """A picture of 256 colours, which is all that drawings need: a quarter of the bytes."""
+    from PIL.Image import Dither
+
+    stream = BytesIO()
+    image.convert("RGB").quantize(256, dither=Dither.NONE).save(stream, "PNG", optimize=True)
+    return stream.getvalue()
+
+
+def _tables(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> list[dict[str, Any]]:
+    """What the template needs of a table: of the verdicts one for each paper, else one."""
+    if path.stem != VERDICTS or frame.empty:
+        return [_table(frame, path, captions, out)]
+    papers = [(str(paper), rows) for paper, rows in frame.groupby("paper", sort=False)]
+    parts = [_table(rows, path, captions, out) for _, rows in papers]
+    for (paper, _), part in zip(papers, parts, strict=True):
+        part |= {"id": f"{slug(paper)}-{VERDICTS}", "place": paper, "title": f"{part['title']} of {paper}"}
+    for part in parts[1:]:
+        part["caption"] = ""  # said once, and not for every paper
+    return parts
 
 
 def _table(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict[str, Any]:
@@ -118,21 +220,27 @@ def _table(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
-    same = [index for index in places if not columns[index].group and len({row[index] for row in rows}) == 1]
+    same = [index for index in places if _of_all(columns[index]) and len({row[index] for row in rows}) == 1]
     varying = [index for index in range(len(columns)) if index not in same]
     suffixes = {"CSV": ".csv", "Markdown": ".md", "LaTeX": ".tex"}
     return {
-        "name": name,
+        "id": f"table-{name}",
+        "place": section_of(TABLES, name),
         "title": table.title,
         "caption": caption_of(captions / "tables" / f"{name}.rst", table.build),
-        "same": [(columns[index].title, rows[0][index]) for index in same],
+        "same": [(columns[index].heading, rows[0][index]) for index in same],
         "columns": [columns[index] for index in varying],
         "headings": _headings([columns[index] for index in varying]),
         "rows": [[row[index] for index in varying] for row in rows],
-        "folded": table.folded,
+        "folded": len(rows) > (SHORT_TABLE if table.folded else LONG_TABLE),
         "shown": len(rows) <= MOST_ROWS,
         "links": [(title, _relative(path.with_suffix(suffix), out)) for title, suffix in suffixes.items()],
     }
+
+
+def _of_all(column: "Column") -> bool:
+    """Whether what is the same in all rows may leave the table: numbers that stand beside others of a group may not."""
+    return not (column.group and column.right)
 
 
 def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:

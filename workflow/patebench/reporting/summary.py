@@ -1,8 +1,10 @@
-"""The run in one or two sentences and in a few numbers, taken from its tables."""
+"""The run in a few numbers, and in words that several parts of the page share."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.words import epsilon_in_words, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,78 +19,26 @@ class Card:
     note: str
 
 
-def sentence(tables: Mapping[str, "pd.DataFrame"]) -> str:
-    """The run in one or two sentences: who voted on what, and the best student of each data set at a finite ε.
-
-    `tables` are the frames by the names of the tables, with the rows that this run has; any may be missing.
-    """
-    ensembles = tables.get("ensembles")
-    if ensembles is None or ensembles.empty:
-        return "This run has no ensembles."
-    voted = f"{_voters(ensembles)} voted on {_queries(tables.get('noisy-accuracy'))}public samples."
-    return " ".join(filter(None, [voted, _best_students(tables.get("utility-privacy"))]))
-
-
-def _voters(ensembles: "pd.DataFrame") -> str:
-    """Teachers that were trained, and records that are teachers themselves."""
+def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:
+    """Teachers that were trained, records that are teachers themselves, and on how much of the pool they voted."""
     trained = _trained(ensembles)
     others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
-    voters = [f"{row['teachers']:,} private records of {row['dataset']}" for row in others.to_dict("records")]
+    found = [f"{row['teachers']:,} private records of {in_words(row['dataset'])}" for row in others.to_dict("records")]
     if not trained.empty:
-        teachers, datasets = _unique(trained["teachers"]), _join(_unique(trained["dataset"]))
-        one, several = f"{teachers[0]} teacher{_s(teachers[0])}", f"Ensembles of {_join(teachers)} teachers"
-        voters.insert(0, f"{one if len(teachers) == 1 else several} trained on {datasets}")
-    return _join(voters)
+        teachers, datasets = (
+            _unique(trained["teachers"]),
+            join([in_words(each) for each in _unique(trained["dataset"])]),
+        )
+        words = plural(teachers[0], "teacher") if len(teachers) == 1 else f"Ensembles of {join(teachers)} teachers"
+        found.insert(0, f"{words} trained on {datasets}")
+    queries = [] if label_sets is None else [f"{each:,}" for each in _unique(label_sets["queries"])]
+    return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples"
 
 
 def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
     """Those whose teachers were trained; records that vote on selected queries have no accuracy on the test set."""
     measured = "plurality_accuracy_test_mean"
     return ensembles[ensembles[measured].notna()] if measured in ensembles else ensembles
-
-
-def _queries(label_sets: "pd.DataFrame | None") -> str:
-    """How many samples of the pool were labelled, where that is known."""
-    if label_sets is None or label_sets.empty:
-        return ""
-    return _join([f"{queries:,}" for queries in _unique(label_sets["queries"])], "or") + " "
-
-
-def _best_students(students: "pd.DataFrame | None") -> str:
-    if students is None or students.empty:
-        return ""
-    finite = students[students["worst_case_epsilon_mean"] < float("inf")]
-    if finite.empty:
-        known = "no finite ε holds" if students["worst_case_epsilon_mean"].notna().any() else "no ε is known"
-        return f"The best student of their labels reached {_rounded(students['accuracy_mean'].max())}; {known}."
-    best = finite.sort_values("accuracy_mean", kind="stable").drop_duplicates("dataset", keep="last")
-    rows = best.sort_values("dataset").to_dict("records")
-    if len(rows) == 1:
-        return f"From their labels the best private student reached {_reached(rows[0])}{_ceiling(rows[0])}."
-    reached = [f"{_reached(row)} on {row['dataset']}{_ceiling(row)}" for row in rows]
-    return f"From their labels the best private students reached {', and '.join(reached)}."
-
-
-def _reached(row: Mapping[Any, Any]) -> str:
-    """How accurate a student is, and at what worst-case ε."""
-    delta = f"{row['delta']:g}".replace("e-0", "e-")
-    noise = "" if row["may_publish"] == "yes" else " with fresh noise"
-    epsilon = f"worst-case ε {_short(row['worst_case_epsilon_mean'])}{noise} at δ = {delta}"
-    return f"{_rounded(row['accuracy_mean'])} ({epsilon})"
-
-
-def _ceiling(row: Mapping[Any, Any]) -> str:
-    """How accurate a model without privacy is, where there is one."""
-    free = row["baseline_accuracy_mean"]
-    return f"; without privacy {_rounded(free)}" if free == free else ""
-
-
-def _rounded(accuracy: float) -> str:
-    return f"{100 * accuracy:.1f} %"
-
-
-def _short(epsilon: float) -> str:
-    return f"{epsilon:.1f}" if epsilon >= 1 else f"{epsilon:.2g}"
 
 
 def cards(tables: Mapping[str, "pd.DataFrame"], manifest: Mapping[str, Any]) -> list[Card]:
@@ -102,11 +52,11 @@ def _ensemble_cards(ensembles: "pd.DataFrame | None") -> list[Card]:
         return []
     trained = int((ensembles["teachers"] * ensembles["seeds"]).sum())
     count, seeds = len(ensembles), _unique(int(each) for each in ensembles["seeds"])
-    each = f"{seeds[0]} seed{_s(seeds[0])}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    each = plural(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     best = ensembles.sort_values(["teachers", "plurality_accuracy_test_mean"]).iloc[-1]
-    alone = f"plurality of {best['teachers']} teachers on {best['dataset']}, without noise; "
+    alone = f"plurality of {best['teachers']} teachers on {in_words(best['dataset'])}, without noise; "
     return [
-        Card("Teachers trained", f"{trained:,}", f"in {count} setting{_s(count)}, {each} each"),
+        Card("Teachers trained", f"{trained:,}", f"in {plural(count, 'setting')}, {each} each"),
         Card(
             "Ensemble accuracy",
             percent(best["plurality_accuracy_test_mean"]),
@@ -119,18 +69,19 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     if students is None or students.empty:
         return []
     best = students.sort_values("accuracy_mean").iloc[-1]
-    taught = f"{best['dataset']}, {best['queries']} queries to {best['mechanism']}, {best['noise_in_words']}"
+    asked = f"{plural(best['queries'], 'query', 'queries')} to {in_words(best['mechanism'])}"
+    taught = f"{in_words(best['dataset'])}, {asked}, {best['noise_in_words']}"
     free = best["baseline_accuracy_mean"]
     ceiling = f"; without privacy: {percent(free)}" if free == free else ""
     found = [Card("Best student", percent(best["accuracy_mean"]), taught + ceiling)]
     epsilon, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
     if epsilon == epsilon:
-        beside = f"; data-dependent {leaky:.2f}, not publishable" if leaky == leaky else ""
+        beside = f"; data-dependent {epsilon_in_words(leaky)}, not publishable" if leaky == leaky else ""
         at = f"at δ = {best['delta']:g}"
         if best["may_publish"] == "yes":
-            found.append(Card("Its ε, to publish", f"{epsilon:.2f}", at + beside))
+            found.append(Card("Its ε, to publish", epsilon_in_words(epsilon), at + beside))
         else:
-            found.append(Card("Its ε, worst case", f"{epsilon:.2f}", f"of fresh noise, {at}{beside}"))
+            found.append(Card("Its ε, worst case", epsilon_in_words(epsilon), f"of fresh noise, {at}{beside}"))
     return found
 
 
@@ -140,7 +91,7 @@ def _time(manifest: Mapping[str, Any]) -> list[Card]:
         return []
     jobs, seconds = sum(rule["jobs"] for rule in rules), sum(rule["seconds"] for rule in rules)
     cores = manifest["hardware"]["cores"]
-    return [Card("Computing time", duration(seconds), f"{jobs:,} job{_s(jobs)}; machine with {cores} core{_s(cores)}")]
+    return [Card("Computing time", duration(seconds), f"{plural(jobs, 'job')}; machine with {plural(cores, 'core')}")]
 
 
 def percent(value: float) -> str:
@@ -160,10 +111,12 @@ def _unique(values: Iterable[Any]) -> list[Any]:
     return sorted(set(values))
 
 
-def _join(words: Sequence[Any], last: str = "and") -> str:
+def join(words: Sequence[Any], last: str = "and") -> str:
+    """Such as "a, b and c"."""
     named = [str(word) for word in words]
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {last} {named[-1]}"
 
 
-def _s(count: Any) -> str:
-    return "" if count == 1 else "s"
+def plural(count: Any, one: str, several: str = "") -> str:
+    """Such as "1 job" or "2,000 jobs"."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -1,9 +1,40 @@
-"""Settings as people say them: the parameters of a mechanism, and how the queries of a label set were selected."""
+"""Settings as people say them: names, parameters, selected queries, and how much an ε says."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from patebench.core.bound import Adjacency, Kind
 from patebench.core.slugs import number
+
+#: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
+#: their tier 2, "reasonable"; above is tier 3, "weak to no formal privacy guarantees").
+WEAK = 10.0
+WEAK_SOURCE = "Ponomareva et al. 2023, “How to DP-fy ML”, section 5.2"
+
+#: Whole names that are spelt in another way than piece by piece.
+_NAMES: Mapping[str, str] = {
+    Adjacency.REPLACE_TEACHER: "one teacher’s shard",
+    Adjacency.ADD_OR_REMOVE_RECORD: "one record",
+    Kind.WORST_CASE: "worst case",
+    Kind.DATA_DEPENDENT: "data-dependent",
+    Kind.AUDITED_LOWER: "audited lower bound",
+    **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
+    **{"breast_cancer": "breast cancer", "iid": "dealt at random"},
+}
+#: Pieces of names that are no plain words.
+_PIECES = {
+    **{
+        "gnmax": "GNMax",
+        "lnmax": "LNMax",
+        "svt": "SVT",
+        "ptr": "PTR",
+        "pld": "PLD",
+        "rdp": "Rényi",
+        "gdp": "Gaussian DP",
+    },
+    **{"cnn": "CNN", "mlp": "MLP", "gan": "GAN", "vat": "VAT", "iid": "dealt at random"},
+}
 
 #: Signs of the papers; other parameters go by their names.
 _SIGNS = {"sigma": "σ", "sigma1": "σ₁", "sigma2": "σ₂", "gamma": "γ", "epsilon": "ε", "delta": "δ"}
@@ -21,3 +52,24 @@ def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
 
 def _in_words(value: float) -> str:
     return "∞" if value == float("inf") else number(value)
+
+
+def in_words(name: str) -> str:
+    """A name of the configuration, or a part of a path, as people write it: "small-cnn_modern" is
+    "small CNN, modern"."""
+    return _NAMES.get(name) or ", ".join(_piece(part) for part in name.split("_"))
+
+
+def _piece(part: str) -> str:
+    return re.sub(r"(?<![\w-])[a-z]+(?:-[\w.+]+)*(?![\w-])", lambda name: _spelt(name[0]), part)
+
+
+def _spelt(name: str) -> str:
+    """A plain name without its hyphens; the one in 1e-05 stays."""
+    return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
+
+
+def epsilon_in_words(epsilon: float) -> str:
+    """Such as "0.086" or "12.6 (weak)"."""
+    shown = "∞" if epsilon == float("inf") else f"{epsilon:.1f}" if epsilon >= 0.995 else f"{epsilon:.2g}"
+    return f"{shown} (weak)" if epsilon > WEAK else shown

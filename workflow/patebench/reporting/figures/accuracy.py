@@ -7,6 +7,7 @@ from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import PATE_2017, Published, Value
 from patebench.reporting.style import GREY, TEACHERS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,7 @@ def draw_accuracy(records: Records, published: Published, mechanism: str, parame
     # what a logarithmic axis can show
     label_sets = label_sets[label_sets["scale"].between(0, float("inf"), inclusive="neither")]
     if label_sets.empty:
-        return empty(f"This run released no labels with {mechanism},\nso there is nothing to draw.")
+        return empty(f"This run released no labels with {in_words(mechanism)},\nso there is nothing to draw.")
     names = titles(label_sets)
     printed = published.of(PATE_2017).select("label_accuracy", mechanism=mechanism)
     shown = [value for value in printed if value.teachers and value.dataset in set(label_sets["dataset"])]

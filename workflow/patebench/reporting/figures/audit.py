@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.core.words import plural
 from patebench.reporting.audits import STATED, audited, found_by
 from patebench.reporting.figures.panels import members
 from patebench.reporting.frames import Records, distinct
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, VERMILLION, empty, legend
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +55,7 @@ def draw(records: Records, published: Published) -> "Figure":
             shown = members(frame, (*block, column), (*_BLOCK, "column"))
             _draw_block(axis, shown, names, infinity)
             axis.set_title(_title(block, shown))
-        line[0].set_yticks(range(len(names)), [f"{mechanism}  {words}" for mechanism, _, words in names])
+        line[0].set_yticks(range(len(names)), [f"{in_words(mechanism)}  {words}" for mechanism, _, words in names])
         line[0].set_ylim(len(names) - 0.4, -0.6)
     for axis in axes[-1]:
         axis.set_xlabel("ε")
@@ -141,8 +143,8 @@ def _label_ticks(axis: "Axes", infinity: float) -> None:
 
 def _title(block: tuple[Any, ...], frame: "pd.DataFrame") -> str:
     queries = int(frame["queries"].max()) if len(frame) else 1
-    counted = "one query" if queries == 1 else f"{queries} queries"
-    return f"{block[0] or 'any data'}, n = {block[1]}: {counted}, δ = {block[2]:g}"
+    counted = plural(queries, "query")
+    return f"{in_words(block[0]) if block[0] else 'any data'}, n = {block[1]}: {counted}, δ = {block[2]:g}"
 
 
 def _entries(frame: "pd.DataFrame") -> dict[str, Any]:

@@ -9,6 +9,8 @@ from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.outcomes import trained
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.style import GREY, LineStyle, empty, hollow, labelled, legend, line_styles, panels, percent
+from patebench.reporting.tables.nzc_students import IMMUTABLE
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +23,9 @@ def draw(records: Records, published: Published) -> "Figure":
     ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty("This run has no ensembles, so there are no distances to draw.")
+    printed_for = {value.dataset for value in published.of(NZC_2020).values}
+    if not (set(records.label_sets["mechanism"]) & set(IMMUTABLE) or set(ensembles["dataset"]) & printed_for):
+        return empty("This run has neither a mechanism of NZC nor a data set that it prints numbers of.")
     ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])
     most = int(ensembles["teachers"].max())
     names = titles(ensembles)
@@ -67,7 +72,7 @@ def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
     for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
         for value in paper.select(quantity, dataset=dataset):
             if value.teachers:
-                hollow(axis, value.teachers, value.value, GREY, marker, f"published: {dataset}, {what}")
+                hollow(axis, value.teachers, value.value, GREY, marker, f"published: {in_words(dataset)}, {what}")
                 drawn.add(value.teachers)
     return drawn
 

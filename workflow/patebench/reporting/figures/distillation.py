@@ -7,6 +7,7 @@ from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import Published
 from patebench.reporting.style import BLUE, GREEN, ORANGE, LineStyle, empty, labelled, legend, line_styles, panels
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,9 +31,8 @@ def draw(records: Records, published: Published) -> "Figure":
         return empty("This run distilled no ensemble, so there is nothing to draw.")
     learnt = learnt.assign(kind=kinds(learnt))
     styles = line_styles(learnt["kind"], _LABELS)
-    names = {
-        panel: f"{title}, n = {panel[-2]}\nstudent: {panel[-1]}" for panel, title in titles(learnt, _PANEL).items()
-    }
+    heads = titles(learnt, _PANEL)
+    names = {panel: f"{head}, n = {panel[-2]}\nstudent: {in_words(panel[-1])}" for panel, head in heads.items()}
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
         _draw(axis, members(learnt, panel, _PANEL), styles)

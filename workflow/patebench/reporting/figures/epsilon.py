@@ -18,6 +18,7 @@ from patebench.reporting.style import (
     logarithmic,
     panels,
 )
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +101,7 @@ def _titles(bounds: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     found = {}
     for panel in distinct(bounds, _PANEL):
         *family, teachers, mechanism, _, words, delta = panel
-        found[panel] = f"{families[tuple(family)]}\nn = {teachers}, {mechanism}, δ = {delta:g}\n{words}"
+        found[panel] = f"{families[tuple(family)]}\nn = {teachers}, {in_words(mechanism)}, δ = {delta:g}\n{words}"
     return found
 
 
@@ -145,7 +146,7 @@ def _meaning(line: Any) -> str:
     if line["kind"] == Kind.SANITISED and not line["publishable"]:
         return "sanitised, drawn from a seed"
     private = "of fresh noise" if line["kind"] == Kind.WORST_CASE else "not publishable"
-    return f"{line['kind'].replace('_', ' ')}, {'publishable' if line['publishable'] else private}"
+    return f"{in_words(line['kind'])}, {'publishable' if line['publishable'] else private}"
 
 
 def _drawn(style: LineStyle, kind: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, LineStyle, empty, labelled, legend, line_styles, logarithmic, panels
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +124,7 @@ def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, styles: dict
     for (name, kind), curve in costs.items():
         style = styles[name]
         drawn = curve > _LEAST * max(np.max(each) for each in costs.values())
-        label = f"{name}: {kind.replace('_', ' ')}"
+        label = f"{name}: {in_words(kind)}"
         axis.plot(gap[drawn], curve[drawn], color=style.color, linestyle=KINDS[kind].line, label=label)
     axis.set_xlabel("gap between the two largest counts")
     if not costs:
@@ -151,7 +152,9 @@ def _draw_histogram(axis: "Axes", ensembles: "pd.DataFrame") -> None:
 
 
 def _title(row: dict[Any, Any], families: dict[tuple[str, ...], str]) -> str:
-    return f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {row['mechanism']}\n{row['noise_in_words']}"
+    return (
+        f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {in_words(row['mechanism'])}\n{row['noise_in_words']}"
+    )
 
 
 def _key(row: dict[Any, Any], columns: tuple[str, ...]) -> tuple[Any, ...]:

@@ -29,6 +29,7 @@ from patebench.reporting.style import (
     line_styles,
     panels,
 )
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,7 @@ _WIDE = (9.2, 4.6)
 #: With more students than these only those on the frontier have words.
 _CROWD = 20
 #: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
-_PLACES = [(6.0, 4.5), (-6.0, 4.5), (6.0, -11.5), (-6.0, -11.5)]
+_PLACES = [(side, height) for height in (4.5, -11.5, 13.5, -20.5) for side in (6.0, -6.0)]
 #: Of papers whose ε is that of one record, in their order.
 _MARKERS = "so^Dv"
 #: Half the side of a marker and of an outline in pixels.
@@ -133,7 +134,7 @@ def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
         settings: dict[str, Any] = {"color": style.color, "marker": style.marker, "markersize": 6, "linewidth": 0.9}
         settings |= {"linestyle": (0, (1, 2)), "elinewidth": 0.8, "capsize": 2}
         settings |= {} if kind == Kind.WORST_CASE else {"markerfacecolor": "white"}
-        words = f"{name}, of {_PROTECTED[rows['adjacency'].iloc[0]]}{_SAID.get(str(kind), '')}"
+        words = f"{in_words(str(name))}, of {_PROTECTED[rows['adjacency'].iloc[0]]}{_SAID.get(str(kind), '')}"
         axis.errorbar(x, y, yerr=deviation, label=words, **settings)
 
 
@@ -141,7 +142,7 @@ def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle
     """What colours, markers and fills mean, as entries of the legend."""
     plain: dict[str, Any] = {"linestyle": "none"}
     for thing in dict.fromkeys(things):
-        axis.plot([], [], marker=styles[thing].marker, color=styles[thing].color, label=thing, **plain)
+        axis.plot([], [], marker=styles[thing].marker, color=styles[thing].color, label=in_words(thing), **plain)
     for kind, meaning in _KINDS.items():
         fill = GREY if kind is Kind.WORST_CASE else "white"
         axis.plot([], [], marker="o", color=GREY, markerfacecolor=fill, label=meaning, **plain)
@@ -153,8 +154,8 @@ def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
     rest = students[~best] if len(students) <= _CROWD else students[:0]
     usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
     for row in [*students[best].to_dict("records"), *rest.to_dict("records")]:
-        name = f"{row[other]}, " if row[other] != usual else ""
-        name += f"{row['strategy']}, " if row["strategy"] else ""
+        name = f"{in_words(row[other])}, " if row[other] != usual else ""
+        name += f"{in_words(row['strategy'])}, " if row["strategy"] else ""
         name += f"n = {row['teachers']:,}, " if several else ""
         name += f"T = {row['queries']:,}"
         if math.isfinite(row["worst_case_epsilon_mean"]):
@@ -175,7 +176,7 @@ def _points(axis: "Axes", students: "pd.DataFrame", models: "pd.DataFrame") -> l
 
 def _write_names(axis: "Axes", names: Iterable[_Name], points: list["Bbox"]) -> None:
     """Each beside its point, in turn, where it covers no earlier one and none of the `points`; or nowhere."""
-    taken = [*points, *(text.get_window_extent() for text in axis.texts)]
+    taken = [*points, *_lines(axis), *(text.get_window_extent() for text in axis.texts)]
     for x, y, name in names:
         for place in _PLACES:
             text = _annotate(axis, x, y, name, place)
@@ -184,6 +185,21 @@ def _write_names(axis: "Axes", names: Iterable[_Name], points: list["Bbox"]) -> 
                 taken.append(extent)
                 break
             text.remove()
+
+
+def _lines(axis: "Axes") -> list["Bbox"]:
+    """Where level lines and bars are on the canvas: words on them can not be read."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.transforms import Bbox
+
+    straight = [(line, np.asarray(line.get_xydata(), float)) for line in axis.lines]
+    ends = [line.get_transform().transform(points) for line, points in straight if len(points) == 2]
+    for bars in axis.collections:
+        if isinstance(bars, LineCollection):
+            ends += [axis.transData.transform(bar) for bar in bars.get_segments()]
+    return [
+        Bbox([each.min(axis=0) - 1, each.max(axis=0) + 1]) for each in ends if each.size and np.isfinite(each).all()
+    ]
 
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> list[_Name]:
@@ -244,4 +260,4 @@ def _reached(mechanism: str, students: "pd.DataFrame") -> str:
     """At which T, and how accurate."""
     numbers = ", ".join(map(str, sorted(students["queries"].unique())))
     accuracy = sorted({f"{100 * value:.4g}" for value in students["accuracy_mean"].agg(["min", "max"])}, key=float)
-    return f"{mechanism}, T = {numbers} ({' to '.join(accuracy)}%)"
+    return f"{in_words(mechanism)}, T = {numbers} ({' to '.join(accuracy)}%)"

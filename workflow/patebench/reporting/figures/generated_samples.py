@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
 from patebench.reporting.style import empty, panels
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +34,8 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _title(row: dict[Any, Any]) -> str:
-    mechanism = f"{row['mechanism']}, {row['noise_in_words']}"
-    return f"{row['dataset']} · {mechanism}, T = {row['queries']} {row['strategy']}".strip()
+    mechanism = f"{in_words(row['mechanism'])}, {row['noise_in_words']}"
+    return f"{in_words(row['dataset'])} · {mechanism}, T = {row['queries']} {in_words(row['strategy'])}".strip()
 
 
 def _show(axis: "Axes", picture: str) -> None:

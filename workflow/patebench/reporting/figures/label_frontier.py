@@ -10,6 +10,7 @@ from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import GREY, MECHANISMS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +72,7 @@ def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", style: LineStyle) -> Non
     rows = rows.sort_values("worst_case_epsilon_mean")
     at, accuracy = rows["worst_case_epsilon_mean"], rows["accuracy_mean"]
     plain: Any = {"color": style.color, "marker": style.marker, "linewidth": 0.8}
-    axis.plot(at, accuracy, **plain, label=rows["mechanism"].iloc[0])
+    axis.plot(at, accuracy, **plain, label=in_words(rows["mechanism"].iloc[0]))
     bars: Any = {"xerr": rows["worst_case_epsilon_std"], "yerr": rows["accuracy_std"], "ecolor": style.color}
     axis.errorbar(at, accuracy, **bars, fmt="none", elinewidth=0.8, capsize=2)
     for row in rows[rows["share_mean"] < _NEARLY_ALL].to_dict("records"):
@@ -91,7 +92,7 @@ def _draw_published(axis: "Axes", places: "pd.DataFrame", published: Published, 
         same: dict[str, object] = {name: row[name] for name in ("dataset", "teachers", "mechanism", "noise")}
         for value in published.of(PATE_2017, SCALABLE_2018).select("label_accuracy", **same):
             style = styles[row["mechanism"]]
-            label = f"published: {value.paper}, {row['mechanism']}"
+            label = f"published: {value.paper}, {in_words(row['mechanism'])}"
             hollow(axis, row["worst_case_epsilon_mean"], value.value, style.color, style.marker, label)
 
 
@@ -101,7 +102,7 @@ def _beside(shown: "pd.DataFrame") -> str:
     for epsilon, words in ((math.inf, "∞"), (0.0, "0")):
         rows = shown[shown["worst_case_epsilon_mean"] == epsilon]
         named = [
-            f"{row['mechanism']}, {row['noise_in_words']} ({100 * row['accuracy_mean']:.3g}%)"
+            f"{in_words(row['mechanism'])}, {row['noise_in_words']} ({100 * row['accuracy_mean']:.3g}%)"
             for row in rows.to_dict("records")
         ]
         lines += [textwrap.fill(f"ε = {words}: {'; '.join(named)}", 46)] if named else []

@@ -6,6 +6,7 @@ from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, natural
 from patebench.reporting.published import Published
 from patebench.reporting.style import LineStyle, empty, labelled, legend, line_styles, panels, percent
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,12 +25,12 @@ def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set, method and strategy; a line for each T is the mean over seeds and settings, a band one
     standard deviation."""
     students = records.students
-    students = students[[len(_accuracies(curve)) > 1 for curve in students["learning_curve"]]]
+    students = students[[len(_accuracies(curve)) > 0 for curve in students["learning_curve"]]]
     if students.empty:
-        return empty("This run has no students that learnt over several epochs,\nso there are no learning curves.")
+        return empty("This run has no students that learnt over epochs,\nso there are no learning curves.")
     way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
     students = students.assign(learner=students["method"] + way)
-    names = {panel: f"{title} · {panel[-1]}" for panel, title in titles(students, _PANEL).items()}
+    names = {panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(students, _PANEL).items()}
     styles = line_styles(students["queries"])
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
@@ -60,8 +61,11 @@ def _abreast(curves: list[list[dict[str, float]]]) -> tuple["Array", "Array"]:
 
     each = [_accuracies(curve) for curve in curves]
     shares = [np.array(list(found)) / curve[-1]["epoch"] for found, curve in zip(each, curves, strict=True)]
-    grid = np.unique(np.concatenate(shares))
-    grid = grid[(grid >= max(found[0] for found in shares)) & (grid <= min(found[-1] for found in shares))]
+    measured = np.unique(np.concatenate(shares))
+    common = measured[
+        (measured >= max(found[0] for found in shares)) & (measured <= min(found[-1] for found in shares))
+    ]
+    grid = common if len(common) else measured
     return grid, np.array([np.interp(grid, x, list(y.values())) for x, y in zip(shares, each, strict=True)])
 
 
@@ -69,7 +73,7 @@ def _limits(students: "pd.DataFrame") -> tuple[float, float]:
     """The range of the accuracies that leaves out the first steps, where all know nothing."""
     found = [list(_accuracies(curve).values()) for curve in students["learning_curve"]]
     low, high = min(each[len(each) // 4] for each in found), max(max(each) for each in found)
-    margin = 0.05 * (high - low)
+    margin = max(0.05 * (high - low), 0.005)
     return low - margin, high + margin
 
 

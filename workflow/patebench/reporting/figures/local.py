@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from patebench.core.words import plural
 from patebench.mechanisms import MECHANISMS as REGISTRY
 from patebench.mechanisms.local import LocalMechanism
 from patebench.reporting.figures.axes import accuracy_over, level
@@ -22,6 +23,7 @@ from patebench.reporting.style import (
     line_styles,
     panels,
 )
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +59,7 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw(all_votes, shown.merge(total, on=_KEY), "total_epsilon", "label_accuracy", styles)
         _draw(all_votes, members(students, panel, _PANEL), "total_epsilon", "accuracy", styles, student=True)
         accuracy_over(one_vote, "ε of one vote   (← more private)", "accuracy of released labels")
-        across = f"ε of {queries} queries, worst case   (← more private)"
+        across = f"ε of {plural(queries, 'query')}, worst case   (← more private)"
         accuracy_over(all_votes, across, "accuracy of labels, students")
     legend(figure, labelled(axes))
     return figure
@@ -110,9 +112,9 @@ def _draw(
         drawn: dict[str, Any] = {"color": styles[way].color, "marker": marker, "markersize": 7}
         if student:
             drawn |= {"linestyle": "none", "markersize": 10, "markeredgecolor": "black", "zorder": 4}
-            label = f"{mechanism}: student"
+            label = f"{in_words(mechanism)}: student"
         else:
             drawn["linestyle"] = "-" if mechanism == "randomised-response" else (0, (4, 1.5))
-            label = f"{mechanism}: {way}"
+            label = f"{in_words(mechanism)}: {way}"
         at = points["vote_epsilon"] if x == "vote_epsilon" else points[f"{x}_mean"]
         axis.errorbar(at, points[f"{y}_mean"], yerr=points[f"{y}_std"], label=label, **drawn)

@@ -19,6 +19,7 @@ from patebench.reporting.style import (
     panels,
     percent,
 )
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +65,9 @@ def draw(records: Records, published: Published) -> "Figure":
     if not wanted:
         return empty("This run varied no choice of PET-DL's students, so there is nothing to draw.")
     styles = line_styles(found["form"], _FORMS)
-    figure, axes = panels([f"{dataset}: {_VARIED[name].split(':')[0]}" for dataset, name in wanted], sharey=False)
+    figure, axes = panels(
+        [f"{in_words(dataset)}: {_VARIED[name].split(':')[0]}" for dataset, name in wanted], sharey=False
+    )
     for axis, (dataset, name) in zip(axes, wanted, strict=True):
         _panel(axis, found[found["dataset"] == dataset], name, styles)
     legend(figure, labelled(axes))
@@ -92,7 +95,7 @@ def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, Lin
     lines = _lines(found, name)
     for line in lines:
         form, teachers = line["form"].iloc[0], line["teachers"].iloc[0]
-        words = form if name == "teachers" else f"{form}, n = {teachers}"
+        words = in_words(form) if name == "teachers" else f"{in_words(form)}, n = {teachers}"
         points = over_seeds(line.astype({name: float}), [name], ["accuracy", "teacher_accuracy"])
         means(axis, points, name, "accuracy", **styles[form].settings, capsize=2, label=words)
     drawn = pd.concat(lines)

@@ -11,6 +11,7 @@ from patebench.reporting.figures.axes import at_values, means
 from patebench.reporting.frames import Records, distinct, over_seeds
 from patebench.reporting.outcomes import outcomes
 from patebench.reporting.style import GREY, LineStyle, empty, labelled, legend, line_styles, panels, percent
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ def reached(records: Records) -> "pd.DataFrame":
     known = records.students[["mechanism", "noise", "parameters"]].drop_duplicates(["mechanism", "noise"])
     frame = frame.merge(known, on=["mechanism", "noise"], how="left")
     return frame.assign(
-        who=[f"{n:,} teachers, {model}" for n, model in zip(frame["teachers"], frame["model"], strict=True)],
+        who=[f"{n:,} teachers, {in_words(model)}" for n, model in zip(frame["teachers"], frame["model"], strict=True)],
         epsilon=[f"ε = {value:.2g}" for value in frame["worst_case_epsilon_mean"]],
     )
 
@@ -85,7 +86,7 @@ def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
 
     def title(panel: tuple[Any, ...]) -> str:
         rest = filter(None, (str(panel[place]) for place in differ))
-        return " · ".join(panel[:2]) + "\n" + " · ".join([f"student: {panel[2]}", *rest])
+        return " · ".join(map(in_words, panel[:2])) + "\n" + " · ".join([f"student: {in_words(panel[2])}", *rest])
 
     return [title(panel) for panel in found]
 

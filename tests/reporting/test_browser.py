@@ -1,0 +1,192 @@
+"""The page in a browser, from the file system: wide and narrow, dark, in print and without scripts.
+
+Needs Chromium, which .ci/run installs where it can; skipped elsewhere.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.tables import TABLES
+from patebench.stages.report import run as write_report
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
+
+#: Width, whether in print, whether scripts run, and the colours that the reader prefers.
+WAYS = {
+    "wide": (1280, "screen", True, "light"),
+    "narrow": (400, "screen", True, "light"),
+    "wide, dark": (1280, "screen", True, "dark"),
+    "narrow, dark": (400, "screen", True, "dark"),
+    "in print": (1280, "print", True, "light"),
+    "without scripts": (1280, "screen", False, "light"),
+    "narrow, without scripts": (400, "screen", False, "light"),
+}
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with figures as they are drawn: those of students, labels and models, and those with nothing to show."""
+    folder = tmp_path_factory.mktemp("page")
+    collected, baselines = made.files(folder / "records")
+    weak = made.label_set(made.ensemble(), "gnmax", 5.0) | {"mechanism": "confident-gnmax"}
+    weak |= {"noise": "made-up", "parameters": {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}}
+    costly = [made.student_record(weak, 100, 0.9), made.bound_record(weak, 100, 20.0, "pld", Kind.WORST_CASE)]
+    collected = [*collected, made.write_collected(folder / "weak.json", costly)]
+    figures, tables = [], []
+    for name in FIGURES:
+        figures.append(folder / "figures" / f"{name}.png")
+        made.draw_figure(name, collected, baselines, made.PUBLISHED, figures[-1], figures[-1].with_suffix(".pdf"))
+    for name in TABLES:
+        paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
+        made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
+        tables.append(paths[0])
+    manifest, out = folder / "manifest.json", folder / "report.html"
+    made.write_manifest({"name": ""}, [0, 1], folder / "none", [], manifest)
+    texts = {"captions": made.CAPTIONS, "citation": made.CAPTIONS.parent / "CITATION.cff"}
+    write_report(figures=figures, tables=tables, manifest=manifest, out=out, **texts)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser, report: Path) -> Iterator:
+    """A function that opens the page in a way and gives it, with what it asked for and what it complained of."""
+    pages: dict[str, tuple] = {}
+
+    def open_page(way: str):
+        if way not in pages:
+            width, medium, scripts, colours = WAYS[way]
+            context = browser.new_context(
+                viewport={"width": width, "height": 900}, java_script_enabled=scripts, color_scheme=colours
+            )
+            page, asked, faults = context.new_page(), [], []
+            page.on("request", lambda request: asked.append(request.url))
+            page.on("console", lambda message: faults.append(message.text) if message.type in _BAD else None)
+            page.on("pageerror", lambda fault: faults.append(str(fault)))
+            page.emulate_media(media=medium)
+            page.goto(report.as_uri())
+            if scripts:
+                page.wait_for_selector("#chart svg", state="attached")
+            pages[way] = page, asked, faults
+        return pages[way]
+
+    yield open_page
+    for page, *_ in pages.values():
+        page.context.close()
+
+
+_BAD = ("error", "warning")
+
+
+@each_way
+def test_asks_for_nothing_and_complains_of_nothing(opened, report, way):
+    _, asked, faults = opened(way)
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
+    assert faults == []
+
+
+@each_way
+def test_every_figure_is_visible(opened, way):
+    """Where scripts run and it is not printed, the chart stands in the place of the headline's picture."""
+    page, _, _ = opened(way)
+    figures = page.locator("figure").all()
+    assert len(figures) > 5
+    lively = WAYS[way][1:3] == ("screen", True)
+    for figure in figures:
+        chart = lively and figure.get_attribute("id") == "figure-methods"
+        box = figure.locator("#chart svg" if chart else "img.still").first.bounding_box()
+        assert box is not None, f"{figure.get_attribute('id')} is not shown"
+        assert box["width"] > 200
+        assert box["height"] > 60
+        frame = figure.locator(".frame").bounding_box()
+        assert 0 <= frame["x"] <= frame["x"] + frame["width"] <= WAYS[way][0], "what is wider scrolls in its frame"
+
+
+@each_way
+def test_nothing_keeps_anybody_from_reading_it(opened, browser, report, way):
+    """No violation of axe-core's rules of serious or critical impact, long tables unfolded."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page, _, _ = opened(way)
+    if not WAYS[way][2]:  # the checker is a script itself, so it sees the page with all scripts cut out
+        text = re.sub(r"<script.*?</script>", "", report.read_text(encoding="utf-8"), flags=re.DOTALL)
+        (cut := report.with_name("cut.html")).write_text(text, encoding="utf-8")
+        page = browser.new_page(viewport=page.viewport_size)
+        page.goto(cut.as_uri())
+    else:
+        assert page.locator("#chart .mark-rule.role-mark").count() == 1, "where ε is weak"
+    page.evaluate("document.querySelectorAll('main details').forEach(each => each.open = true)")
+    found = Axe().run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found if each["impact"] in _GRAVE] == []
+
+
+_GRAVE = ("serious", "critical")
+
+
+@pytest.mark.parametrize("way", ["narrow", "narrow, without scripts"])
+def test_accuracies_are_in_sight_on_a_telephone(opened, way):
+    page, _, _ = opened(way)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    cells = page.locator("#table-utility-privacy td.main").all()
+    assert cells
+    for cell in cells:
+        box = cell.bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 400
+        assert cell.get_attribute("data-label")
+
+
+@pytest.mark.parametrize(("way", "wide"), [("wide", True), ("narrow", False)])
+def test_navigation_is_in_sight_and_folds_where_there_is_no_room(opened, way, wide):
+    page, _, _ = opened(way)
+    assert page.locator("nav > ul").is_visible() == wide
+    assert page.locator("nav summary").is_visible() != wide
+    page.evaluate("window.scrollTo(0, 3000)")
+    assert page.locator("nav").bounding_box()["y"] == 0
+    page.evaluate("window.scrollTo(0, 0)")
+
+
+def test_filters_leave_only_what_was_chosen(opened):
+    page, _, _ = opened("wide")
+    everything = page.locator("#chart .mark-symbol.role-mark path").count()
+    page.get_by_label("Kind of ε").select_option("worst case")
+    page.wait_for_function(f"document.querySelectorAll('#chart .mark-symbol.role-mark path').length < {everything}")
+    kept = page.locator("#chart .mark-symbol.role-mark path")
+    assert kept.count() > 0
+    assert all("worst case" in (mark.get_attribute("aria-label") or "") for mark in kept.all())
+    page.get_by_label("Kind of ε").select_option("all")
+
+
+def test_a_point_says_what_it_is(opened):
+    page, _, _ = opened("wide")
+    page.locator("#chart .mark-symbol.role-mark path").first.hover(force=True)
+    tip = page.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    words = tip.inner_text()
+    assert all(part in words for part in ("Method", "Accuracy", "Kind of ε", "Public data used"))
+    page.mouse.move(0, 0)
+
+
+def test_what_is_folded_is_printed(opened):
+    page, _, _ = opened("in print")
+    assert not page.locator("nav").is_visible()
+    assert page.locator("#table-methods table").bounding_box()["height"] > 50
+    assert page.locator("#table-methods summary").is_hidden()

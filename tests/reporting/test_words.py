@@ -1,0 +1,35 @@
+"""Names and numbers as people say them."""
+
+import pytest
+
+from patebench.core.bound import Adjacency, Kind
+from patebench.reporting.words import WEAK, epsilon_in_words, in_words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("small-cnn_modern", "small CNN, modern"),
+        ("confident-gnmax", "confident GNMax"),
+        ("pool-9000_test-1000", "pool 9000, test 1000"),
+        ("gamma-1e-05", "gamma 1e-05"),
+        ("gnmax, c = 1e-10", "GNMax, c = 1e-10"),
+        ("DP-SGD, fine-tuned", "DP-SGD, fine tuned"),
+        ("Private-kNN", "Private-kNN"),
+        ("mnist", "MNIST"),
+        (Adjacency.REPLACE_TEACHER, "one teacher’s shard"),
+        (Kind.DATA_DEPENDENT, "data-dependent"),
+        ("my own", "my own"),
+    ],
+)
+def test_names(name: str, words: str) -> None:
+    assert in_words(name) == words
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"),
+    [(0.0859, "0.086"), (0.9999, "1.0"), (10.0, "10.0"), (10.01, "10.0 (weak)"), (float("inf"), "∞ (weak)")],
+)
+def test_an_epsilon_above_ten_is_called_weak(epsilon: float, words: str) -> None:
+    assert WEAK == 10
+    assert epsilon_in_words(epsilon) == words

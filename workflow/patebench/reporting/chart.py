@@ -1,0 +1,161 @@
+"""The headline figure to point at: filters and what each point is, by Vega-Altair with the script that comes with it.
+
+Nothing is loaded from anywhere: `script` is all that a browser needs. Without scripts, and in print, the page shows the
+figure `methods`, which is drawn from the same table.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.figures.methods import TICKS, style_of
+from patebench.reporting.style import GREY
+from patebench.reporting.words import WEAK, in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The table whose rows are drawn, and the figure that the chart takes the place of.
+TABLE = FIGURE = "methods"
+#: What can be chosen, and how the page calls it.
+FILTERS = {"dataset": "Data set", "kind": "Kind of ε", "paper": "Paper", "public": "Public data used"}
+ALL = "all"
+#: The columns that people read when they point at something, and how they are called.
+_SHOWN = {
+    **{"method": "Method", "dataset": "Data set", "accuracy": "Accuracy", "cost": "ε", "kind": "Kind of ε"},
+    **{"protects": "ε protects", "delta": "δ", "detail": "Setting", "paper": "Paper", "used": "Public data used"},
+}
+_HEIGHT = 420
+_ABOUT = "Accuracy on the test set against ε, one point for each method; the table of these points stands below."
+_COSTS = [mantissa * 10.0**power for power in range(-4, 4) for mantissa in (1, 2, 5)]
+#: Columns of the legend.
+_ABREAST = {"expr": "width > 640 ? 3 : width > 420 ? 2 : 1"}
+#: The markers of all figures, as Vega names or draws them.
+_SHAPES = {
+    **{"o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left"},
+    **{">": "triangle-right", "D": "diamond", "d": "diamond", "P": "cross"},
+    "X": "M-1-.5L-.5-1L0-.5L.5-1L1-.5L.5 0L1 .5L.5 1L0 .5L-.5 1L-1 .5L-.5 0Z",
+    "*": "M0-1L.23-.31L.95-.31L.36.12L.59.81L0 .38L-.59.81L-.36.12L-.95-.31L-.23-.31Z",
+    "p": "M0-1L.95-.31L.59.81L-.59.81L-.95-.31Z",
+    **dict.fromkeys("hH", "M0-1L.87-.5L.87.5L0 1L-.87.5L-.87-.5Z"),
+}
+#: An accuracy as the logit scale places it, and back.
+_LOGIT, _SHARE = "log(datum.share / (1 - datum.share))", "1 / (1 + exp(-datum.value))"
+
+
+@cache
+def script() -> str:
+    """Vega, Vega-Lite and Vega-Embed, to be put into a page as it is: the last is the global `vegaEmbed`."""
+    import altair as alt
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle(
+        "window.vegaEmbed = vegaEmbed;", vl_version=alt.SCHEMA_VERSION.rpartition(".")[0]
+    )
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def specification(frame: "pd.DataFrame") -> str:
+    """The chart of the table `methods` in Vega-Lite's JSON, to be put into a page as it is."""
+    text = json.dumps(_chart(frame).to_dict(), ensure_ascii=False, sort_keys=True)
+    return text.replace("<", "\\u003c")
+
+
+def _chart(frame: "pd.DataFrame") -> Any:
+    import altair as alt
+
+    points = _points(frame)
+    first = points["dataset"].value_counts().index[0]
+    choices = {name: _choice(alt, name, sorted(set(points[name])), first) for name in FILTERS}
+    data = alt.InlineData(values=json.loads(points.to_json(orient="records")))
+    base = alt.Chart(data).transform_calculate(upright=_LOGIT)
+    for name, choice in choices.items():
+        base = base.transform_filter(f"{choice.name} == '{ALL}' || datum.{name} == {choice.name}")
+    drawn = base.mark_point(size=110, strokeWidth=1.8, opacity=1).encode(
+        x=alt.X(
+            "epsilon:Q",
+            scale=alt.Scale(type="log", nice=False, padding=24),
+            title="ε   (← more private)",
+            axis=_axis(_COSTS),
+        ),
+        y=alt.Y(
+            "upright:Q",
+            scale=alt.Scale(zero=False, nice=False, padding=24),
+            title="accuracy on the test set",
+            axis=_axis(map(_logit, TICKS), f"format({_SHARE}, '.3~p')"),
+        ),
+        **_looks(alt, frame),
+        fillOpacity=alt.condition("datum.filled", alt.value(1), alt.value(0)),
+        tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in _SHOWN.items()],
+        description=alt.Description("words:N"),
+    )
+    weak = alt.Chart().mark_rule(color=GREY, strokeDash=[4, 3], aria=False).encode(x=alt.datum(WEAK))
+    chart = alt.layer(drawn, *([weak] if (points["epsilon"] > WEAK).any() else []))
+    chart = chart.add_params(*choices.values()).properties(width="container", height=_HEIGHT, description=_ABOUT)
+    fitted = {"type": "fit-x", "contains": "padding"}
+    return chart.configure(background="white", autosize=fitted, font="system-ui, sans-serif").configure_view(
+        stroke=None
+    )
+
+
+def _axis(values: Iterable[float], label: str = "format(datum.value, '~g')") -> dict[str, Any]:
+    return {
+        "values": list(values),
+        "labelExpr": label,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelOverlap": True,
+    }
+
+
+def _looks(alt: Any, frame: "pd.DataFrame") -> dict[str, Any]:
+    """Colour and shape of each method, as in all other figures; one legend for them."""
+    styles = {in_words(name): style for name, style in style_of(frame).items()}
+    legend = alt.Legend(orient="bottom", labelLimit=280, labelFontSize=12, symbolOpacity=1, columns=_ABREAST)
+    colors = alt.Scale(domain=list(styles), range=[style.color for style in styles.values()])
+    shapes = alt.Scale(domain=list(styles), range=[_SHAPES.get(style.marker, "circle") for style in styles.values()])
+    scales = {"stroke": (alt.Stroke, colors), "fill": (alt.Fill, colors), "shape": (alt.Shape, shapes)}
+    return {name: kind("method:N", scale=scale, title=None, legend=legend) for name, (kind, scale) in scales.items()}
+
+
+def _choice(alt: Any, name: str, values: list[str], first: str) -> Any:
+    """A list to choose from. Points of several data sets in one picture say nothing, so it starts with one of them."""
+    value = first if name == "dataset" else ALL
+    return alt.param(
+        name=f"chosen_{name}", value=value, bind=alt.binding_select(options=[ALL, *values], name=f"{FILTERS[name]} ")
+    )
+
+
+def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The table's rows in words."""
+    import pandas as pd
+
+    rows = []
+    for row in frame.to_dict("records"):
+        words = {name: in_words(row[name]) for name in ("dataset", "method", "kind")}
+        accuracy, cost, deviation = row["accuracy_mean"], f"{row['epsilon']:.3g}", row["accuracy_std"]
+        spread = "" if pd.isna(deviation) else f" ± {100 * deviation:.2f}"
+        samples = "" if pd.isna(row["public_samples"]) else f" ({row['public_samples']:,.0f} samples)"
+        filled = row["kind"] == "worst_case" and not row["published"]
+        rows.append(
+            {
+                **words,
+                **{name: row[name] for name in ("detail", "paper", "epsilon")},
+                **{
+                    "share": min(max(accuracy, 0.0001), 0.9999),
+                    "accuracy": f"{100 * accuracy:.2f} %{spread}",
+                    "cost": cost,
+                },
+                **{"protects": in_words(row["adjacency"]), "delta": f"{row['delta']:g}", "filled": bool(filled)},
+                **{"public": row["public_use"], "used": f"{row['public_use']}{samples}"},
+                "words": f"{words['method']}: {100 * accuracy:.1f} % at {words['kind']} ε {cost}",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))

@@ -1,0 +1,99 @@
+"""The headline: accuracy against ε, one point per method and kind of ε, and what papers print."""
+
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.reporting.figures.axes import accuracy_over, level
+from patebench.reporting.frames import Records
+from patebench.reporting.methods import methods
+from patebench.reporting.published import Published
+from patebench.reporting.style import (
+    BLACK,
+    GREY,
+    MECHANISMS,
+    PRIVATE_MODELS,
+    LineStyle,
+    empty,
+    labelled,
+    legend,
+    line_styles,
+    panels,
+    percent,
+)
+from patebench.reporting.words import WEAK, in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Width and height in inches of a figure of one panel.
+_WIDE = (9.2, 4.6)
+#: Accuracies that the upright axis names.
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+
+
+def draw(records: Records, published: Published) -> "Figure":
+    """One panel per data set; colour and marker tell the method, the fill whether ε holds for all votes."""
+    frame = methods(records, published)
+    if frame.empty:
+        return empty("This run has no students and no private models at a finite ε,\nso there is no headline to draw.")
+    styles = style_of(frame)
+    names = sorted(set(frame["dataset"]))
+    figure, axes = panels([in_words(name) for name in names], sharey=False)
+    if len(axes) == 1:
+        figure.set_size_inches(_WIDE)
+    for axis, name in zip(axes, names, strict=True):
+        mine = frame[frame["dataset"] == name]
+        for row in mine.to_dict("records"):
+            _draw_point(axis, row, styles[row["method"]])
+        for method, pair in mine[~mine["published"].astype(bool)].groupby("method"):
+            if len(pair) > 1:
+                axis.plot(pair["epsilon"], pair["accuracy_mean"], color=styles[method].color, linewidth=0.8, alpha=0.6)
+        level(axis, mine["baseline_accuracy_mean"].max(), "without privacy")
+        accuracy_over(axis, "ε   (← more private)", "accuracy on the test set")
+        _stretch(axis, mine["accuracy_mean"])
+        _shade(axis, mine["epsilon"].max())
+    for words, fill in (("filled: ε holds for all votes", GREY), ("open: data-dependent or claimed", "white")):
+        axes[0].plot([], [], marker="o", color=GREY, markerfacecolor=fill, linestyle="none", label=words)
+    legend(figure, labelled(axes))
+    return figure
+
+
+def style_of(frame: "pd.DataFrame") -> dict[str, LineStyle]:
+    """How each method is drawn: as in all other figures; what papers print is black."""
+    ours = line_styles(frame.loc[~frame["published"].astype(bool), "method"], {**MECHANISMS, **PRIVATE_MODELS})
+    printed = sorted(set(frame.loc[frame["published"].astype(bool), "method"]))
+    return ours | {name: LineStyle(BLACK, "so^DvP*X<>dh"[place % 12]) for place, name in enumerate(printed)}
+
+
+def _draw_point(axis: "Axes", row: dict[Any, Any], style: LineStyle) -> None:
+    settings: dict[str, Any] = {"color": style.color, "marker": style.marker, "linestyle": "none", "capsize": 2}
+    settings |= {"elinewidth": 0.8, "markersize": 7, "label": in_words(row["method"])}
+    if row["kind"] != Kind.WORST_CASE or row["published"]:
+        settings |= {"markerfacecolor": "white", "markeredgewidth": 1.4}
+    deviation = row["accuracy_std"]
+    bars = {} if deviation is None or deviation != deviation else {"yerr": deviation}
+    axis.errorbar(row["epsilon"], row["accuracy_mean"], **bars, **settings)
+
+
+def _stretch(axis: "Axes", accuracies: "pd.Series[float]") -> None:
+    """A logit scale upright: 98 and 99 % are as far apart there as 50 and 67 %."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_yscale("logit", nonpositive="clip")
+    axis.yaxis.set_major_locator(FixedLocator(TICKS))
+    axis.yaxis.set_minor_locator(NullLocator())
+    low, high = max(accuracies.min(), TICKS[0]), min(accuracies.max(), TICKS[-1])
+    axis.set_ylim(low * 0.85, high + 0.6 * (1 - high))
+    axis.margins(x=0.08)
+    percent(axis, "accuracy on the test set")
+
+
+def _shade(axis: "Axes", largest: float) -> None:
+    """Where an ε is weak, and that it is; nothing where none is."""
+    low, high = axis.get_xlim()
+    if largest > WEAK:
+        axis.axvspan(max(WEAK, low), high, color=GREY, alpha=0.1, linewidth=0, zorder=0)
+        axis.text(0.99, 0.02, f"ε > {WEAK:g}: weak", transform=axis.transAxes, ha="right", color=GREY, fontsize=8)
+        axis.set_xlim(low, high)

@@ -1,0 +1,166 @@
+"""What a run found, in about ten sentences that are worked out from its tables."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from patebench.audit.verdict import Verdict as Audited
+from patebench.core.bound import Kind
+from patebench.reporting.summary import join, percent, plural, voters
+from patebench.reporting.verdicts import COUNTING, Verdict
+from patebench.reporting.words import WEAK, WEAK_SOURCE, epsilon_in_words, in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The frames of a run by the names of their tables, with the rows that it has; any may be missing.
+Tables = Mapping[str, "pd.DataFrame"]
+
+#: Data sets of which each finding is told.
+_MOST = 2
+
+
+def findings(tables: Tables) -> list[str]:
+    """One sentence or two for each thing found; a run without results has one that says so."""
+    found = [sentence for finding in _FINDINGS for sentence in finding(tables)]
+    return [*found, *_on_weak(found)] or ["This run has no ensembles and no private models."]
+
+
+def _who_voted(tables: Tables) -> Iterator[str]:
+    ensembles = tables.get("ensembles")
+    if ensembles is not None and not ensembles.empty:
+        yield f"{voters(ensembles, tables.get('noisy-accuracy'))}."
+
+
+def _best_students(tables: Tables) -> Iterator[str]:
+    """The most accurate student at an ε that still says something, or at the least there is."""
+    for dataset, rows in _by_dataset(_measured(tables.get("utility-privacy"))):
+        finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
+        if finite.empty:
+            known = "no finite ε holds" if rows["worst_case_epsilon_mean"].notna().any() else "no ε is known"
+            most = percent(rows["accuracy_mean"].max())
+            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it."
+            continue
+        best = _chosen(finite, "worst_case_epsilon_mean")
+        yield f"On {dataset} the best student of released labels reached {_reached(best)}{_beside(best)}."
+        yield from _on_other_kind(best)
+
+
+def _on_other_kind(best: Mapping[Any, Any]) -> Iterator[str]:
+    worst, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
+    if leaky == leaky and abs(leaky - worst) > 0.05 * worst:
+        yield (
+            f"For the votes of this run, the paper of its mechanism would state ε = {epsilon_in_words(leaky)} for the"
+            " same labels: that number depends on private data and must not be published."
+        )
+
+
+def _private_models(tables: Tables) -> Iterator[str]:
+    """Models that are private themselves, of those whose ε holds."""
+    models = tables.get("private-models")
+    models = None if models is None else models[models["kind"] == Kind.WORST_CASE]
+    for dataset, rows in _by_dataset(_measured(models)):
+        best = _chosen(rows, "epsilon_mean")
+        yield (
+            f"On {dataset} the best model that is private itself, {best['system']} ({in_words(best['form'])}), reached"
+            f" {percent(best['accuracy_mean'])} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
+            f" {in_words(best['adjacency'])}."
+        )
+
+
+def _public_alone(tables: Tables) -> Iterator[str]:
+    """What needed no private data at all."""
+    bits = tables.get("bits")
+    for dataset, rows in _by_dataset(bits if bits is None else bits[bits["named_accuracy_mean"].notna()]):
+        row = rows.sort_values("named_clusters").iloc[-1]
+        yield (
+            f"Public data alone tells the classes of {dataset} apart: {row['named_clusters']:.0f} clusters, named by"
+            f" true labels, reach {percent(row['named_accuracy_mean'])} at ε = 0. Private data are to thank only for"
+            " what lies above that."
+        )
+
+
+def paper_line(row: Mapping[Any, Any]) -> str:
+    """How close a paper came out, from its row of the table `papers`."""
+    counts = [(int(row[str(verdict)]), str(verdict)) for verdict in COUNTING]
+    return f"Of {plural(int(row['printed']), 'printed number')}: {join([f'{n} {word}' for n, word in counts if n])}."
+
+
+def _papers(tables: Tables) -> Iterator[str]:
+    papers = tables.get("papers")
+    if papers is None or papers.empty:
+        return
+    counts = {verdict: int(papers[str(verdict)].sum()) for verdict in Verdict}
+    judged = sum(counts[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
+    names = join([str(name) for name in papers["paper"]])
+    yield (
+        f"Of {int(papers['printed'].sum())} numbers that {names} print, {judged} were measured:"
+        f" {counts[Verdict.REPRODUCED]} reproduced, {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short,"
+        f" {counts[Verdict.UNSOUND]} unsound; {counts[Verdict.NOT_COMPARABLE]} can not be compared and"
+        f" {counts[Verdict.NOT_RUN]} were not run."
+    )
+
+
+def _audits(tables: Tables) -> Iterator[str]:
+    audit, petdl = tables.get("audit"), tables.get("petdl")
+    broken: set[str] = set()
+    if audit is not None and not audit.empty:
+        proofs = audit["verdict"].dropna()
+        failed = int((proofs == Audited.VIOLATED).sum())
+        yield f"Audits contradict {failed or 'none'} of the {len(proofs)} proven bounds that they looked at."
+        broken |= {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
+    if petdl is not None and not petdl.empty:
+        claimed = petdl[(petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)]
+        broken |= {f"PET-DL ({in_words(form)})" for form in claimed["form"]}
+    if broken:
+        yield f"What papers claim of {join(sorted(broken))} does not hold: the audit found that more is lost."
+
+
+def _claims(tables: Tables) -> Iterator[str]:
+    """Numbers of papers that can not be right."""
+    verdicts = tables.get("verdicts")
+    if verdicts is not None and not (unsound := verdicts[verdicts["verdict"] == Verdict.UNSOUND]).empty:
+        numbers = unsound[["paper", "table", "row", "column"]].drop_duplicates()
+        papers = join(sorted(set(unsound["paper"])))
+        yield f"{plural(len(numbers), 'printed ε', 'printed ε')} of {papers} can not be right: more is lost."
+
+
+_FINDINGS: tuple[Callable[[Tables], Iterator[str]], ...] = (
+    *(_who_voted, _best_students, _private_models, _public_alone, _papers, _claims, _audits),
+)
+
+
+def _on_weak(found: list[str]) -> Iterator[str]:
+    if any("(weak)" in sentence for sentence in found):
+        yield f"An ε above {WEAK:g} is called weak: it says little or nothing of privacy ({WEAK_SOURCE})."
+
+
+def _measured(frame: "pd.DataFrame | None") -> "pd.DataFrame | None":
+    return None if frame is None else frame[frame["accuracy_mean"].notna()]
+
+
+def _by_dataset(frame: "pd.DataFrame | None") -> Iterator[tuple[str, "pd.DataFrame"]]:
+    """The data sets with the most rows, in words, and their rows."""
+    if frame is not None and not frame.empty:
+        names = frame["dataset"].value_counts(sort=True).index[:_MOST]
+        yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
+
+
+def _chosen(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
+    """The most accurate at an ε that is not weak; where all are, the most accurate."""
+    fair = rows[rows[epsilon] <= WEAK]
+    return (rows if fair.empty else fair).sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
+
+
+def _reached(row: Mapping[Any, Any]) -> str:
+    """How accurate a student is, and at what worst-case ε."""
+    noise = "" if row["may_publish"] == "yes" else ", of fresh noise"
+    delta = f"{row['delta']:g}".replace("e-0", "e-")
+    epsilon = epsilon_in_words(row["worst_case_epsilon_mean"])
+    return f"{percent(row['accuracy_mean'])} at a worst-case ε of {epsilon}{noise} (δ = {delta})"
+
+
+def _beside(row: Mapping[Any, Any]) -> str:
+    """By which mechanism, and how accurate a model without privacy is, where there is one."""
+    by = f", with {row['queries']} labels by {in_words(row['mechanism'])}"
+    free = row["baseline_accuracy_mean"]
+    return f"{by}; without privacy {percent(free)}" if free == free else by
