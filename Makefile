@@ -39,7 +39,7 @@ quick: setup
 lint: setup
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
-	$(RUN) snakefmt --check Snakefile workflow/rules
+	$(RUN) snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	$(RUN) snakemake --lint
 	$(RUN) mypy
 
@@ -61,12 +61,15 @@ bench: setup
 format: setup
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
-	$(RUN) snakefmt Snakefile workflow/rules
+	$(RUN) snakefmt Snakefile workflow/Snakefile workflow/rules
 
-# What is made from the code: the schema of configurations and the page about them.
+# What is made from the code: the schema of configurations, and the pages about them, all commands and all corrections.
 pages: setup
 	$(RUN) patebench config schema > config/config.schema.json
+	$(RUN) patebench config schema --of rows > docs/rows.schema.json
 	$(RUN) patebench config page > docs/config.md
+	$(RUN) python -m patebench.cli.page > docs/commands.md
+	$(RUN) patebench corrections > docs/corrections.md
 
 # Labels that were released are write-protected, for drawing them again would cost their privacy again.
 PROTECTED := -type f ! -perm -200 ! -perm -020 ! -perm -002

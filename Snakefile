@@ -13,10 +13,13 @@ from snakemake.utils import min_version
 
 min_version("9.27")
 
+# The folder of this file, also where workflow/Snakefile includes it.
+ROOT = str(workflow.current_basedir)
+
 # Not unconditional: Snakemake would merge this one into a --configfile of the user's.
 if "experiments" not in config:
 
-    configfile: f"{workflow.basedir}/config/config.yaml"
+    configfile: f"{ROOT}/config/config.yaml"
 
 
 report: "report/workflow.rst"

@@ -1,0 +1,32 @@
+"""The page of commands says what the commands say."""
+
+import re
+from pathlib import Path
+
+import click
+
+from patebench.cli import COMMANDS, cli
+from patebench.cli.page import page
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_made_anew() -> None:
+    """`make pages` writes it."""
+    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page()
+
+
+def test_every_command_and_option_is_on_it() -> None:
+    sections = dict(re.findall(r"^## `patebench (\w+)`\n(.*?)(?=^## |\Z)", page(), re.M | re.S))
+    assert list(sections) == list(COMMANDS)
+    for name, section in sections.items():
+        command = cli.get_command(click.Context(cli), name)
+        assert command
+        for option in command.params:
+            if isinstance(option, click.Option) and not (option.help or "").startswith("Parameter of"):
+                assert option.opts[0] in section, (name, option.opts)
+
+
+def test_a_bar_within_words_does_not_end_a_cell() -> None:
+    rows = [line for line in page().splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {4}

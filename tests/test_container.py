@@ -1,0 +1,63 @@
+"""The container's recipe: linted, and its steps tried as far as a machine without containers can."""
+
+import os
+import shutil
+import subprocess
+import sys
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from dockerfile_parse import DockerfileParser
+
+ROOT = Path(__file__).parents[1]
+RECIPE = ROOT / "envs" / "Containerfile"
+BIN = Path(sys.executable).parent
+
+
+def steps() -> list[tuple[str, str]]:
+    """The recipe's instructions, each with its words."""
+    found = DockerfileParser(fileobj=BytesIO(RECIPE.read_bytes())).structure
+    return [(each["instruction"], each["value"]) for each in found if each["instruction"] != "COMMENT"]
+
+
+def test_it_is_linted() -> None:
+    done = subprocess.run([BIN / "hadolint", RECIPE], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_is_copied_holds_nothing_that_is_made() -> None:
+    """Docker and podman leave out what this file names: the same that git does."""
+    assert os.readlink(ROOT / ".dockerignore") == ".gitignore"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """What `COPY . .` brings: the files that git keeps."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    for name in filter(None, names.split("\0")):
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target, follow_symlinks=False)
+    return tmp_path
+
+
+def test_its_steps_work_on_what_is_copied(copied: Path) -> None:
+    """Set-up is what `make` does anywhere, and takes a minute: here its commands are only looked for."""
+    (setup,) = [words for instruction, words in steps() if instruction == "RUN" and not words.startswith("apt-get")]
+    assert setup == "make setup"
+    asked = subprocess.run(["make", "--dry-run", "setup"], cwd=copied, capture_output=True, text=True, check=True)
+    assert "pip install" in asked.stdout
+    (entry,) = [words for instruction, words in steps() if instruction == "ENTRYPOINT"]
+    (default,) = [words for instruction, words in steps() if instruction == "CMD"]
+    assert (entry, default) == ('["snakemake"]', '["--cores", "all"]')
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    words = ["snakemake", "--cores", "all", "--dry-run", "--quiet"]
+    planned = subprocess.run(words, cwd=copied, capture_output=True, text=True, env=environment)
+    assert planned.returncode == 0, planned.stderr
+
+
+def test_what_make_needs_is_installed() -> None:
+    (apt,) = [words for instruction, words in steps() if instruction == "RUN" and words.startswith("apt-get")]
+    for program in ("make", "git", "python3", "python3-venv", "ca-certificates"):
+        assert f" {program} " in apt
