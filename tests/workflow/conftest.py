@@ -28,7 +28,8 @@ class Workflow:
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder = folder
-        shutil.copy(REPOSITORY / "Snakefile", folder)
+        for file in ("Snakefile", "CITATION.cff"):
+            shutil.copy(REPOSITORY / file, folder)
         for part in ("config", "report", "envs", "workflow/rules", "workflow/profiles"):
             shutil.copytree(REPOSITORY / part, folder / part)
         self.settings = settings

@@ -25,16 +25,20 @@ def verdicts(config: Path) -> dict[str, set[str]]:
 
 
 def stand_in(written: dict[str, Any]) -> dict[str, Any]:
-    """The same ensembles of few teachers that learn digits in one pass, without all that comes after their votes."""
+    """The same ensembles of few teachers that learn digits in one pass, without all that comes after their votes.
+
+    Data sets of their own become splits of their own.
+    """
     experiments = {}
-    for name, experiment in written["experiments"].items():
+    for place, (name, experiment) in enumerate(written["experiments"].items()):
         ensembles = [_small(each) for each in experiment["ensembles"]]
         different = list({json.dumps(each, sort_keys=True): each for each in ensembles}.values())
-        selected = {"queries": 10} if "queries" in experiment else {}
+        silent = any(each["model"] == "nearest-query" for each in ensembles)
+        selected = {"queries": 10} if silent or "queries" in experiment else {}
         mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
         after = {"mechanisms": mechanisms, "accounting": {"delta": 1e-5}}
         experiments[name] = {
-            "dataset": "digits", "pool": 60, "test": 100, "ensembles": different, **selected, **after,
+            "dataset": "digits", "pool": 60 + place, "test": 100, "ensembles": different, **selected, **after,
         }  # fmt: skip
     return {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": experiments}
 
@@ -42,7 +46,7 @@ def stand_in(written: dict[str, Any]) -> dict[str, Any]:
 def _small(ensemble: dict[str, Any]) -> dict[str, Any]:
     """Four teachers, or ten where each is to have a class of its own."""
     if ensemble["model"] == "nearest-query":
-        return {**ensemble, "teachers": 4, "chunk": 2}
+        return {**ensemble, "teachers": 4, "chunk": 2, "neighbours": None}
     teachers = 10 if isinstance(ensemble.get("partition"), dict) else 4
     return {**ensemble, "teachers": teachers, "epochs": 1, "chunk": teachers // 2, "soft": [1]}
 
