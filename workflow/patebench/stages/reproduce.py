@@ -82,13 +82,16 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
 
     What a paper quotes is not in its own configuration, but in that of the paper that it quotes.
     """
-    from patebench.config import load, validate
+    from patebench.config import load, shown, validate
 
     own = CONFIGURATIONS[values[0].paper]
     for name in dict.fromkeys((own, *CONFIGURATIONS.values(), own)):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
-        config = validate({**load(file), "only": ()})
-        if chosen := _covering(config.experiments, values, published):
+        written = load(file)
+        config = validate({**written, "only": ()})
+        quicker = {name for preset in written.get("presets", {}) for name in shown({**written, "preset": preset})}
+        quicker -= set(shown(written))  # presets alone run them, as quicker forms of others
+        if chosen := _covering([each for each in config.experiments if each.name not in quicker], values, published):
             break
     return file, config, chosen
 
