@@ -1,7 +1,7 @@
 """The configuration: what is accepted and what it means, and one clear line for everything that is not."""
 
 import copy
-import os
+import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -226,6 +226,8 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
     "truth value as results": ("results", True, "results", ["true", "text is needed"]),
     "download in words": ("download", "perhaps", "download", ["'perhaps'", "true or false"]),
     "unknown in only, with a comma": ("only", "demo, svhn", "only", ["'svhn'", "allowed: demo"]),
+    "results at a home": ("results", "~/x", "results", ["is '~/x'", "write ./~/x or a whole path"]),
+    "results like an option": ("results", "-rf", "results", ["is '-rf'", "write ./-rf or a whole path"]),
     "a file as results": ("results", f"{ROOT}/README.md", "results", ["README.md is a file; give a folder"]),
     "results in a file": ("results", f"{ROOT}/README.md/a/b", "results", ["README.md is a file; give a folder"]),
     "pool of all there is": ("experiments/demo/pool", 600, "experiments.demo.pool", ["digits has 600", "at most 599"]),
@@ -401,6 +403,12 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         {"mine": {"loader": "npz", "private": "a", "public": "b", "classes": 2, "class_names": ["cat", "dog"]}},
         "datasets.mine.classes",
         ["beside class_names", "leave one of them out"],
+    ),
+    "classes in one text": (
+        "datasets",
+        {"mine": {"loader": "npz", "private": "a", "public": "b", "class_names": "cat,dog"}},
+        "datasets.mine.class_names",
+        ["is one name, 'cat,dog'", "give a list, or --class-names once for each class"],
     ),
     "a class twice": (
         "datasets",
@@ -864,9 +872,19 @@ def test_experiments_are_selected_by_a_list_or_by_commas(only: Any) -> None:
 
 
 def test_results_that_can_not_be_written_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(os, "access", lambda place, mode: Path(place) != tmp_path)
+    monkeypatch.setattr(tempfile, "TemporaryFile", _refused)
     with pytest.raises(PatebenchError, match=f"^results: {tmp_path} can not be written to; give another folder$"):
         validate(copy.deepcopy(GOOD) | {"results": str(tmp_path / "a" / "b")})
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that refuses files even to those who may do all")
+def test_results_where_the_system_itself_takes_no_files():
+    with pytest.raises(PatebenchError, match=r"^results: /proc can not be written to; give another folder$"):
+        validate(copy.deepcopy(GOOD) | {"results": "/proc/results"})
+
+
+def _refused(dir: Path) -> None:
+    raise PermissionError(dir)
 
 
 def test_files_that_can_not_be_read(tmp_path: Path) -> None:
@@ -968,7 +986,8 @@ def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not
         ensemble.folder
         == "digits/seed-0_pool-100_patches/teachers-500_queries-10_iid_nearest-query_modern_neighbours-3"
     )
-    assert (ensemble.asked.parameters.strategy, list(ensemble.asked.inputs())) == ("random", ["pool"])
+    (asked,) = ensemble.asked
+    assert (asked.parameters.strategy, list(asked.inputs())) == ("random", ["pool"])
     read = {each.parameters.method: set(each.inputs()) & {"features", "encoder"} for each in made.students}
     assert read == {"supervised": set(), "table-regression": {"encoder"}}
 

@@ -1,6 +1,6 @@
 """Checks that several parts of a configuration share; every message starts with the path of the key it is about."""
 
-import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,8 +78,11 @@ def check_folder(where: str, path: str) -> None:
     there = next(each for each in (place, *place.absolute().parents) if each.exists())
     if not there.is_dir():
         raise PatebenchError(f"{where}: {there} is a file; give a folder")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PatebenchError(f"{where}: {there} can not be written to; give another folder")
+    try:
+        with tempfile.TemporaryFile(dir=there):  # which leaves nothing; a user who may do all has rights in /proc too
+            pass
+    except OSError:
+        raise PatebenchError(f"{where}: {there} can not be written to; give another folder") from None
 
 
 def check_exists(where: str, path: str) -> None:

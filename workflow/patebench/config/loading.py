@@ -18,6 +18,12 @@ _START = "start from config/config.yaml"
 class _Loader(yaml.SafeLoader):
     """YAML in which a key written twice is a mistake."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as fault:  # a date that there is not, or a number of thousands of digits
+            raise yaml.constructor.ConstructorError(None, None, str(fault), node.start_mark) from None
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
@@ -47,7 +53,7 @@ def load(path: Path | str) -> dict[str, Any]:
         raise PatebenchError(f"{path}{line}: {fault.problem}; mend the YAML there") from None
     except RecursionError:
         raise PatebenchError(f"{path}: is nested too deeply to be read; {_START}") from None
-    except (yaml.YAMLError, ValueError) as fault:  # also a date that there is not, or a number of thousands of digits
+    except yaml.YAMLError as fault:
         raise PatebenchError(f"{path}: {fault}; mend the YAML there") from None
     if not isinstance(settings, dict):
         raise PatebenchError(f"{path}: holds {show(settings)} instead of a mapping; {_START}")

@@ -111,7 +111,7 @@ def option_name(name: str) -> str:
 def key_path(parent: str, *steps: str | int) -> str:
     """A key's path as users read it: experiments.digits.ensembles[0].model."""
     for step in steps:
-        parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{step}".lstrip(".")
+        parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{_short(step)}".lstrip(".")
     return parent
 
 
@@ -121,6 +121,10 @@ def show(value: object) -> str:
         text = "empty" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     except ValueError:  # Python writes no number of thousands of digits
         text = "a very long number"
+    return _short(text)
+
+
+def _short(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

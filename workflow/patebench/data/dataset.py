@@ -40,8 +40,9 @@ class Dataset:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_samples("private", self.private_x, self.private_y, len(self.class_names))
+        # The public part comes first: it says what is right.
         _check_samples("public", self.public_x, self.public_y, len(self.class_names))
+        _check_samples("private", self.private_x, self.private_y, len(self.class_names))
         _check_rows("private", self.private_rows, len(self.private_x))
         _check_rows("public", self.public_rows, len(self.public_x))
         if self.private_x.shape[1:] != self.public_x.shape[1:]:

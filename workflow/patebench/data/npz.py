@@ -34,8 +34,8 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
     the file and the fault.
     """
     (ours, passed_over), (others, more) = _read(Path(private)), _read(Path(public))
-    private_x, public_x = _samples(Path(private), ours["x"]), _samples(Path(public), others["x"])
-    private_y, public_y = _labels(Path(private), ours["y"]), _labels(Path(public), others["y"])
+    public_x, private_x = _samples(Path(public), others["x"]), _samples(Path(private), ours["x"])
+    public_y, private_y = _labels(Path(public), others["y"]), _labels(Path(private), ours["y"])
     names = tuple(class_names or _named(Path(public), others) or _shown(Path(public), public_y))
     _check_enough(Path(public), names, public_y)
     if _named(Path(private), ours) not in (None, names):
@@ -54,13 +54,14 @@ def _read(path: Path) -> tuple[dict[str, NDArray[Any]], list[str]]:
         raise ArtefactError(path, "there is no such file", "give the path of an .npz file with the arrays x and y")
     try:
         with open(path, "rb") as stream:
+            if stream.read(2) != b"PK":  # numpy would speak of pickles
+                raise ArtefactError(path, "it is no archive of arrays, as numpy.savez writes", _MEND)
+            stream.seek(0)
             archive = np.load(stream, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ArtefactError(path, "it holds one array and not several by name", _MEND)
             known = set(archive.files)
             arrays = {name: archive[name] for name in ARRAYS if name in archive}
     except (ValueError, OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error) as fault:
-        if "allow_pickle" in str(fault):
+        if "Object arrays" in str(fault):
             raise ArtefactError(path, "it holds pickled objects, which are never loaded", _MEND) from None
         raise ArtefactError(path, f"it is no readable .npz file ({fault})", _MEND) from None
     for name in ("x", "y"):

@@ -44,6 +44,10 @@ def _path(path: str) -> str:
     """A path that Snakemake takes as it is: braces would be wildcards there."""
     if set(path) & set("{}"):
         raise mistake(f"is {show(path)}; a path without braces is needed")
+    if path.startswith(("~", "-")):
+        raise mistake(
+            f"is {show(path)}, which commands would take for a home or an option; write ./{path} or a whole path"
+        )
     return path
 
 
@@ -70,6 +74,9 @@ class ClassParameters(Parameters):
         if self.classes is not None and self.class_names is not None:
             hint = "is given beside class_names, which tell as much; leave one of them out"
             raise PydanticCustomError("key", "{hint}", {"key": "classes", "hint": hint})
+        if self.class_names is not None and len(self.class_names) == 1 and "," in self.class_names[0]:
+            hint = f"is one name, {show(self.class_names[0])}; give a list, or --class-names once for each class"
+            raise PydanticCustomError("key", "{hint}", {"key": "class_names", "hint": hint})
         return self
 
     @property

@@ -34,6 +34,9 @@ RENAMED = {"earlier": "labels", "earlier_votes": "votes"}
 #: Facts about the round before, whose folder is further up: kinds of artefact and fact.
 BEFORE = {("labels", "earlier"), ("votes", "earlier_votes"), ("queries", "labels"), ("queries", "predictions")}
 
+#: What the name of every artefact ends in.
+SUFFIXES = (".npz", ".json")
+
 _DIGEST = re.compile("[0-9a-f]{64}")
 #: What `core.files.atomic` calls a file that it has not finished.
 _LEFTOVER = re.compile(r"\..+\.[0-9]+\.tmp")
@@ -73,8 +76,10 @@ def check(place: Path) -> Checked:
     """Look at every artefact of the folder `place`, or at one file."""
     if not place.exists():
         raise PatebenchError(f"{place}: there is no such folder or file; give the one that holds your results")
+    if place.is_file() and place.suffix not in SUFFIXES:
+        raise PatebenchError(f"{place}: is no artefact, which are {' and '.join(SUFFIXES)}; give one, or their folder")
     every = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
-    paths = [path for path in every if path.suffix in (".npz", ".json")]
+    paths = [path for path in every if path.suffix in SUFFIXES]
     result, known = Checked(len(paths)), _Known()
     with progress("checked", len(paths), "files") as done:
         for number, path in enumerate(paths):
