@@ -99,7 +99,7 @@ def test_a_third_way_to_audit_has_its_column_and_its_mark(audits):
 def test_the_figure_marks_what_is_violated(audits):
     figure = FIGURES.load("audit")(made.load_records([], [], audits), PUBLISHED)
     one, many = figure.axes
-    assert "one query" in one.get_title()
+    assert "1 query" in one.get_title()
     assert "100 queries" in many.get_title()
     assert [label.get_text().split("  ")[0] for label in one.get_yticklabels()] == ["immutable LNMax", "LNMax"]
     labels = [tick.get_text() for tick in one.get_xticklabels()]

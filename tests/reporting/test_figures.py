@@ -82,7 +82,7 @@ def test_epsilon_shows_what_may_be_published(tmp_path):
     sound = bars["pld: worst case, publishable"]
     assert leaky.get_markerfacecolor() == "none"
     assert sound.get_markerfacecolor() == sound.get_color()
-    assert {"worst case, publishable", "data dependent, not publishable"} < set(_legend(figure))
+    assert {"worst case, publishable", "data-dependent, not publishable"} < set(_legend(figure))
     assert (leaky.get_linestyle(), sound.get_linestyle()) == ("--", "-")
     assert sound.get_xdata().tolist() == [100, 1000]
     assert sound.get_ydata() == pytest.approx([4.0, 0.4 * np.sqrt(1000)])
@@ -210,11 +210,11 @@ def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
     q = 9 * (2 + 0.05 * 250) / (4 * np.exp(0.05 * 250))
     moment = 19
     alpha = np.log((1 - q) * ((1 - q) / (1 - np.exp(0.1) * q)) ** moment + q * np.exp(0.1 * moment))
-    leaky, sound = (_lines(laplace)[f"rdp: {kind}"] for kind in ("data dependent", "worst case"))
+    leaky, sound = (_lines(laplace)[f"rdp: {kind}"] for kind in ("data-dependent", "worst case"))
     assert (leaky.get_xdata()[-1], leaky.get_ydata()[-1]) == pytest.approx((250, alpha / moment))
     assert sound.get_linestyle() == "-"
     assert leaky.get_linestyle() == "--"
-    leaky, sound = (_lines(gaussian)[f"rdp: {kind}"].get_ydata() for kind in ("data dependent", "worst case"))
+    leaky, sound = (_lines(gaussian)[f"rdp: {kind}"].get_ydata() for kind in ("data-dependent", "worst case"))
     assert sound == pytest.approx(np.full(len(sound), 5 / 40**2))
     assert leaky[0] == sound[0], "a tie costs the worst case"
     assert np.all(np.diff(leaky[-10:]) < 0), "the more teachers agree, the less an answer costs"

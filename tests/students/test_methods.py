@@ -245,7 +245,7 @@ def test_no_student_can_read_counts_votes_or_true_labels(path: Path) -> None:
 
 
 def test_the_data_is_all_that_a_method_gets() -> None:
-    assert set(StudentData.__dataclass_fields__) == {"pool", "labels", "classes", "log_likelihood", "features"}
+    assert set(StudentData.__dataclass_fields__) == {"pool", "labels", "classes", "log_likelihood", "features", "table"}
 
 
 # The GAN's networks.
