@@ -227,7 +227,7 @@ def test_no_noise_is_infinity_in_strict_json(file):
 def test_people_get_a_table_with_the_number_to_tell(file):
     said = run(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)
     assert said.exit_code == 0
-    first, second = (f"gnmax sigma = 40: 50 queries at δ = 1e-05, {kind}" for kind in ("worst case", "data dependent"))
+    first, second = (f"gnmax sigma = 40: 50 queries at δ = 1e-05, {kind}" for kind in ("worst case", "data-dependent"))
     assert 0 <= said.output.find(first) < said.output.find("Nothing to publish") < said.output.find(second)
     released = answer(file, "--mechanism", "gnmax", "--sigma", 40, "--delta", DELTA, "--queries", 50)["released"]
     assert released["accountant"] == "label"
@@ -250,7 +250,7 @@ def test_what_may_be_told_can_be_asked_for_alone(file, monkeypatch):
     told = answer(*words, "--publishable")["bounds"]
     assert {bound["kind"] for bound in told} == {"worst_case"}
     assert told == [bound for bound in every if bound["kind"] == "worst_case"] == every[: len(told)]
-    assert "data dependent" not in run(*words, "--publishable").output
+    assert "data-dependent" not in run(*words, "--publishable").output
 
 
 def test_noise_beyond_all_numbers_costs_nothing(file):

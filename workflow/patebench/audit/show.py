@@ -48,7 +48,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     table.add_column("verdict", no_wrap=True)
     for each in sorted(finding.stated, key=lambda each: float(f"{each.bound.epsilon:.9g}")):
         bound, way = each.bound, each.bound.conversion
-        cells = (bound.accountant, bound.kind.replace("_", " "), "—" if way is Conversion.NONE else str(way))
+        cells = (bound.accountant, bound.kind.words, "—" if way is Conversion.NONE else str(way))
         numbers = _number(bound.epsilon), _number(each.audited)
         table.add_row(*cells, *numbers, each.verdict, style=_STYLES[each.verdict])
     return table
@@ -113,7 +113,7 @@ def _elsewhere(finding: Finding) -> list[str]:
     worst = max(elsewhere, key=lambda each: each.excess, default=None)
     if worst is None:
         return []
-    kind = worst.bound.kind.replace("_", " ")
+    kind = worst.bound.kind.words
     return [
         f"{worst.bound.accountant} ({kind}) states ε = {_number(worst.bound.epsilon)} for the counts "
         f"{histogram(worst.pair.counts.tolist())}, where ε {_least(worst.audited)}."

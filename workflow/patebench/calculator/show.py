@@ -28,7 +28,7 @@ def account(result: Account) -> "RenderableType":
     bounds = sorted(result.bounds, key=lambda bound: bound.epsilon)
     if not bounds:
         return Group(f"{_setting(result)}: no bound is known that holds whatever the votes are.", _to_publish(result))
-    kinds = " and ".join(sorted({bound.kind.replace("_", " ") for bound in bounds}))
+    kinds = " and ".join(sorted({bound.kind.words for bound in bounds}))
     title = f"{_setting(result)}: {plural(result.queries, 'query')} at δ = {result.delta:g}, {kinds}"
     to_tell = [_to_publish(result)] if all(bound.publishable for bound in bounds) else []
     return Group(_table(title, bounds, result.release), *to_tell, *_advice(bounds))
@@ -97,7 +97,7 @@ def _cells(bound: Bound, release: bool) -> list[Any]:
     published = "no" if not bound.publishable else "yes" if release else "no release"
     return [
         bound.accountant,
-        bound.kind.replace("_", " "),
+        bound.kind.words,
         "—" if bound.conversion is Conversion.NONE else str(bound.conversion),
         _epsilon(bound),
         "—" if bound.order is None else f"{bound.order:.4g}",

@@ -20,6 +20,18 @@ class Kind(StrEnum):
     SANITISED = "sanitised"  # a data-dependent bound, itself released with noise
     AUDITED_LOWER = "audited_lower"  # no mechanism with a smaller ε behaves as measured
 
+    @property
+    def words(self) -> str:
+        """As people write it."""
+        return _WORDS.get(self, self.value)
+
+
+_WORDS = {
+    Kind.WORST_CASE: "worst case",
+    Kind.DATA_DEPENDENT: "data-dependent",
+    Kind.AUDITED_LOWER: "audited lower bound",
+}
+
 
 class Adjacency(StrEnum):
     """Which pairs of data sets the bound compares."""

@@ -16,9 +16,7 @@ WEAK_SOURCE = "Ponomareva et al. 2023, “How to DP-fy ML”, section 5.2"
 _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
-    Kind.WORST_CASE: "worst case",
-    Kind.DATA_DEPENDENT: "data-dependent",
-    Kind.AUDITED_LOWER: "audited lower bound",
+    **{kind: kind.words for kind in Kind},
     **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
     **{"breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
