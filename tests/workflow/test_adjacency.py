@@ -27,19 +27,21 @@ def verdicts(config: Path) -> dict[str, set[str]]:
 def stand_in(written: dict[str, Any]) -> dict[str, Any]:
     """The same ensembles of few teachers that learn digits in one pass, without all that comes after their votes.
 
-    Data sets of their own become splits of their own.
+    Experiments that then ask for the same are one; each has a pool of its own size, so that none share files.
     """
-    experiments = {}
-    for place, (name, experiment) in enumerate(written["experiments"].items()):
+    asked: dict[str, dict[str, Any]] = {}
+    for experiment in written["experiments"].values():
         ensembles = [_small(each) for each in experiment["ensembles"]]
         different = list({json.dumps(each, sort_keys=True): each for each in ensembles}.values())
         silent = any(each["model"] == "nearest-query" for each in ensembles)
         selected = {"queries": 10} if silent or "queries" in experiment else {}
         mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
-        after = {"mechanisms": mechanisms, "accounting": {"delta": 1e-5}}
-        experiments[name] = {
-            "dataset": "digits", "pool": 60 + place, "test": 100, "ensembles": different, **selected, **after,
-        }  # fmt: skip
+        wanted = {"ensembles": different, **selected, "mechanisms": mechanisms}
+        asked.setdefault(json.dumps(wanted, sort_keys=True), wanted)
+    experiments = {
+        f"stand-in-{i}": {"dataset": "digits", "pool": 60 + i, "test": 100, "accounting": {"delta": 1e-5}, **wanted}
+        for i, wanted in enumerate(asked.values())
+    }
     return {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": experiments}
 
 
