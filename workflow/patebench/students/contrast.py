@@ -19,6 +19,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.models.network import Standardise
 from patebench.models.precision import autocast
+from patebench.students.encoders import one_by_one
 from patebench.students.supervised import untrained_network
 from patebench.students.views import Views
 
@@ -68,12 +69,7 @@ class Encoder:
         """
         for part in (self.net, self.standardise):
             part.cpu()
-        found = np.empty((len(x), WIDTH))
-        for row in range(len(x)):
-            found[row] = self.features(x[row : row + 1])
-            if report:
-                report(row + 1, len(x))
-        return found
+        return one_by_one(self.features, WIDTH, x, report)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that it knows, as arrays that a file can hold."""

@@ -1,6 +1,6 @@
 """What learns features of a pool without a label: an encoder, which makes them of any sample and is public itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -38,3 +38,15 @@ class Encoder(Protocol):
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `arrays`; PatebenchError where they are not those of such an encoder."""
+
+
+def one_by_one(
+    features: Callable[[NDArray[Any]], NDArray[np.float64]], width: int, x: NDArray[Any], report: Report | None
+) -> NDArray[np.float64]:
+    """`features` (samples, width) of each sample of `x` by itself: what lies beside it does not move its last bits."""
+    found = np.empty((len(x), width))
+    for row in range(len(x)):
+        found[row] = features(x[row : row + 1])
+        if report:
+            report(row + 1, len(x))
+    return found

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
+from patebench.students.encoders import one_by_one
 
 #: Patches are so many pixels wide, and so many pixels apart.
 SIZE, STRIDE = 6, 2
@@ -81,13 +82,8 @@ class Encoder:
         return found
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """The same for each image by itself: what lies beside an image does not move its last bits."""
-        found = np.empty((len(x), self.axes.shape[1]))
-        for row in range(len(x)):
-            found[row] = self.features(x[row : row + 1])
-            if report:
-                report(row + 1, len(x))
-        return found
+        """The same for each image by itself."""
+        return one_by_one(self.features, self.axes.shape[1], x, report)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that it knows, as arrays that a file can hold."""
