@@ -1,6 +1,7 @@
 """Bounds without a curve: the values of the papers and notes, mpmath, and dp-accounting."""
 
 import math
+import time
 
 import mpmath as mp
 import numpy as np
@@ -9,6 +10,7 @@ from dp_accounting import get_epsilon_gaussian
 from dp_accounting.pld import common, privacy_loss_distribution
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from patebench.accounting import independent
 
@@ -44,6 +46,30 @@ def test_pure_composition_is_that_of_dp_accounting(epsilon, queries, delta):
 def test_composition_is_never_below_the_exact_one_where_the_library_rounds_or_overflows(epsilon, queries, delta):
     found = independent.pure_composition(epsilon, queries, delta)
     assert independent.pure_composition_exact(epsilon, queries, delta) <= found <= queries * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 0.5, 50.0])
+@pytest.mark.parametrize("queries", [440, 2000, 50_000])
+@pytest.mark.parametrize("delta", [1e-3, 1e-14])
+def test_what_lies_far_from_the_mean_says_nothing(epsilon, queries, delta):
+    """Against the sum over all losses, of which the composition takes those within 20·√T of the mean."""
+    i = np.arange(queries + 1)
+    likely = np.logaddexp.accumulate(binom.logpmf(i, queries, 1 / (1 + math.exp(epsilon))))
+    rare = np.logaddexp.accumulate(binom.logpmf(queries - i, queries, 1 / (1 + math.exp(epsilon))))
+    above = likely > math.log(delta)
+    wanted = likely[above] + np.log1p(-delta / np.exp(likely[above])) - rare[above]
+    found = independent.pure_composition_exact(epsilon, queries, delta)
+    assert found == pytest.approx(min(queries * epsilon, max(0.0, wanted.max())), rel=1e-9, abs=1e-9)
+
+
+def test_ten_million_queries_take_a_moment_and_are_nearly_gaussian():
+    """T losses of ±ε tend to √T·ε-GDP; the least ε of so many steps is not below that of the exact sum."""
+    queries, step = 10_000_000, 1e-4
+    began = time.process_time()
+    found = independent.pure_composition(step, queries, 1e-5)
+    assert time.process_time() - began < 5
+    assert found >= independent.pure_composition_exact(step, queries, 1e-5)
+    assert found == pytest.approx(independent.gaussian_dp(math.sqrt(queries) * step, 1e-5), rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 2.0, 50.0])
