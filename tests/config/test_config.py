@@ -744,6 +744,16 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
         validate(settings | {"name": "mine"})
 
 
+def test_files_of_an_experiment_that_is_left_out_may_be_missing() -> None:
+    own = {**GOOD["experiments"]["demo"], "dataset": "mine"}
+    datasets = {"mine": {"loader": "npz", "private": "a.npz", "public": "b.npz"}}
+    settings = {**GOOD, "datasets": datasets, "experiments": {**GOOD["experiments"], "own": own}}
+    assert [each.name for each in validate({**settings, "only": ["demo"]}).experiments] == ["demo"]
+    for only in ([], ["own"], ["demo", "own"]):
+        with pytest.raises(PatebenchError, match=r"^datasets\.mine\.private: there is no a\.npz"):
+            validate({**settings, "only": only})
+
+
 def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
     for name in ("one.npy", "two.npy"):
         (tmp_path / name).touch()
@@ -797,7 +807,10 @@ def test_presets_are_good(file: str, preset: str) -> None:
     assert [each.name for each in config.experiments] == list(written["presets"][preset]["only"])
     assert config.name == f"{written['name']}-{preset}"
     assert len(config.seeds) == 1  # of a quarter of an hour there is none for a second
-    assert len(list(config.plan())) < len(list(validate({**written, "only": ()}).plan()))
+    built_in = [
+        name for name, each in written["experiments"].items() if each["dataset"] not in written.get("datasets", {})
+    ]
+    assert len(list(config.plan())) < len(list(validate({**written, "only": built_in}).plan()))
 
 
 def test_a_preset_takes_the_place_of_what_is_written() -> None:

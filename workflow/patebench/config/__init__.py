@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from patebench.config.checks import check_among, check_folder
-from patebench.config.experiments import Expansion, check_single, own_data
+from patebench.config.experiments import Expansion, check_own_files, check_single, own_data
 from patebench.config.loading import load
 from patebench.config.settings import ConfigSettings, names
 from patebench.core import variables
@@ -125,10 +125,20 @@ def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(names(only or ())) or tuple(written["experiments"])
 
 
+def _check_own_files(settings: ConfigSettings) -> None:
+    """Refuse a data set whose files are not there, unless only experiments that `only` leaves out would read them."""
+    uses = [(name in (settings.only or (name,)), each.dataset) for name, each in settings.experiments.items()]
+    needless = {dataset for _, dataset in uses} - {dataset for chosen, dataset in uses if chosen}
+    for name, each in settings.datasets.items():
+        if name not in needless:
+            check_own_files(name, each)
+
+
 def validate(written: Mapping[str, Any]) -> Config:
     """Check settings as read from YAML, with or without Snakemake's changes, and say what they ask for.
 
-    Experiments that `only` leaves out are checked as well. Raises PatebenchError, one line, for the first mistake.
+    Experiments that `only` leaves out are checked as well, but for the files of their data sets. Raises PatebenchError,
+    one line, for the first mistake.
     """
     settings = with_preset(ConfigSettings.checked(written))
     check_folder("results", settings.results)
@@ -139,6 +149,7 @@ def validate(written: Mapping[str, Any]) -> Config:
     for registry in (FIGURES, TABLES):  # of which every run makes all
         registry.check_offered()
     own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
+    _check_own_files(settings)
     taken = [*DATASETS, *own, *RESERVED]
     if settings.name in taken:
         raise PatebenchError(

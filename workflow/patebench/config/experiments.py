@@ -407,21 +407,29 @@ class _Expanded:
 
 
 def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
-    """A data set of the user's own; PatebenchError for a name that is taken or files that are not there."""
+    """A data set of the user's own; PatebenchError for a name that is taken."""
     where = key_path("datasets", name)
     if name in {*DATASETS, *reserved}:
         raise PatebenchError(f"{where}: the name '{name}' is taken; call your data set otherwise")
     loaders = [each for each in DATASETS if reads_own_files(each)]
     check_among(f"{where}.loader", settings.loader, loaders, "a loader")
-    files = (("private", settings.private), ("public", settings.public))
-    for role, path in files:
+    return Data(name, settings.loader, _files(settings), ClassParameters.of(settings))
+
+
+def check_own_files(name: str, settings: DatasetSettings) -> None:
+    """Refuse a data set of the user's own whose files are not there, or one and the same."""
+    where = key_path("datasets", name)
+    for role, path in _files(settings):
         check_exists(f"{where}.{role}", path)
     if Path(settings.private).samefile(settings.public):
         raise PatebenchError(
             f"{where}.public: {settings.public} is the private part too, and a sample that is public is no teacher's; "
             f"give other samples; {OWN_DATA}"
         )
-    return Data(name, settings.loader, files, ClassParameters.of(settings))
+
+
+def _files(settings: DatasetSettings) -> tuple[tuple[str, str], ...]:
+    return ("private", settings.private), ("public", settings.public)
 
 
 def check_single(experiments: Iterable[Experiment]) -> None:
