@@ -72,30 +72,36 @@ def edge(cost: Callable[[float], float], budget: float, low: float = LEAST, high
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
         raise PatebenchError("it does not change the cost")
-    cheap, dear = (low, high) if at_low < at_high else (high, low)
-    if min(at_low, at_high) > budget:
-        raise PatebenchError(f"even {cheap:g} costs ε = {min(at_low, at_high):.4g}, above the target {budget:g}")
-    return dear if max(at_low, at_high) <= budget else _crossing(cost, budget, cheap, dear)
+    (least, cheap), (greatest, dear) = sorted([(at_low, low), (at_high, high)])
+    if least > budget:
+        raise PatebenchError(f"even {cheap:g} costs ε = {least:.4g}, above the target {budget:g}")
+    return dear if greatest <= budget else _crossing(cost, budget, {cheap: least, dear: greatest})
 
 
-def _crossing(cost: Callable[[float], float], budget: float, cheap: float, dear: float) -> float:
-    """The value nearest to where the cost passes the budget that was seen to keep it.
+def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float]) -> float:
+    """The value nearest to where the cost passes the budget that was seen to keep it, between two whose cost is known.
 
     Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: a bound is near to a power of the noise, so a search of a
     few steps ends where bisection takes fifty. It always has a value on each side, and ends where these meet.
     """
     from scipy.optimize import toms748
 
-    safe, rising = cheap, dear > cheap
+    (safe, dear) = ends
+    rising = dear > safe
+    known = {math.log(value): costs for value, costs in ends.items()}
 
     def excess(log_value: float) -> float:
         nonlocal safe
+        if (costs := known.get(log_value)) is not None:
+            return logarithm(costs)
         value = math.exp(log_value)
         costs = cost(value)
         if costs <= budget:
             safe = max(safe, value) if rising else min(safe, value)
+        return logarithm(costs)
+
+    def logarithm(costs: float) -> float:
         return min(max(math.log(costs / budget) if costs > 0 else -_FAR, -_FAR), _FAR)
 
-    low, high = sorted((cheap, dear))
-    toms748(excess, math.log(low), math.log(high), xtol=_NEAR, rtol=4 * sys.float_info.epsilon)
+    toms748(excess, *sorted(known), xtol=_NEAR, rtol=4 * sys.float_info.epsilon)
     return safe
