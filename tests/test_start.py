@@ -15,8 +15,8 @@ MORE = {
     "audit": "patebench.audit.show, rich.table",
     "calibrate": "patebench.calculator.show, rich.table",
     "epsilon": "patebench.calculator.show, rich.table",
-    "figure": "patebench.reporting.figures, pandas, matplotlib.figure, matplotlib.backends.backend_agg",
-    "table": "patebench.reporting.tables, pandas",
+    "figures": "patebench.reporting.figures, pandas, matplotlib.figure, matplotlib.backends.backend_agg",
+    "tables": "patebench.reporting.tables, pandas",
     "report": "patebench.reporting.report, jinja2",
     "config": "patebench.config, patebench.plan.plan",
 }

@@ -17,7 +17,7 @@ STYLES = {
         *("extract_features", "select_queries", "train_student", "distil"),
         *("train_petdl", "train_baseline", "name_clusters", "train_dpsgd", "train_private_knn"),
     ),
-    "#555555": ("collect", "figure", "table", "rows", "manifest", "report"),
+    "#555555": ("collect", "figures", "tables", "rows", "manifest", "report"),
 }
 
 #: What a rule is about, and whether it has many jobs in one run.
@@ -40,8 +40,6 @@ WORDS = {
     "train_dpsgd": ("form × ε", True),
     "train_private_knn": ("as published, and sound", True),
     "audit": ("what is lost at least", True),
-    "figure": ("", True),
-    "table": ("", True),
     "rows": ("for other programs", False),
 }
 #: What a round passes on to the next would make a ring of what is a chain: one arrow stands for it.

@@ -33,7 +33,7 @@ from patebench.plan.jobs import (
     SelectQueries,
     Setting,
     Split,
-    Table,
+    Tables,
     TrainBaseline,
     TrainDpsgd,
     TrainPrivateKnn,
@@ -249,7 +249,7 @@ def test_a_private_model_learns_on_from_public_features_or_from_nothing() -> Non
     (nearest,) = made.of(TrainPrivateKnn)
     truth = {"truth": [f"{split}/truth.npz"]}
     assert made.inputs(nearest) == {**made.inputs(linear), **truth}
-    for stage in ("figure", "table"):
+    for stage in ("figures", "tables"):
         (job, *_) = made.jobs[stage].values()
         for model in ("train_dpsgd", "train_private_knn"):
             assert set(made.artefacts()[model]) <= set(made.inputs(job)["models"])
@@ -510,7 +510,8 @@ def test_clusters_that_are_named_are_those_that_an_ensemble_is_asked_for() -> No
     folder = "results/digits/seed-7_pool-400/queries/prototypes"
     assert made.artefacts()["name_clusters"] == [f"{folder}-{clusters}/naming.json" for clusters in (10, 30)]
     assert len(made.of(SelectQueries)) == 2
-    (table,) = (each for each in made.of(Table) if each.table == "frontier")
-    assert made.inputs(table)["baselines"] == made.artefacts()["name_clusters"]
+    (tables,) = made.of(Tables)
+    assert "results/tables/frontier.csv" in made.made(tables)["csv"]
+    assert made.inputs(tables)["baselines"] == made.artefacts()["name_clusters"]
     with pytest.raises(PatebenchError, match=r"public_reference\.clusters\[1\]: is 401, but the pool holds 400"):
         plan(one_vote | {"public_reference": {"clusters": [10, 401]}})

@@ -10,7 +10,7 @@ from PIL import Image
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind
 from patebench.core.files import write_json
 from patebench.reporting.manifest import manifest
-from patebench.stages import figure, table
+from patebench.stages import figures, tables
 from patebench.stages.records import read_records
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
@@ -224,15 +224,17 @@ def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: 
 
 
 def draw_figure(name: str, collected: Any, baselines: Any, published: Path, png: Path, pdf: Path) -> None:
-    figure.run(name=name, collected=collected, baselines=baselines, audits=(), published=published, png=png, pdf=pdf)
+    assert png.stem == pdf.stem == name
+    figures.run(collected=collected, baselines=baselines, audits=(), published=published, png=[png], pdf=[pdf])
 
 
 def write_table(
     name: str, collected: Any, baselines: Any, published: Path, csv: Path, markdown: Path, latex: Path, audits: Any = ()
 ) -> None:
-    table.run(
-        name=name, collected=collected, baselines=baselines, audits=audits, published=published, csv=csv,
-        markdown=markdown, latex=latex,
+    assert csv.stem == name
+    tables.run(
+        collected=collected, baselines=baselines, audits=audits, published=published, csv=[csv], markdown=[markdown],
+        latex=[latex],
     )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def test_the_least_of_each_kind_and_the_least_favourable_verdict(audits):
 
 
 def test_the_table_names_verdicts(audits, tmp_path):
-    out = [tmp_path / f"out.{form}" for form in ("csv", "md", "tex")]
+    out = [tmp_path / f"audit.{form}" for form in ("csv", "md", "tex")]
     made.write_table("audit", [], [], made.PUBLISHED, *out, audits=audits)
     lines = out[1].read_text().splitlines()
     assert len(lines) == 6
@@ -127,8 +127,8 @@ def test_without_violations_nothing_is_red(tmp_path):
 
 def test_without_audits_both_say_so(tmp_path):
     assert TABLES.load("audit").build(made.load_records([]), PUBLISHED).empty
-    made.draw_figure("audit", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
-    assert (tmp_path / "a.png").stat().st_size > 1000
+    made.draw_figure("audit", [], [], made.PUBLISHED, tmp_path / "audit.png", tmp_path / "audit.pdf")
+    assert (tmp_path / "audit.png").stat().st_size > 1000
 
 
 def test_an_audit_given_twice_or_damaged_is_refused(audits):

@@ -283,7 +283,7 @@ def test_same_records_same_bytes_without_dates(tmp_path, name):
     collected, baselines = made.files(tmp_path, teachers=(250,))
     files = []
     for order in (1, -1):
-        png, pdf = tmp_path / f"{order}.png", tmp_path / f"{order}.pdf"
+        png, pdf = tmp_path / str(order) / f"{name}.png", tmp_path / str(order) / f"{name}.pdf"
         made.draw_figure(name, collected[::order], baselines[::order], made.PUBLISHED, png, pdf)
         files.append((png.read_bytes(), pdf.read_bytes()))
     assert files[0] == files[1]
@@ -312,7 +312,7 @@ def test_a_mechanism_without_a_style_of_its_own_looks_like_no_other():
 
 def test_an_unknown_figure_is_refused(tmp_path):
     with pytest.raises(PatebenchError, match=r"unknown figure 'gaps' \(did you mean 'gap'\?\)"):
-        made.draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "a.png", tmp_path / "a.pdf")
+        made.draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "gaps.png", tmp_path / "gaps.pdf")
 
 
 def test_learning_curves_draw_the_looks_of_each_student(tmp_path):

@@ -14,7 +14,6 @@ from patebench.core.locks import clear_stale_locks
 from patebench.plan.words import check_handed_on
 from patebench.plan.words import shell as quoted
 from patebench.plan.words import words
-from patebench.reporting.captions import caption_text
 from patebench.stages.manifest import shown_no_more
 
 
@@ -94,6 +93,13 @@ def numbers(stage):
     return lambda wildcards: None if PLAN.find(stage, wildcards).rounds else "numbers"
 
 
-def caption(folder, name):
-    """The words of a caption, for Snakemake's own report."""
-    return lambda wildcards: caption_text(Path(HOME) / "report" / folder, getattr(wildcards, name))
+def shown(files):
+    """Figures or tables as Snakemake's own report shows them, each with its caption, if it has a file."""
+    found = []
+    for file in map(Path, files):
+        kind, caption = file.parent.name, file.with_suffix(".rst").name
+        words = {"category": kind.capitalize(), "labels": {"name": file.stem}}
+        if Path(ROOT, "report", kind, caption).is_file():
+            words["caption"] = f"../../report/{kind}/{caption}"
+        found.append(report(str(file), **words))
+    return found

@@ -25,25 +25,15 @@ rule collect:
         "patebench {params.command} --log {log:q}"
 
 
-rule figure:
+rule figures:
     input:
-        unpack(inputs("figure")),
+        unpack(inputs("figures")),
     output:
-        **{
-            **outputs("figure"),
-            "png": report(
-                outputs("figure")["png"],
-                caption="../../report/result.rst",
-                category="Figures",
-                labels={"figure": "{figure}"},
-            ),
-        },
+        **{**outputs("figures"), "png": shown(outputs("figures")["png"])},
     log:
-        logs("figure"),
+        logs("figures"),
     benchmark:
-        times("figure")
-    wildcard_constraints:
-        **PLAN.constraints("figure"),
+        times("figures")
     group:
         "pages"
     conda:
@@ -52,31 +42,20 @@ rule figure:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("figure"),
-        caption=caption("figures", "figure"),
+        command=command("figures"),
     shell:
         "patebench {params.command} --log {log:q}"
 
 
-rule table:
+rule tables:
     input:
-        unpack(inputs("table")),
+        unpack(inputs("tables")),
     output:
-        **{
-            **outputs("table"),
-            "csv": report(
-                outputs("table")["csv"],
-                caption="../../report/result.rst",
-                category="Tables",
-                labels={"table": "{table}"},
-            ),
-        },
+        **{**outputs("tables"), "csv": shown(outputs("tables")["csv"])},
     log:
-        logs("table"),
+        logs("tables"),
     benchmark:
-        times("table")
-    wildcard_constraints:
-        **PLAN.constraints("table"),
+        times("tables")
     group:
         "pages"
     conda:
@@ -85,8 +64,7 @@ rule table:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("table"),
-        caption=caption("tables", "table"),
+        command=command("tables"),
     shell:
         "patebench {params.command} --log {log:q}"
 

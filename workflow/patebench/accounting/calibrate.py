@@ -103,5 +103,6 @@ def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, f
     def logarithm(costs: float) -> float:
         return min(max(math.log(costs / budget) if costs > 0 else -_FAR, -_FAR), _FAR)
 
-    toms748(excess, *sorted(known), xtol=_NEAR, rtol=4 * sys.float_info.epsilon)
+    low, high = sorted(known)
+    toms748(excess, low, high, xtol=_NEAR, rtol=4 * sys.float_info.epsilon)
     return safe

@@ -27,7 +27,7 @@ from patebench.plan.jobs import (
     LEDGER,
     Audit,
     Collect,
-    Figure,
+    Figures,
     Job,
     Manifest,
     NameClusters,
@@ -35,7 +35,7 @@ from patebench.plan.jobs import (
     Report,
     Results,
     Rows,
-    Table,
+    Tables,
     TrainBaseline,
 )
 from patebench.plan.parameters import LedgerParameters
@@ -91,8 +91,7 @@ class Config:
         records = [tuple(plan.of(Collect)), compared, tuple(plan.of(Audit))]
         records.append(tuple(job for job in plan if job.private_model))
         results = Results(published, *records)
-        figures = tuple(Figure(self.run, results, name) for name in FIGURES)
-        tables = tuple(Table(self.run, results, name) for name in TABLES)
+        figures, tables = Figures(self.run, results, tuple(FIGURES)), Tables(self.run, results, tuple(TABLES))
         manifest = Manifest(
             self.run, figures, tables, Rows(self.run, results), json.dumps(self.written, sort_keys=True)
         )

@@ -85,7 +85,7 @@ class Below(str):
 class Job:
     """A job of one stage."""
 
-    #: What it makes: the command's option for it → its path below `root`; "*" stands for each of several aggregators.
+    #: What it makes: the command's option for it → its path below `root`; "*" stands for each of `each`.
     files: ClassVar[Mapping[str, str]]
     #: What the paths are below: the "results" of all configurations, or the "pages" of one.
     root: ClassVar[str] = "results"
@@ -145,14 +145,14 @@ class Job:
         return File(self, next(iter(self.files)))
 
     @property
-    def aggregators(self) -> int:
-        """How many files "*" stands for."""
-        return 0
+    def each(self) -> Sequence[str]:
+        """What "*" stands for, in the order of the files."""
+        return ()
 
     def paths(self, option: str) -> list[str]:
         """Below `root`, the files that an option names."""
         path = self.files[option].format(**self.values)
-        return [path.replace("*", str(i + 1)) for i in range(self.aggregators)] if "*" in path else [path]
+        return [path.replace("*", name) for name in self.each] if "*" in path else [path]
 
 
 _CLASSES = ClassParameters()
@@ -607,8 +607,8 @@ class SecureShare(_OfLabels):
         return self.votes.chunk
 
     @property
-    def aggregators(self) -> int:
-        return self.labels.parties
+    def each(self) -> Sequence[str]:
+        return [str(i + 1) for i in range(self.labels.parties)]
 
     def inputs(self) -> Inputs:
         return {"chunk": self.votes.file}
@@ -960,7 +960,7 @@ class Results:
 
 @dataclass(frozen=True)
 class _OfResults(_Page):
-    """A job that shows results, in the way that its last field names."""
+    """A job that shows results."""
 
     results: Results
 
@@ -971,25 +971,37 @@ class _OfResults(_Page):
         return {"published": [self.results.published]}
 
     def options(self) -> Options:
-        return {"": self.key, "published": self.results.published}
+        return {"published": self.results.published}
 
 
 @dataclass(frozen=True)
-class Figure(_OfResults):
-    """One figure."""
+class _Shown(_OfResults):
+    """A job that shows results in several ways, each under a name."""
 
-    files = {"png": "figures/{figure}.png", "pdf": "figures/{figure}.pdf"}
+    names: tuple[str, ...]
 
-    figure: str
+    @property
+    def each(self) -> Sequence[str]:
+        return self.names
+
+    @property
+    def first_files(self) -> list[File]:
+        """Of each way the first file, which is what the page reads."""
+        return [File(self, self.file.option, place) for place in range(len(self.names))]
 
 
 @dataclass(frozen=True)
-class Table(_OfResults):
-    """One table."""
+class Figures(_Shown):
+    """All figures, by one process: starting it takes longer than drawing one."""
 
-    files = {"csv": "tables/{table}.csv", "markdown": "tables/{table}.md", "latex": "tables/{table}.tex"}
+    files = {"png": "figures/*.png", "pdf": "figures/*.pdf"}
 
-    table: str
+
+@dataclass(frozen=True)
+class Tables(_Shown):
+    """All tables, by one process."""
+
+    files = {"csv": "tables/*.csv", "markdown": "tables/*.md", "latex": "tables/*.tex"}
 
 
 @dataclass(frozen=True)
@@ -998,9 +1010,6 @@ class Rows(_OfResults):
 
     files = {"out": "rows.json"}
 
-    def options(self) -> Options:
-        return {"published": self.results.published}
-
 
 @dataclass(frozen=True)
 class Manifest(_Page):
@@ -1008,15 +1017,15 @@ class Manifest(_Page):
 
     files = {"out": "manifest.json"}
 
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
+    figures: Figures
+    tables: Tables
     rows: Rows
     config: str
 
     def dependencies(self) -> Inputs:
         return {
-            "figures": [each.file for each in self.figures],
-            "tables": [each.file for each in self.tables],
+            "figures": self.figures.first_files,
+            "tables": self.tables.first_files,
             "rows": self.rows.file,
         }
 
@@ -1052,7 +1061,7 @@ STAGES: tuple[type[Job], ...] = (
     *(Data, Split, Partition, TrainTeachers, JoinVotes, ExtractFeatures, SelectQueries, Aggregate),
     *(SecureShare, SecureSum, SecureOpen, Account, TrainStudent),
     *(Distil, TrainPetdl, TrainBaseline, NameClusters, TrainDpsgd, TrainPrivateKnn, Audit),
-    *(Collect, Figure, Table, Rows, Manifest, Report),
+    *(Collect, Figures, Tables, Rows, Manifest, Report),
 )
 BY_STAGE = {each.stage(): each for each in STAGES}
 #: Those whose jobs may use a GPU; the profile for SLURM and the documentation name the same.

@@ -105,11 +105,12 @@ class Plan:
     def outputs(self, stage: str) -> dict[str, str | list[str]]:
         """The patterns of what a stage makes, with its wildcards in braces."""
         kind = BY_STAGE[stage]
+        each = next((job.each for job in self.jobs[stage].values()), ())
         found: dict[str, str | list[str]] = {}
+        root = self._escaped(kind.root)
         for option, pattern in kind.files.items():
-            path = f"{self._escaped(kind.root)}/{pattern}"
-            several = [path.replace("*", str(i + 1)) for i in range(self.aggregators)]
-            found[option.replace("-", "_")] = several if "*" in pattern else path
+            several = [f"{root}/{pattern.replace('*', name)}" for name in each]
+            found[option.replace("-", "_")] = several if "*" in pattern else f"{root}/{pattern}"
         return found
 
     def made(self, job: Job) -> dict[str, list[str]]:

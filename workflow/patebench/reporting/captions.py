@@ -50,9 +50,3 @@ def _inline(text: str) -> str:
     for mark, tag in ((r"\*\*", "strong"), (r"\*", "em"), ("``", "code")):
         text = re.sub(rf"{mark}(.+?){mark}", rf"<{tag}>\1</{tag}>", text)
     return text
-
-
-def caption_text(folder: Path, name: str) -> str:
-    """The words of a caption as they are written; "" for one that has no file."""
-    path = folder / f"{name}.rst"
-    return path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -225,15 +225,18 @@ def empty(message: str) -> "Figure":
     return figure
 
 
-def save(figure: "Figure", png: Path, pdf: Path) -> None:
-    """Write both files; the bytes depend on the figure alone, so no date and no version goes into them."""
+def save(figure: "Figure", *paths: Path) -> None:
+    """Write it to each file, as PNG or PDF; the bytes depend on the figure alone, so hold no date and no version."""
     _mark_lone_points(figure)
     comment = {"Comment": str(figure.get_label())} if figure.get_label() else {}
-    with atomic(png) as temporary:
-        figure.savefig(temporary, format="png", dpi=200, metadata={"Software": None, **comment}, **_TIGHT)
-    with atomic(pdf) as temporary:
-        nameless = {"CreationDate": None, "Creator": None, "Producer": None}
-        figure.savefig(temporary, format="pdf", metadata=nameless, **_TIGHT)
+    nameless = {
+        "png": {"Software": None, **comment},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
+    for path in paths:
+        form = path.suffix.removeprefix(".")
+        with atomic(path) as temporary:
+            figure.savefig(temporary, format=form, dpi=200, metadata=nameless[form], **_TIGHT)
 
 
 def _mark_lone_points(figure: "Figure") -> None:

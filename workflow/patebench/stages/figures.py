@@ -1,0 +1,41 @@
+"""The stage `figures`: figures from the records of a run."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from patebench.stages.command import file_option, stage_command
+from patebench.stages.records import read_records, record_files
+
+log = logging.getLogger("patebench")
+
+
+def run(
+    *,
+    collected: Sequence[Path],
+    baselines: Sequence[Path],
+    audits: Sequence[Path],
+    models: Sequence[Path] = (),
+    published: Path,
+    png: Sequence[Path] = (),
+    pdf: Sequence[Path] = (),
+) -> None:
+    """Draw figures as PNG and PDF; each file shows the figure that it is named after."""
+    from patebench.reporting.figures import FIGURES
+    from patebench.reporting.published import read_published
+    from patebench.reporting.style import save, themed
+
+    wanted = {path: FIGURES.check(path.stem) for path in (*png, *pdf)}
+    records, values = read_records(collected, baselines, audits, models), read_published(published)
+    with themed():
+        for name in dict.fromkeys(wanted.values()):
+            log.info("figure %s", name)
+            save(FIGURES.load(name)(records, values), *(path for path in wanted if wanted[path] == name))
+
+
+command = stage_command(
+    run,
+    record_files,
+    file_option("png", "Where a picture goes, called as the figure; repeat for each.", needed=False, several=True),
+    file_option("pdf", "Where a drawing goes, called as the figure; repeat for each.", needed=False, several=True),
+)
