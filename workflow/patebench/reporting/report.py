@@ -7,6 +7,7 @@ import base64
 import os
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
@@ -94,7 +95,8 @@ def render(
 
     _check_manifest(manifest, content)
     frames = {path.stem: _read_table(path) for path in tables}
-    drawn = [_figure(path, captions, out) for path in figures]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        drawn = list(threads.map(lambda path: _figure(path, captions, out), figures))  # pictures take most of the time
     shown = [table for path in tables for table in _tables(frames[path.stem], path, captions, out)]
     environment = Environment(
         autoescape=True,
