@@ -24,6 +24,7 @@ def two() -> Iterator[None]:
 
 
 def test_one_process_works_by_itself() -> None:
+    workers.use(1)
     assert set(workers.in_order(eval, [PROCESS] * 3)) == {os.getpid()}
     assert list(workers.in_order(eval, [])) == []
 

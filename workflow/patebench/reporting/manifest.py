@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patebench.core.errors import ArtefactError
+from patebench.core.workers import available
 
 #: The libraries that results depend on.
 LIBRARIES = (
@@ -51,9 +52,8 @@ def versions() -> dict[str, str]:
 
 def hardware() -> dict[str, Any]:
     """Processor, cores that this process may use, memory in bytes, names of graphics cards."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else None
-    return {"processor": _processor(), "cores": cores, "memory": memory, "gpus": _gpus()}
+    return {"processor": _processor(), "cores": available(), "memory": memory, "gpus": _gpus()}
 
 
 def commit() -> dict[str, Any] | None:

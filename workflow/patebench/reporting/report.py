@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
+from patebench.core.workers import available
 from patebench.reporting import chart
 from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.citation import read_citations
@@ -95,7 +96,7 @@ def render(
 
     _check_manifest(manifest, content)
     frames = {path.stem: _read_table(path) for path in tables}
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(available()) as threads:
         drawn = list(threads.map(lambda path: _figure(path, captions, out), figures))  # pictures take most of the time
     shown = [table for path in tables for table in _tables(frames[path.stem], path, captions, out)]
     environment = Environment(

@@ -200,6 +200,12 @@ processes = click.option(
     help="Processors to use.",
 )  # fmt: skip
 
+#: The same of a command that somebody waits for.
+all_processes = click.option(
+    "--threads", type=click.IntRange(min=1), default=workers.available, show_default="all", expose_value=False,
+    callback=_use_processes, help="Processors to use.",
+)  # fmt: skip
+
 #: Stages that draw random numbers name their stream.
 seeded = together(
     click.option("--seed", type=click.IntRange(min=0), required=True, help="Base seed of the experiment."),

@@ -18,7 +18,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages import votes_file
-from patebench.stages.command import FILE, ledgered, processes, stage_command
+from patebench.stages.command import FILE, all_processes, ledgered, stage_command
 from patebench.stages.ledger_file import Entry, Place
 from patebench.stages.mechanism_options import MechanismCommand, answering
 from patebench.stages.terminal import show_on_terminal
@@ -106,7 +106,7 @@ command = stage_command(
     click.option(
         "--publishable", is_flag=True, help="State only what may be told: no number that follows from the votes."
     ),
-    processes,
+    all_processes,
     ledgered,
     answering,
     cls=MechanismCommand,
