@@ -12,6 +12,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
+from patebench.mechanisms import MECHANISMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 from patebench.stages.report import run as write_report
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no 
 WAYS = {
     "wide": (1280, "screen", True, "light"),
     "narrow": (400, "screen", True, "light"),
+    "between": (500, "screen", True, "light"),
     "wide, dark": (1280, "screen", True, "dark"),
     "narrow, dark": (400, "screen", True, "dark"),
     "in print": (1280, "print", True, "light"),
@@ -40,6 +42,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     weak = made.label_set(made.ensemble(), "gnmax", 5.0) | {"mechanism": "confident-gnmax"}
     weak |= {"noise": "made-up", "parameters": {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}}
     costly = [made.student_record(weak, 100, 0.9), made.bound_record(weak, 100, 20.0, "pld", Kind.WORST_CASE)]
+    for mechanism in ("exponential", "permute-and-flip", "random-ballot", "stable-argmax", "stable-svt", "lnmax"):
+        one = {**weak, "mechanism": mechanism, "parameters": dict(MECHANISMS.load(mechanism).example)}
+        costly += [made.student_record(one, 100, 0.9), made.bound_record(one, 100, 5.0, "pld", Kind.WORST_CASE)]
     collected = [*collected, made.write_collected(folder / "weak.json", costly)]
     figures, tables = [], []
     for name in FIGURES:
@@ -116,6 +121,9 @@ def test_every_figure_is_visible(opened, way):
         assert box is not None, f"{figure.get_attribute('id')} is not shown"
         assert box["width"] > 200
         assert box["height"] > 60
+        if chart:
+            legend = figure.locator("#chart .role-legend").first.bounding_box()
+            assert legend["y"] + legend["height"] <= box["y"] + box["height"] + 1, "its legend is cut off"
         frame = figure.locator(".frame").bounding_box()
         assert 0 <= frame["x"] <= frame["x"] + frame["width"] <= WAYS[way][0], "what is wider scrolls in its frame"
 

@@ -30,8 +30,8 @@ _SHOWN = {
 _HEIGHT = 420
 _ABOUT = "Accuracy on the test set against ε, one point for each method; the table of these points stands below."
 _COSTS = [mantissa * 10.0**power for power in range(-4, 4) for mantissa in (1, 2, 5)]
-#: Columns of the legend.
-_ABREAST = {"expr": "width > 640 ? 3 : width > 420 ? 2 : 1"}
+#: Columns of the legend, by the window: the chart's own width follows from the legend's, which was then cut off.
+_ABREAST = {"expr": "windowSize()[0] > 760 ? 3 : windowSize()[0] > 540 ? 2 : 1"}
 #: The markers of all figures, as Vega names or draws them.
 _SHAPES = {
     **{"o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left"},
