@@ -315,6 +315,11 @@ def test_an_unknown_figure_is_refused(tmp_path):
         made.draw_figure("gaps", [], [], made.PUBLISHED, tmp_path / "gaps.png", tmp_path / "gaps.pdf")
 
 
+def test_a_picture_of_another_form_is_refused(tmp_path):
+    with pytest.raises(PatebenchError, match=r"gap\.jpg: --png writes \.png files; call it gap\.png"):
+        made.draw_figure("gap", [], [], made.PUBLISHED, tmp_path / "gap.jpg", tmp_path / "gap.pdf")
+
+
 def test_learning_curves_draw_the_looks_of_each_student(tmp_path):
     figure = _draw("learning-curves", *made.files(tmp_path, teachers=(250,), seeds=(0,)))
     (axis,) = figure.axes

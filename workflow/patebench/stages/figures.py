@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from patebench.core.errors import PatebenchError
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.records import read_records, record_files
 
@@ -25,6 +26,10 @@ def run(
     from patebench.reporting.published import read_published
     from patebench.reporting.style import save, themed
 
+    for suffix, paths in ((".png", png), (".pdf", pdf)):
+        for path in paths:
+            if path.suffix != suffix:
+                raise PatebenchError(f"{path}: --{suffix[1:]} writes {suffix} files; call it {path.stem}{suffix}")
     wanted = {path: FIGURES.check(path.stem) for path in (*png, *pdf)}
     records, values = read_records(collected, baselines, audits, models), read_published(published)
     with themed():
