@@ -66,7 +66,7 @@ def test_every_number_can_be_measured_or_says_why_not():
     """So a verdict is never an empty cell, and the command that a "not run" names finds what to run."""
     published = read_published(ROOT / "config" / "published.csv")
     files = {ROOT / "config" / "papers" / f"{name}.yaml" for name in CONFIGURATIONS.values()}
-    experiments = [each for file in files for each in validate({**load(file), "only": ()}).experiments]
+    experiments = [each for file in files for each in validate({**load(file), "only": ()}, files=False).experiments]
     lost = [
         (value.name, value.column)
         for value in published.values

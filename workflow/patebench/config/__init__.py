@@ -133,11 +133,12 @@ def _check_own_files(settings: ConfigSettings) -> None:
             check_own_files(name, each)
 
 
-def validate(written: Mapping[str, Any]) -> Config:
+def validate(written: Mapping[str, Any], *, files: bool = True) -> Config:
     """Check settings as read from YAML, with or without Snakemake's changes, and say what they ask for.
 
-    Experiments that `only` leaves out are checked as well, but for the files of their data sets. Raises PatebenchError,
-    one line, for the first mistake.
+    Experiments that `only` leaves out are checked as well, but for the files of their data sets. Without `files`, those
+    of no experiment are asked for: for who wants to know what could be run. Raises PatebenchError, one line, for the
+    first mistake.
     """
     settings = with_preset(ConfigSettings.checked(written))
     check_folder("results", settings.results)
@@ -148,7 +149,8 @@ def validate(written: Mapping[str, Any]) -> Config:
     for registry in (FIGURES, TABLES):  # of which every run makes all
         registry.check_offered()
     own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
-    _check_own_files(settings)
+    if files:
+        _check_own_files(settings)
     taken = [*DATASETS, *own, *RESERVED]
     if settings.name in taken:
         raise PatebenchError(

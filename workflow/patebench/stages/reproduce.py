@@ -88,7 +88,7 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
     for name in dict.fromkeys((own, *CONFIGURATIONS.values(), own)):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
         written = load(file)
-        config = validate({**written, "only": ()})
+        config = validate({**written, "only": ()}, files=False)
         quicker = {name for preset in written.get("presets", {}) for name in shown({**written, "preset": preset})}
         quicker -= set(shown(written))  # presets alone run them, as quicker forms of others
         if chosen := _covering([each for each in config.experiments if each.name not in quicker], values, published):
