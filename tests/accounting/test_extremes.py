@@ -120,7 +120,7 @@ def test_bounds_without_a_curve(scale, queries, delta):
 def test_less_noise_never_costs_less(scale, factor, queries):
     for cost in (
         lambda s: independent.strong_composition(1 / s, queries, 1e-5),
-        lambda s: independent.pure_composition_exact(2 / s, queries, 1e-5),
+        lambda s: independent.pure_composition(2 / s, queries, 1e-5),
         lambda s: independent.gaussian_dp(independent.gnmax_mu(s, queries), 1e-5),
         lambda s: float(rdp.laplace(1 / s, 8.0)),
     ):

@@ -36,16 +36,32 @@ def test_pure_composition_is_that_of_dp_accounting(epsilon, queries, delta):
         value_discretization_interval=epsilon,  # the losses ±ε then lie on the grid
     )
     expected = step.self_compose(queries).get_epsilon_for_delta(delta)
-    assert independent.pure_composition_exact(epsilon, queries, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
     assert independent.pure_composition(epsilon, queries, delta) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
+def least_epsilon(epsilon: float, queries: int, delta: float) -> mp.mpf:
+    """The sum over all losses in 60 digits: terms follow from the one before."""
+    with mp.workdps(60):
+        falls = mp.exp(-mp.mpf(epsilon))
+        p = (1 + falls) ** -queries
+        q = p * falls**queries
+        likely, rare, best = mp.mpf(0), mp.mpf(0), mp.mpf(1)
+        for i in range(queries + 1):
+            likely, rare = likely + p, rare + q
+            best = max(best, (likely - mp.mpf(delta)) / rare)
+            p, q = p * falls * (queries - i) / (i + 1), q / falls * (queries - i) / (i + 1)
+        return mp.log(best)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 0.02, 0.1, 1.0, 30.0, 800.0])
-@pytest.mark.parametrize("queries", [10, 1000, 100_000])
+@pytest.mark.parametrize("queries", [1, 10, 1000, 20_000])
 @pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14, 1e-30])
-def test_composition_is_never_below_the_exact_one_where_the_library_rounds_or_overflows(epsilon, queries, delta):
+def test_composition_is_rounded_up_and_hardly(epsilon, queries, delta):
+    """Also where convolutions round or overflow: dp-accounting's ε is 1 % too small at T = 1000, 2γ = 0.02, δ = 1e-14."""
+    wanted = least_epsilon(epsilon, queries, delta)
     found = independent.pure_composition(epsilon, queries, delta)
-    assert independent.pure_composition_exact(epsilon, queries, delta) <= found <= queries * epsilon
+    assert wanted * (1 - mp.mpf(10) ** -15) <= found <= queries * epsilon, "the plain sum is rounded"
+    assert found <= wanted * (1 + mp.mpf(10) ** -6) + mp.mpf(10) ** -7
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 0.5, 50.0])
@@ -58,17 +74,16 @@ def test_what_lies_far_from_the_mean_says_nothing(epsilon, queries, delta):
     rare = np.logaddexp.accumulate(binom.logpmf(queries - i, queries, 1 / (1 + math.exp(epsilon))))
     above = likely > math.log(delta)
     wanted = likely[above] + np.log1p(-delta / np.exp(likely[above])) - rare[above]
-    found = independent.pure_composition_exact(epsilon, queries, delta)
-    assert found == pytest.approx(min(queries * epsilon, max(0.0, wanted.max())), rel=1e-9, abs=1e-9)
+    found = independent.pure_composition(epsilon, queries, delta)
+    assert found == pytest.approx(min(queries * epsilon, max(0.0, wanted.max())), rel=1e-7, abs=1e-7)
 
 
 def test_ten_million_queries_take_a_moment_and_are_nearly_gaussian():
-    """T losses of ±ε tend to √T·ε-GDP; the least ε of so many steps is not below that of the exact sum."""
+    """T losses of ±ε tend to √T·ε-GDP."""
     queries, step = 10_000_000, 1e-4
     began = time.process_time()
     found = independent.pure_composition(step, queries, 1e-5)
     assert time.process_time() - began < 5
-    assert found >= independent.pure_composition_exact(step, queries, 1e-5)
     assert found == pytest.approx(independent.gaussian_dp(math.sqrt(queries) * step, 1e-5), rel=1e-4)
 
 
@@ -76,7 +91,7 @@ def test_ten_million_queries_take_a_moment_and_are_nearly_gaussian():
 @pytest.mark.parametrize("delta", [0.3, 1e-5, 1e-30])
 def test_pure_composition_solves_delta_of_epsilon(epsilon, delta):
     queries = 40
-    found = independent.pure_composition_exact(epsilon, queries, delta)
+    found = independent.pure_composition(epsilon, queries, delta)
     with mp.workdps(80):
         step = mp.mpf(epsilon)
         p = 1 / (1 + mp.exp(-step))
@@ -86,8 +101,8 @@ def test_pure_composition_solves_delta_of_epsilon(epsilon, delta):
             mass = [mp.binomial(queries, i) * p ** (queries - i) * (1 - p) ** i for i in range(queries + 1)]
             return mp.fsum(m * (1 - mp.exp(at - loss)) for m, loss in zip(mass, losses, strict=True) if loss > at)
 
-        slack = mp.mpf(10) ** -11 * max(1, queries * epsilon)
-        assert exact_delta(mp.mpf(found) + slack) <= delta
+        assert exact_delta(found * (1 + mp.mpf(10) ** -15)) <= delta, "the plain sum is rounded"
+        slack = mp.mpf(10) ** -10 * max(1, queries * epsilon)
         assert found == 0 or exact_delta(mp.mpf(found) - slack) > delta * (1 - mp.mpf(10) ** -12)
 
 
@@ -146,7 +161,8 @@ def test_gaussian_dp_is_never_below_the_truth_and_hardly_above(mu, delta):
     found = independent.gaussian_dp(mu, delta)
     with mp.workdps(60 + max(0, round(-2 * math.log10(mu)))):
         assert exact_gaussian_delta(mp.mpf(mu), mp.mpf(found)) <= delta
-        assert found == 0 or exact_gaussian_delta(mp.mpf(mu), found * (1 - mp.mpf(10) ** -10)) > delta
+        below = exact_gaussian_delta(mp.mpf(mu), found * (1 - mp.mpf(10) ** -10))
+        assert found == 0 or below > delta * (1 - mp.mpf(10) ** -11)
 
 
 @given(st.floats(-20, 10), st.floats(-300, -0.1))

@@ -19,11 +19,6 @@ _LOG_DELTA_ERROR = 4e-12
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
-#: The least δ at which dp-accounting's composition is used.
-_LIBRARY_DELTA = 1e-9
-#: And the most queries: beyond, one composition takes seconds.
-_LIBRARY_QUERIES = 1_000_000
-
 
 def strong_composition(gamma: float, queries: int, delta: float) -> float:
     """ε of T queries to LNMax(γ) as PATE 2017 states it (appendix B): 4Tγ² + 2γ√(2T ln 1/δ)."""
@@ -78,39 +73,12 @@ def _log_delta(t: float, mu: float) -> float:
 
 
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:
-    """ε of T steps that are each `epsilon`-DP, from privacy loss distributions composed by dp-accounting.
-
-    The worst step loses ±epsilon, so a grid of that spacing holds its distribution without rounding. dp-accounting's
-    convolution rounds, however: below δ ≈ 1e-9 its ε is too small (1% at T = 1000, 2γ = 0.02, δ = 1e-14), and large
-    losses overflow. The exact sum is therefore the floor, and stands alone where the library can not be relied on.
-    """
-    exact = pure_composition_exact(epsilon, queries, delta)
-    if exact == 0 or math.isinf(exact) or delta < _LIBRARY_DELTA:
-        return exact
-    if queries > _LIBRARY_QUERIES:  # no second witness, so what the logarithms of factorials may have lost is added
-        return min(queries * epsilon, exact + 2.0**-48 * float(gammaln(queries + 1)))
-    library = _pure_composition_library(epsilon, queries, delta)
-    return min(queries * epsilon, max(exact, library)) if math.isfinite(library) else exact
-
-
-def _pure_composition_library(epsilon: float, queries: int, delta: float) -> float:
-    from dp_accounting.pld import common, privacy_loss_distribution
-
-    step = common.DifferentialPrivacyParameters(epsilon, 0.0)
-    try:
-        with np.errstate(all="ignore"):
-            losses = privacy_loss_distribution.from_privacy_parameters(step, value_discretization_interval=epsilon)
-            return float(losses.self_compose(queries).get_epsilon_for_delta(delta))
-    except OverflowError:
-        return math.inf
-
-
-def pure_composition_exact(epsilon: float, queries: int, delta: float) -> float:
-    """The least ε of T steps that are each `epsilon`-DP, as a sum over the losses of the worst such steps.
+    """The least ε of T steps that are each `epsilon`-DP, rounded up: a sum over the losses of the worst such steps.
 
     Randomised response dominates (Kairouz, Oh, Viswanath 2015, Theorem 3.3): the loss is (T − 2i)·epsilon with the
     binomial probability p_i, and q_i on the neighbour. δ(ε) = Σ_i (p_i − e^ε q_i)⁺ = max_k Σ_{i≤k} (p_i − e^ε q_i), so
-    the least ε is the largest over k of ln((Σ_{i≤k} p_i − δ) / Σ_{i≤k} q_i): no grid, no truncation.
+    the least ε is the largest over k of ln((Σ_{i≤k} p_i − δ) / Σ_{i≤k} q_i): no grid, no truncation. It grows with each
+    Σ p_i and falls with each Σ q_i, so what rounding may have taken from the one is added, and from the other taken.
     """
     plain = queries * epsilon
     if plain == 0 or math.isinf(plain):
@@ -119,10 +87,15 @@ def pure_composition_exact(epsilon: float, queries: int, delta: float) -> float:
     # above it Σ p_i is 1 to rounding, and Σ q_i grows, so no largest is there.
     mean, away = queries * math.exp(-epsilon) / (1 + math.exp(-epsilon)), 20 * math.sqrt(queries) + 1
     i = np.arange(max(0, math.floor(mean - away)), min(queries, math.ceil(mean + away)) + 1)
-    log_p = gammaln(queries + 1) - gammaln(i + 1) - gammaln(queries - i + 1)
-    log_p = log_p - i * epsilon - queries * math.log1p(math.exp(-epsilon))
-    likely = np.logaddexp.accumulate(log_p)
-    rare = np.logaddexp.accumulate(log_p - (queries - 2 * i) * epsilon)
+    ways = float(gammaln(queries + 1))
+    log_p = ways - gammaln(i + 1) - gammaln(queries - i + 1) - i * epsilon - queries * math.log1p(math.exp(-epsilon))
+    log_q = log_p - (queries - 2 * i) * epsilon
+    # Terms: three logarithms of factorials, each right to four units in the last place, and multiples of ε up to 2T.
+    # Sums and what follows: a rounding for each term that was added, of a logarithm that is no larger than any term's.
+    largest = max(float(np.abs(log_p).max()), float(np.abs(log_q).max())) + math.log(len(i)) + 1
+    lost = 32 * _EPS * (ways + queries * (1 + epsilon)) + 2 * (len(i) + 2) * _EPS * largest
+    likely = np.logaddexp.accumulate(log_p) + lost
+    rare = np.logaddexp.accumulate(log_q) - lost
     exceeds = likely > math.log(delta)
     candidates = likely[exceeds] + log1mexp(math.log(delta) - likely[exceeds]) - rare[exceeds]
     return min(plain, max(0.0, float(np.max(candidates, initial=0.0))))

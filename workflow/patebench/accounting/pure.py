@@ -15,7 +15,7 @@ def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = Non
             name="pld",
             label="Gaussian DP, PLD",
             kind=Kind.WORST_CASE,
-            source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+            source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
             discrete=discrete,
             epsilon=lambda T, delta: independent.pure_composition(epsilon, T, delta),
         ),

@@ -64,7 +64,7 @@ class LNMax(NoisyArgmax):
                 name="pld",
                 label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
-                source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.pure_composition(2 * self.gamma, T, delta),
             ),

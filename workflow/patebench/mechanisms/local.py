@@ -163,7 +163,7 @@ class LocalMechanism(Mechanism):
                 name="pld",
                 label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
-                source="one vote is ε-locally private; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                source="one vote is ε-locally private; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 epsilon=lambda T, delta: independent.pure_composition(top, self.most_participation(T), delta),
             ),
             DirectAccountant(

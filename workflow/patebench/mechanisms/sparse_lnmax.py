@@ -52,7 +52,7 @@ class SparseLNMax(SparseArgmax):
                 name="pld",
                 label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
-                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.pure_composition(self.gamma, cells(T), delta),
             ),

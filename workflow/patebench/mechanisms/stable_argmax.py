@@ -76,7 +76,7 @@ class StableArgmax(Mechanism):
                 name="pld",
                 label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
-                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3; dp-accounting",
+                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 epsilon=lambda T, left: independent.pure_composition(self.epsilon, T, left),
                 failure=lambda T: T * self.failure,
             ),
