@@ -57,7 +57,7 @@ def least_epsilon(epsilon: float, queries: int, delta: float) -> mp.mpf:
 @pytest.mark.parametrize("queries", [1, 10, 1000, 20_000])
 @pytest.mark.parametrize("delta", [1e-5, 1e-10, 1e-14, 1e-30])
 def test_composition_is_rounded_up_and_hardly(epsilon, queries, delta):
-    """Also where convolutions round or overflow: dp-accounting's ε is 1 % too small at T = 1000, 2γ = 0.02, δ = 1e-14."""
+    """Also where grids round or overflow: dp-accounting says 1 % too little at T = 1000, 2γ = 0.02, δ = 1e-14."""
     wanted = least_epsilon(epsilon, queries, delta)
     found = independent.pure_composition(epsilon, queries, delta)
     assert wanted * (1 - mp.mpf(10) ** -15) <= found <= queries * epsilon, "the plain sum is rounded"
