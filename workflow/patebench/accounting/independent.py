@@ -91,7 +91,7 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     log_p = ways - gammaln(i + 1) - gammaln(queries - i + 1) - i * epsilon - queries * math.log1p(math.exp(-epsilon))
     log_q = log_p - (queries - 2 * i) * epsilon
     # Terms: three logarithms of factorials, each right to four units in the last place, and multiples of ε up to 2T.
-    # Sums and what follows: a rounding for each term that was added, of a logarithm that is no larger than any term's.
+    # Sums and what follows: a rounding for each term that was added, of at most the largest and ln of their number.
     largest = max(float(np.abs(log_p).max()), float(np.abs(log_q).max())) + math.log(len(i)) + 1
     lost = 32 * _EPS * (ways + queries * (1 + epsilon)) + 2 * (len(i) + 2) * _EPS * largest
     likely = np.logaddexp.accumulate(log_p) + lost

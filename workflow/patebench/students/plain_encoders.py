@@ -4,6 +4,7 @@ What clusters of these tell apart is the least that learnt features must better:
 gradients (HOG; Dalal & Triggs 2005, *Histograms of oriented gradients for human detection*).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ _CELLS = 7
 _BATCH = 1000
 
 
-class _Plain:
+class _Plain(ABC):
     """Maps samples of one shape to vectors of at most unit length, by what stands in the code and not in a file."""
 
     kind: ClassVar[str]
@@ -37,6 +38,7 @@ class _Plain:
         return cls(tuple(pool.shape[1:]))
 
     @classmethod
+    @abstractmethod
     def check(cls, shape: tuple[int, ...]) -> None:
         """Refuse samples that have no such features."""
 
@@ -54,9 +56,9 @@ class _Plain:
             report(len(x), len(x))
         return found
 
+    @abstractmethod
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Features of samples of the right shape."""
-        raise NotImplementedError
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Its shape; an ENCODER has places for more, of which there is nothing."""
