@@ -9,8 +9,9 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.reporting.figures import FIGURES
+from patebench.reporting.figures.axes import SMALLER
 from patebench.reporting.published import read_published
-from patebench.reporting.style import BLUE, KINDS, MECHANISMS, METHODS, TEACHERS, line_styles, themed
+from patebench.reporting.style import BLUE, KINDS, MECHANISMS, METHODS, TEACHERS, line_styles, panels, save, themed
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -411,6 +412,21 @@ def test_a_curve_of_one_point_has_a_marker(tmp_path):
     (two,) = axis.plot([1, 2], [2, 3])
     save(figure, tmp_path / "a.png", tmp_path / "a.pdf")
     assert (one.get_marker(), two.get_marker()) == ("o", "None")
+
+
+def test_words_of_a_panel_do_not_reach_into_the_next(tmp_path):
+    with themed():
+        figure, axes = panels(["MNIST · nearest query, modern recipe · pool 9000, test 1000, inverted\nT = 50"] * 6)
+        for axis in axes:
+            axis.set_xlabel(f"ε of T queries at δ = 1e-05, in the worst case   {SMALLER}")
+        axes[0].set_title("short")
+        save(figure, tmp_path / "figure.png")
+        figure.draw_without_rendering()
+    for words in (words for axis in axes for words in (axis.title, axis.xaxis.label)):
+        assert words.get_window_extent().width <= figure.bbox.width / 3
+    assert axes[0].get_title() == "short"
+    assert axes[1].get_title().endswith("inverted\nT = 50")
+    assert SMALLER in axes[1].get_xlabel(), "in one line"
 
 
 def test_a_student_measured_once_is_among_the_learning_curves(tmp_path):

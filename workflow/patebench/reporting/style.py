@@ -4,6 +4,7 @@ The palette is that of Okabe and Ito (2008), without its yellow, which is too pa
 of teachers, a mechanism, a kind of bound) looks the same in every figure.
 """
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -228,6 +229,7 @@ def empty(message: str) -> "Figure":
 def save(figure: "Figure", *paths: Path) -> None:
     """Write it to each file, as PNG or PDF; the bytes depend on the figure alone, so hold no date and no version."""
     _mark_lone_points(figure)
+    _keep_words_apart(figure)
     comment = {"Comment": str(figure.get_label())} if figure.get_label() else {}
     nameless = {
         "png": {"Software": None, **comment},
@@ -237,6 +239,23 @@ def save(figure: "Figure", *paths: Path) -> None:
         form = path.suffix.removeprefix(".")
         with atomic(path) as temporary:
             figure.savefig(temporary, format=form, dpi=200, metadata=nameless[form], **_TIGHT)
+
+
+def _keep_words_apart(figure: "Figure") -> None:
+    """Break titles and words below a panel that are wider than its share of the figure: they would cover others."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+    for axis in figure.axes:
+        place = axis.get_subplotspec()
+        if place is None or not axis.get_visible():
+            continue
+        share = figure.bbox.width * len(place.colspan) / place.get_gridspec().ncols
+        for words in (axis.title, axis.xaxis.label):
+            width, lines = words.get_window_extent(renderer).width, words.get_text().split("\n")
+            if width > share:
+                letters = int(0.95 * share / width * max(map(len, lines)))
+                words.set_text("\n".join(textwrap.fill(line, letters) for line in lines))
 
 
 def _mark_lone_points(figure: "Figure") -> None:

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+#: Which way is better on an axis of ε; a line does not break within it.
+SMALLER = "(← more private)".replace(" ", "\N{NO-BREAK SPACE}")
+
 
 def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
     """Label an axis that has its data already: logarithmic across, in percent upright."""

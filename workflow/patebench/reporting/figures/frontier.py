@@ -9,7 +9,7 @@ import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.models import MODELS, on_queries
-from patebench.reporting.figures.axes import accuracy_over, level, staircase
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
@@ -90,7 +90,7 @@ def draw(records: Records, published: Published) -> "Figure":
         if of_one_record:
             _draw_published_models(axis, published.of(*OF_RECORDS), panel[0])
         costly = "of the student's labels" + (", or of the model" if of_one_record else "")
-        accuracy_over(axis, f"ε {costly}   (← more private){_endless(students)}", "accuracy on the test set")
+        accuracy_over(axis, f"ε {costly}   {SMALLER}{_endless(students)}", "accuracy on the test set")
         axis.margins(x=0.18, y=0.12)
     _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], styles)
     legend(figure, labelled(axes))

@@ -4,7 +4,7 @@ import math
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.figures.axes import accuracy_over, level, staircase
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, staircase
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
@@ -44,7 +44,7 @@ def draw(records: Records, published: Published) -> "Figure":
         for mechanism, rows in places.groupby("mechanism"):
             _draw_mechanism(axis, rows, styles[mechanism])
         _draw_published(axis, places, published, styles)
-        across = f"ε of T queries at δ = {panel[-1]:g}, worst case   (← more private)" + _beside(shown)
+        across = f"ε of T queries at δ = {panel[-1]:g}, worst case   {SMALLER}" + _beside(shown)
         accuracy_over(axis, across, "accuracy of released labels")
         axis.margins(x=0.08, y=0.08)
     legend(figure, labelled(axes))

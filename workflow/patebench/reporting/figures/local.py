@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.words import plural
 from patebench.mechanisms import MECHANISMS as REGISTRY
 from patebench.mechanisms.local import LocalMechanism
-from patebench.reporting.figures.axes import accuracy_over, level
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, level
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET
@@ -58,8 +58,8 @@ def draw(records: Records, published: Published) -> "Figure":
         _draw(one_vote, shown, "vote_epsilon", "label_accuracy", styles)
         _draw(all_votes, shown.merge(total, on=_KEY), "total_epsilon", "label_accuracy", styles)
         _draw(all_votes, members(students, panel, _PANEL), "total_epsilon", "accuracy", styles, student=True)
-        accuracy_over(one_vote, "ε of one vote   (← more private)", "accuracy of released labels")
-        across = f"ε of {plural(queries, 'query')}, worst case   (← more private)"
+        accuracy_over(one_vote, f"ε of one vote   {SMALLER}", "accuracy of released labels")
+        across = f"ε of {plural(queries, 'query')}, worst case   {SMALLER}"
         accuracy_over(all_votes, across, "accuracy of labels, students")
     legend(figure, labelled(axes))
     return figure

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures.axes import accuracy_over, level
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, level
 from patebench.reporting.frames import Records
 from patebench.reporting.methods import methods
 from patebench.reporting.published import Published
@@ -51,7 +51,7 @@ def draw(records: Records, published: Published) -> "Figure":
             if len(pair) > 1:
                 axis.plot(pair["epsilon"], pair["accuracy_mean"], color=styles[method].color, linewidth=0.8, alpha=0.6)
         level(axis, mine["baseline_accuracy_mean"].max(), "without privacy")
-        accuracy_over(axis, "ε   (← more private)", "accuracy on the test set")
+        accuracy_over(axis, f"ε   {SMALLER}", "accuracy on the test set")
         _stretch(axis, mine["accuracy_mean"])
         _shade(axis, mine["epsilon"].max())
     for words, fill in (("filled: ε holds for all votes", GREY), ("open: data-dependent or claimed", "white")):
