@@ -140,7 +140,7 @@ def _of_archive(path: Path, wanted: str) -> NDArray[Any]:
             with archive.open(f"{name}.npy") as stream:
                 array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
                 return array
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as fault:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as fault:
         raise PatebenchError(f"{path}: is damaged ({fault}); write it again with numpy.savez") from None
 
 
