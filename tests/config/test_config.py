@@ -1031,7 +1031,7 @@ def test_so_do_students_of_rounds(strategy, by_features):
             {"ensembles": [{"teachers": 5, "model": "nearest-query", "neighbours": 11}]},
             "neighbours: is 11, and there are 10 queries",
         ),
-        ({"encoder": "patch"}, r"encoder: is 'patch' \(did you mean 'patches'\?\); one of contrastive, patches"),
+        ({"encoder": "patch"}, r"encoder: is 'patch' \(did you mean 'patches'\?\); one of contrastive, graph, patches"),
         (
             {"distillation": [{"model": "mlp", "samples": 10}], "ensembles": [{"teachers": 5, "model": "mlp"}]},
             "needs votes on the whole pool",

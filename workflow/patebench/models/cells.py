@@ -58,13 +58,21 @@ def belong(
     """
     if neighbours is None:
         return nearest(vectors, centres(features, queries))[:, None]
-    result = np.empty((len(vectors), neighbours), dtype=np.intp)
-    points = on_grid(features[queries])
+    return nearest_several(vectors, features[queries], neighbours)
+
+
+def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating], count: int) -> NDArray[np.intp]:
+    """The numbers of the `count` nearest of `points` (points × features) for each vector, in no order.
+
+    Each row (of samples × count) follows from that vector and the points alone, as in `nearest`.
+    """
+    result = np.empty((len(vectors), count), dtype=np.intp)
+    points = on_grid(points)
     square = np.square(points).sum(axis=1)
     block = max(1, _CELLS // len(points))
     for start in range(0, len(vectors), block):
         distance = square - 2 * (on_grid(vectors[start : start + block]) @ points.T)
-        result[start : start + block] = np.argpartition(distance, neighbours - 1, axis=1)[:, :neighbours]
+        result[start : start + block] = np.argpartition(distance, count - 1, axis=1)[:, :count]
     return result
 
 

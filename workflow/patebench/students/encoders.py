@@ -11,6 +11,7 @@ from patebench.core.registry import Registry
 
 ENCODERS = Registry("encoder")
 ENCODERS.add("contrastive", "patebench.students.contrast:Encoder", about="views of a sample are alike")
+ENCODERS.add("graph", "patebench.students.graph:Encoder", about="contrastive, smoothed over a graph of neighbours")
 ENCODERS.add("patches", "patebench.students.patches:Encoder", about="clusters of small patches, for photographs")
 ENCODERS.add("pixels", "patebench.students.plain_encoders:Pixels", about="grey levels as they are")
 ENCODERS.add("gradients", "patebench.students.plain_encoders:Gradients", about="histograms of oriented gradients")

@@ -1,0 +1,96 @@
+"""Features that are smoothed over a graph of neighbours, beside a dense matrix and plain loops."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_moons
+
+from patebench.baselines.naming import majority
+from patebench.core.errors import PatebenchError
+from patebench.students import contrast, graph
+from patebench.students.encoders import ENCODERS
+
+rng = np.random.default_rng(0)
+POOL = rng.integers(0, 256, (60, 1, 8, 8), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def encoder() -> graph.Encoder:
+    with pytest.MonkeyPatch.context() as few, torch.random.fork_rng(devices=[]):
+        few.setattr(contrast, "STEPS", 3)
+        few.setattr(contrast, "PASSES", 1)
+        torch.manual_seed(0)
+        return graph.Encoder.learn(POOL)
+
+
+def walked_by_hand(vectors: np.ndarray) -> np.ndarray:
+    """Every pair of samples, and the power of a dense matrix."""
+    apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
+    order = np.argsort(apart, axis=1)[:, 1 : graph.NEIGHBOURS + 1]
+    reach = np.take_along_axis(apart, order, axis=1)[:, -1]
+    edges = np.zeros_like(apart)
+    for sample, near in enumerate(order):
+        for other in near:
+            edges[sample, other] = edges[other, sample] = np.exp(
+                -(apart[sample, other] ** 2) / (reach[sample] * reach[other])
+            )
+    found = np.linalg.matrix_power(edges / edges.sum(axis=1, keepdims=True), graph.STEPS) @ vectors
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def test_a_walk_is_the_power_of_a_matrix() -> None:
+    vectors = rng.normal(size=(70, 5))
+    np.testing.assert_allclose(graph.walked(vectors), walked_by_hand(vectors), atol=1e-9)
+
+
+def test_clusters_follow_the_graph_where_planes_cut_through_it() -> None:
+    """Two half moons, each within reach of the other: four clusters of the points put parts of both together."""
+    points, moon = make_moons(300, noise=0.08, random_state=0)
+    right = {}
+    for name, vectors in (("as they are", points), ("walked", graph.walked(np.c_[points, np.ones(300)]))):
+        cluster = KMeans(4, n_init=5, random_state=0).fit_predict(vectors)
+        right[name] = np.mean(majority(cluster, moon, 4, 2)[cluster] == moon)
+    assert right["walked"] > 0.99
+    assert right["as they are"] < 0.9
+
+
+def test_a_sample_is_the_mean_over_its_nearest_in_the_pool(encoder: graph.Encoder) -> None:
+    x = rng.integers(0, 256, (5, 1, 8, 8), dtype=np.uint8)
+    found, base = encoder.features(x), encoder.base.features(x)
+    for vector, due in zip(found, base, strict=True):
+        near = np.argsort(np.linalg.norm(encoder.anchors - due, axis=1))[: graph.NEIGHBOURS]
+        np.testing.assert_allclose(vector, encoder.smoothed[near].mean(axis=0), atol=1e-5)
+    assert np.linalg.norm(encoder.features(POOL), axis=1).max() <= 1 + 1e-12
+
+
+def test_no_sample_moves_the_last_bits_of_another(encoder: graph.Encoder) -> None:
+    every = encoder.features_alone(POOL)
+    backwards = encoder.features_alone(POOL[::-1].copy())[::-1]
+    single = np.concatenate([encoder.features_alone(x[None]) for x in POOL])
+    np.testing.assert_array_equal(every, backwards)
+    np.testing.assert_array_equal(every, single)
+
+
+def test_a_file_gives_it_back(encoder: graph.Encoder) -> None:
+    again = graph.Encoder.of(encoder.arrays())
+    np.testing.assert_array_equal(again.features(POOL), encoder.features(POOL))
+    assert ENCODERS.load("graph") is graph.Encoder
+
+
+def test_what_is_no_such_encoder_is_refused(encoder: graph.Encoder) -> None:
+    plain = encoder.base.arrays()
+    for weights in (plain["weights"], np.append(encoder.arrays()["weights"], np.float32(0))):
+        with pytest.raises(PatebenchError, match="not the arrays of an encoder of a graph"):
+            graph.Encoder.of({**plain, "weights": weights})
+    with pytest.raises(PatebenchError, match="a pool of one sample has no neighbours"):
+        graph.Encoder.learn(POOL[:1])
+    with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
+        encoder.features(POOL[:, :, 1:])
+
+
+def test_equal_samples_and_tiny_pools_are_sound() -> None:
+    same = np.ones((30, 4))
+    np.testing.assert_allclose(graph.walked(same), 0.5)
+    pair = graph.walked(np.eye(2))
+    np.testing.assert_allclose(np.linalg.norm(pair, axis=1), 1)
