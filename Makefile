@@ -57,6 +57,7 @@ bench: setup
 	$(RUN) python tests/benchmarks/bench_workflow.py
 	$(RUN) python tests/benchmarks/bench_start.py
 	$(RUN) python tests/benchmarks/bench_scale.py
+	$(RUN) python tests/benchmarks/bench_records.py
 
 format: setup
 	$(RUN) ruff check --fix .

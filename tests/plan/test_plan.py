@@ -120,6 +120,7 @@ def test_a_stage_has_one_name() -> None:
     others = [
         "epsilon",
         "calibrate",
+        "choose_clusters",
         "ledger",
         "reproduce",
         "compare",

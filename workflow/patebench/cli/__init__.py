@@ -46,6 +46,7 @@ COMMANDS = {
     "report": "Write the page that shows everything.",
     "epsilon": "State every bound on ε for votes in a file.",
     "calibrate": "Find the least noise, or the most queries, for a target (ε, δ).",
+    "choose_clusters": "Choose how many clusters of a pool to ask records about.",
     "ledger": "Show what was released from private data, and what that costs together.",
     "reproduce": "Run what a row of a paper's table needs, and compare.",
     "compare": "Say what differs between the results of two runs.",

@@ -29,14 +29,24 @@ def acquire(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp
     """
     queried, features = state.queried, state.features
     assert features is not None
-    clusters = KMeans(len(queried) + queries, n_init=_STARTS, random_state=0)
+    cluster, distance = clustered(features, len(queried) + queries)
+    clusters = distance.shape[1]
+    chosen = np.sort(ranked_clusters(cluster, queried, clusters)[:queries])
+    distance[queried] = np.inf
+    return nearest(distance[:, chosen])
+
+
+def clustered(features: NDArray[np.floating], clusters: int) -> tuple[NDArray[np.integer], NDArray[np.floating]]:
+    """The cluster of each sample (samples,), and its distance to every cluster's mean (samples, clusters).
+
+    Starts are drawn alike each time, so that it depends on the `features` (samples, features) alone.
+    """
+    found = KMeans(clusters, n_init=_STARTS, random_state=0)
     with warnings.catch_warnings():
         # Equal samples make fewer clusters than were asked for; the rest are empty and chosen last.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        distance = clusters.fit(features).transform(features)
-    chosen = np.sort(ranked_clusters(clusters.labels_, queried, clusters.n_clusters)[:queries])
-    distance[queried] = np.inf
-    return nearest(distance[:, chosen])
+        distance = found.fit(features).transform(features)
+    return found.labels_, distance
 
 
 def ranked_clusters(labels: NDArray[np.integer], queried: NDArray[np.integer], clusters: int) -> NDArray[np.intp]:

@@ -1,0 +1,84 @@
+"""How many clusters: pools whose clusters are known."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from patebench.cli import cli
+from patebench.core.errors import PatebenchError
+from patebench.core.files import write_arrays
+from patebench.core.formats import FEATURES
+from patebench.students.cluster_choice import FOR_EACH_CLASS, choose
+
+
+def heaps(sizes: list[int]) -> np.ndarray:
+    """Heaps of so many samples, far from each other."""
+    rng = np.random.default_rng(0)
+    corners = np.eye(len(sizes)) / 2
+    parts = [corners[heap] + rng.normal(0, 0.01, (size, len(sizes))) for heap, size in enumerate(sizes)]
+    return np.concatenate(parts)
+
+
+def test_expected_votes_are_the_heaps_share_of_the_records() -> None:
+    found = choose(heaps([300, 100]), teachers=4000, sigma=1, classes=2).looked_at[0]
+    assert (found.clusters, found.fewest_votes, found.median_votes, found.hidden) == (2, 1000, 2000, 0)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "clusters"),
+    [
+        (0, 10),  # as many as ever help
+        (30, 10),  # 100 votes in each tenth, 60 needed
+        (60, 8),  # 125 votes in each eighth, 120 needed
+        (120, 4),  # 250 and 240
+        (240, 2),
+    ],
+)
+def test_as_many_as_leave_each_twice_the_noise(sigma: float, clusters: int) -> None:
+    """A thousand records; one to five clusters for each of two classes, in a pool that falls into equal parts."""
+    angle = np.arange(960) * 2 * np.pi / 960
+    found = choose(np.c_[np.cos(angle), np.sin(angle)] / 2, teachers=1000, sigma=sigma, classes=2)
+    assert [each.clusters for each in found.looked_at] == [2, 4, 6, 8, 10]
+    assert abs(found.clusters - clusters) <= 2  # k-means does not divide a circle quite evenly
+    assert found.enough
+    assert next(each for each in found.looked_at if each.clusters == found.clusters).hidden <= 0.05
+
+
+def test_too_much_noise_is_said() -> None:
+    found = choose(heaps([50, 50]), teachers=100, sigma=1000, classes=2)
+    assert (found.clusters, found.enough) == (2, False)
+
+
+def test_a_small_cluster_may_be_hidden_and_no_more() -> None:
+    """Three heaps of four are as large as is needed; the fourth has one sample of a hundred, or ten."""
+    for small, enough in ((1, True), (10, False)):
+        found = choose(heaps([33, 33, 34 - small, small]), teachers=100, sigma=6, classes=4)
+        assert (found.looked_at[0].hidden <= 0.05) is enough
+        assert found.looked_at[0].hidden == pytest.approx(small / 100)
+
+
+def test_what_can_not_be_is_one_line() -> None:
+    with pytest.raises(PatebenchError, match="a pool of 3 samples has no 4 clusters"):
+        choose(np.eye(3), teachers=10, sigma=1, classes=4)
+    with pytest.raises(PatebenchError, match="sigma = -1 is no standard deviation"):
+        choose(np.eye(3), teachers=10, sigma=-1, classes=2)
+    small = choose(np.eye(5), teachers=10, sigma=0, classes=2)
+    assert [each.clusters for each in small.looked_at] == [2, 4]  # there are no more samples
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]], ids=["table", "json"])
+def test_the_command(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "features.npz"
+    write_arrays(path, FEATURES, {"vectors": heaps([300, 100])}, {"pool": "p", "encoder": "e"})
+    given = ["--features", str(path), "--teachers", "4000", "--sigma", "10", "--classes", "2"]
+    result = CliRunner().invoke(cli, ["choose-clusters", *given, *words])
+    assert result.exit_code == 0, result.output
+    if words:
+        told = json.loads(result.output)
+        assert told["clusters"] == 2 * FOR_EACH_CLASS
+        assert told["looked_at"][0]["median_votes"] == 2000
+    else:
+        assert "Ask about 10 clusters: no more than 5% of the pool" in " ".join(result.output.split())

@@ -1,0 +1,59 @@
+"""The command `choose_clusters`: how many clusters of a pool to ask about, where each record has one vote."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from patebench.core.files import read_arrays
+from patebench.core.formats import FEATURES
+from patebench.core.words import plural
+from patebench.stages.command import file_option, stage_command, threads
+from patebench.stages.terminal import show_on_terminal
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from patebench.students.cluster_choice import Choice
+
+
+def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
+    """Choose how many clusters to ask about: a number of --queries for records with one vote each.
+
+    It looks at public features, at the number of records and at the noise, and at no vote: the choice costs no privacy.
+    """
+    from patebench.students.cluster_choice import choose
+
+    found = choose(read_arrays(features, FEATURES)["vectors"], teachers=teachers, sigma=sigma, classes=classes)
+    show_on_terminal(json.dumps(found.to_json(), indent=1, allow_nan=False) if as_json else _shown(found))
+
+
+def _shown(choice: "Choice") -> "RenderableType":
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+
+    from patebench.students.cluster_choice import HIDDEN, LEAST_VOTES
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("clusters", "fewest votes", "median", f"of the pool below {LEAST_VOTES:g}σ votes"):
+        table.add_column(name, justify="right")
+    for each in choice.looked_at:
+        cells = (f"{each.clusters}", f"{each.fewest_votes:,.0f}", f"{each.median_votes:,.0f}", f"{each.hidden:.1%}")
+        table.add_row(*cells)
+    said = f"Ask about {plural(choice.clusters, 'cluster')}"
+    if choice.enough:
+        return Group(table, f"{said}: no more than {HIDDEN:.0%} of the pool is where noise hides the label.")
+    return Group(table, f"{said}, and expect wrong labels: σ = {choice.sigma:g} is too much for so few records.")
+
+
+command = stage_command(
+    run,
+    file_option("features", "Features of the pool."),
+    click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many records vote."),
+    click.option("--sigma", type=float, required=True, help="The standard deviation of the noise on each count."),
+    click.option("--classes", type=click.IntRange(min=2), required=True, help="The number of classes."),
+    threads,
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object in place of the table."),
+)
