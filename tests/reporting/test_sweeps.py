@@ -55,6 +55,7 @@ def test_each_noise_has_a_line_over_the_clusters_and_named_ones_have_theirs(tmp_
         "k = 1, σ = 200, ε = 0.02": [[20, 0.8], [100, 0.8]],
         "ε = 0: as many clusters named by true labels": [[20, 0.7], [100, 0.75]],
     }
+    assert list(lines(axis))[1:] == ["k = 1, σ = 200, ε = 0.02", "k = 1, σ = 50, ε = 0.08"], "the least ε first"
     assert axis.get_title() == "MNIST · 600 teachers, nearest query\nstudent: supervised"
     assert [label.get_text() for label in axis.get_xticklabels()] == ["20", "100"]
 

@@ -58,14 +58,14 @@ def draw_sweep(sweep: Sweep, frame: "pd.DataFrame", namings: "pd.DataFrame") -> 
     frame = _with_lines(sweep, frame)
     if frame.empty:
         return empty(sweep.without)
-    lines = distinct(frame, sweep.lines)
+    lines = _from_the_least_epsilon(sweep, frame)
     styles = dict(zip(lines, line_styles(range(len(lines))).values(), strict=True))
     panel_of = distinct(frame, sweep.panels)
     figure, axes = panels(_titles(panel_of), sharey=True)
     for axis, panel in zip(axes, panel_of, strict=True):
         shown = _members(frame, sweep.panels, panel)
         _draw_namings(axis, sweep, shown, namings)
-        for line in distinct(shown, sweep.lines):
+        for line in _from_the_least_epsilon(sweep, shown):
             points = _members(shown, sweep.lines, line).sort_values(sweep.across)
             means(axis, points, sweep.across, "accuracy", **styles[line].settings, **_BARS, label=", ".join(line))
         at_values(axis, sorted(set(shown[sweep.across])), sweep.label)
@@ -78,6 +78,12 @@ def _with_lines(sweep: Sweep, frame: "pd.DataFrame") -> "pd.DataFrame":
     """The rows whose line has more than one place."""
     by = [*sweep.panels, *sweep.lines]
     return frame[frame.groupby(by)[sweep.across].transform("nunique") > 1] if len(frame) else frame
+
+
+def _from_the_least_epsilon(sweep: Sweep, frame: "pd.DataFrame") -> list[tuple[Any, ...]]:
+    """What each line is called, in the order in which the legend has them."""
+    least = frame.groupby(list(sweep.lines))["worst_case_epsilon_mean"].min()
+    return sorted(distinct(frame, sweep.lines), key=lambda line: float(least[line if len(line) > 1 else line[0]]))
 
 
 def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
