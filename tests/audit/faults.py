@@ -11,8 +11,10 @@ from patebench.accounting.votes import Votes, capped
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, parameter
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
+from patebench.mechanisms.distributed_sparse_gnmax import DistributedSparseGNMax
 from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noise_shares import plurality
 from patebench.mechanisms.ptr_gnmax import PtrGNMax
 from patebench.mechanisms.random_ballot import RandomBallot
 from patebench.mechanisms.randomised_response import RandomisedResponse
@@ -804,6 +806,49 @@ class TableNoiseOnceInReleaseMode(SparseGNMax):
         return shown
 
 
+@dataclass(frozen=True)
+class CapOffInShares(DistributedSparseGNMax):
+    """Teachers add their noise, and every vote of theirs counts."""
+
+    teachers: ClassVar[int] = 6
+
+    def released(self, votes, rng):
+        return DistributedSparseGNMax(float(votes.queries), self.sigma, self.tolerance).released(votes, rng)
+
+
+@dataclass(frozen=True)
+class SilenceAddsNoNoise(DistributedSparseGNMax):
+    """A teacher adds its share to the queries that it votes on alone, so that noise tells who is silent."""
+
+    teachers: ClassVar[int] = 6
+
+    def released(self, votes, rng):
+        noisy, kept = self.counts(votes), self.kept(votes)
+        for row, source in zip(kept, rng.spawn(votes.teachers), strict=True):
+            noisy += np.where((row != -1)[:, None], self.share(votes.teachers, noisy.shape, source), 0)
+        return {"labels": plurality(noisy), "noisy_counts": noisy}
+
+
+@dataclass(frozen=True)
+class ShareOfAllForOne(DistributedSparseGNMax):
+    """Each teacher's share is that of an ensemble twice as large: half the variance."""
+
+    teachers: ClassVar[int] = 6
+
+    def share(self, teachers, shape, source):
+        return super().share(2 * teachers, shape, source)
+
+
+@dataclass(frozen=True)
+class OneShareForAll(DistributedSparseGNMax):
+    """All classes of a query have one share of each teacher."""
+
+    teachers: ClassVar[int] = 6
+
+    def share(self, teachers, shape, source):
+        return super().share(teachers, (shape[0], 1), source) + np.zeros(shape, dtype=np.int64)
+
+
 PLANTED = [
     NoNoise(3.0), OneClassBare(2.0), HalfScale(0.3), InverseScale(0.3), VarianceForScale(4.0), GaussianForLaplace(0.5),
     WinnerOnly(3.0), OneForAllClasses(3.0), Truncated(2.0), Rounded(3.0), Clipped(3.0), NeverNegative(40.0),
@@ -826,5 +871,6 @@ PLANTED = [
     Untested(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=0.5),
     CapOff(1, 3.0), CapOffUnsaid(1, 3.0), CapPerClass(1, 0.5), VoteTwice(2, 3.0), FullPlaces(2, 3.0),
     TableSensitivity(2, 3.0), TableRounded(2, 3.0), TableBareInReleaseMode(2, 3.0), TableNoiseOnceInReleaseMode(2, 3.0),
+    CapOffInShares(1, 3.0, 0), SilenceAddsNoNoise(1, 3.0, 0), ShareOfAllForOne(1, 3.0, 0), OneShareForAll(1, 3.0, 0),
     AnotherTest(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=4),
 ]  # fmt: skip

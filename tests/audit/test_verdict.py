@@ -108,6 +108,7 @@ CLEAN = [
     ("immutable-gnmax", {"sigma": 3.0, "c": 2.0, "distance": 2}),
     ("distributed-gnmax", {"sigma": 3.0, "tolerance": 1.0}),
     ("sparse-gnmax", {"k": 2, "sigma": 3.0}),
+    ("distributed-sparse-gnmax", {"k": 2, "sigma": 3.0, "tolerance": 1}),
     ("sparse-lnmax", {"k": 1, "gamma": 0.5}),
     ("ptr-gnmax", {"order": 4, "cost": 0.5, "epsilon": 4.5, "failure": 1e-5, "sigma": 4}),
     ("ptr-lnmax", {"order": 4, "cost": 1.5, "epsilon": 6, "failure": 1e-5, "gamma": 0.5}),
@@ -118,7 +119,7 @@ CLEAN = [
 @pytest.mark.parametrize(("name", "parameters"), CLEAN, ids=[name for name, _ in CLEAN])
 def test_no_sound_mechanism_is_accused(name, parameters):
     """Each disagreement has a false-alarm probability of 1e-6 in an audit, each sampled verdict 1e-6."""
-    teachers = 9 if name == "distributed-gnmax" else 12
+    teachers = 9 if name.startswith("distributed-") else 12
     found = audited(make_mechanism(name, parameters), queries=5, teachers=teachers, classes=3, runs=2000)
     assert not accused(found), found.disagreements
     assert found.disagreements == []

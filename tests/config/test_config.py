@@ -1005,6 +1005,47 @@ def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not
     assert read == {"supervised": set(), "table-regression": {"encoder"}}
 
 
+SHARED = {"distributed-sparse-gnmax": {"k": 1, "sigma": 60, "tolerance": 9}}
+
+
+def test_records_on_selected_queries_have_a_secure_path():
+    students = [{"method": "supervised", "mechanisms": SHARED}]
+    wanted = {"seeds": 0, "secure": {"aggregators": 2}}
+    (made,) = validate(
+        {**wanted, "experiments": {"one": {**ONE_VOTE, "mechanisms": SHARED, "students": students}}}
+    ).experiments
+    (account,), (student,) = made.accounts, made.students
+    assert account.labels.folder.endswith("/distributed-sparse-gnmax/k-1_sigma-60_tolerance-9_secure-2")
+    assert "features" in student.inputs(), "its student reads the opened table by them"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"mechanisms": {"distributed-gnmax": {"sigma": 60, "tolerance": 9}}}, "use one of .*distributed-sparse-gnmax"),
+        (
+            {"mechanisms": {"distributed-sparse-gnmax": {"k": 1, "sigma": 60, "tolerance": 500}}},
+            "500 can not be missing",
+        ),
+        (
+            {
+                "queries": None,
+                "mechanisms": None,
+                "rounds": [
+                    {"method": "supervised", "strategy": "unsure-prototypes", "queries": [5, 5], "mechanisms": SHARED}
+                ],
+            },
+            r"rounds\[0\]\.mechanisms\.distributed-sparse-gnmax: the secure path .* has no rounds",
+        ),
+    ],
+    ids=["silence", "tolerance", "rounds"],
+)
+def test_what_the_secure_path_does_not_do_is_refused(changes, fault):
+    wanted = {key: value for key, value in {**ONE_VOTE, **changes}.items() if value is not None}
+    with pytest.raises(PatebenchError, match=fault):
+        validate({"seeds": 0, "secure": {"aggregators": 2}, "experiments": {"one": wanted}})
+
+
 @pytest.mark.parametrize(("strategy", "by_features"), [("prototypes", True), ("random", False)])
 def test_so_do_students_of_rounds(strategy, by_features):
     rounds = {"strategy": strategy, "queries": [10], "mechanisms": {"sparse-gnmax": {"k": 10, "sigma": 5}}}

@@ -109,7 +109,7 @@ def hockey_stick(log_p, log_q, epsilon):
 def test_every_bound_of_a_release_holds_for_all_tables_of_discrete_noise(mechanism, delta):
     """Two cells that move, one up and one down: all pairs of values."""
     x = np.arange(-60, 61)
-    scale = mechanism.noise.scale
+    scale = mechanism.noise_of().scale
     weights = -(x**2) / (2 * scale**2) if isinstance(mechanism, SparseGNMax) else -np.abs(x) / scale
     log_p = weights - np.logaddexp.reduce(weights)
     one, moved = log_p[1:], log_p[:-1]

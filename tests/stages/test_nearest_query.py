@@ -26,7 +26,9 @@ from patebench.stages import (
     join_votes,
     name_clusters,
     partition,
+    secure_open,
     secure_share,
+    secure_sum,
     select_queries,
     train_student,
     train_teachers,
@@ -229,7 +231,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
     write_arrays(world.file("other.npz"), ENCODER, encoder.arrays, {**encoder.meta, "pool": "another"})
     with pytest.raises(ArtefactError, match="made with another encoder"):
         world.vote(encoder=world.file("other.npz"))
-    with pytest.raises(ArtefactError, match="the whole pool are needed"):
+    with pytest.raises(ArtefactError, match=r"may keep silent.* use distributed-sparse-gnmax"):
         secure_share.run(
             chunk=world.vote(), mechanism="distributed-gnmax", parameters={"sigma": 3.0, "tolerance": 0.0},
             teachers=TEACHERS, out=[world.file("a.npz"), world.file("b.npz")], **NAMED,
@@ -239,6 +241,43 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
             votes=world.file("votes.npz"), mechanism="gnmax", parameters={"sigma": 3.0}, **NAMED,
             out=world.file("refused.npz"),
         )  # fmt: skip
+
+
+def released_by_shares(world: OneVote, chunks: list[Path], k: float, folder: Path) -> Path:
+    """Labels and table of the secure path, of chunks of votes that nobody puts together."""
+    setting = {"mechanism": "distributed-sparse-gnmax", "parameters": {"k": k, "sigma": 50.0, "tolerance": 6.0}}
+    held = []
+    for chunk in chunks:
+        held.append([folder / f"{aggregator}-{chunk.name}" for aggregator in "ab"])
+        secure_share.run(chunk=chunk, teachers=TEACHERS, **setting, **NAMED, out=held[-1])  # type: ignore[arg-type]
+    for aggregator, shares in zip("ab", zip(*held, strict=True), strict=True):
+        secure_sum.run(shares=list(shares), out=folder / f"{aggregator}.npz")
+    sums = [folder / f"{aggregator}.npz" for aggregator in "ab"]
+    secure_open.run(sums=sums, labels=folder / "secure.npz", counts=folder / "counts.npz")
+    aggregate.run(votes=world.file("votes.npz"), **setting, **NAMED, out=folder / "plain.npz")  # type: ignore[arg-type]
+    return folder / "secure.npz"
+
+
+def test_the_secure_path_leads_to_the_same_student(world: OneVote, tmp_path: Path) -> None:
+    labels = released_by_shares(world, [world.vote(*ends) for ends in ((0, 249), (250, 599))], 1.0, tmp_path)
+    opened, plain = (read_arrays(path, LABELS) for path in (labels, tmp_path / "plain.npz"))
+    for name in ("labels", "noisy_counts", "queries"):
+        assert np.array_equal(opened[name], plain[name]), name
+    assert opened.arrays.keys() == plain.arrays.keys()
+    assert {name: opened.meta.get(name) for name in plain.meta} == {**plain.meta, "votes": None}
+    accuracies = []
+    for path in (labels, tmp_path / "plain.npz"):
+        train_student.run(
+            pool=world.pool, labels=path, test=world.test, queries=K, **NAMED, features=world.file("features.npz"),
+            parameters=StudentParameters(method="supervised", model="logistic"), out=tmp_path / "student.json",
+            predictions=tmp_path / "predictions.npz",
+        )  # fmt: skip
+        accuracies.append(read_json(tmp_path / "student.json", "train_student")["accuracy"])
+    assert accuracies[0] == accuracies[1]
+    given = {"votes": world.file("votes.npz"), "labels": labels, "accounting": AccountParameters(delta=1e-5)}
+    account.run(**given, **NAMED, out=tmp_path / "bounds.json")  # type: ignore[arg-type]
+    stated = read_json(tmp_path / "bounds.json", "account")["bounds"]
+    assert min(bound["epsilon"] for bound in stated) == pytest.approx(0.0858, abs=1e-3)
 
 
 def test_trained_teachers_too_vote_on_selected_queries_alone(world: OneVote) -> None:
@@ -393,6 +432,9 @@ def test_one_record_replaced_moves_as_many_votes_as_its_teacher_has(several: Nei
 def test_students_read_the_whole_table_or_say_why_not(several: Neighbours, world: OneVote) -> None:
     assert several.student("table-regression", several.file("labels-3.npz")) > 0.6
     assert several.student("table-network", several.file("labels-3.npz")) > 0.2
+    chunk = several.vote(training=several.training)
+    secure = released_by_shares(several, [chunk], 3.0, several.folder)
+    assert several.student("table-regression", secure) == several.student("table-regression", several.file("plain.npz"))
     with pytest.raises(ArtefactError, match=r"counts 1 of the 3 votes of a record"):
         several.student("table-regression", several.label(1.0))
     with pytest.raises(ArtefactError, match="its table is read as a whole; ask for all 40 queries"):

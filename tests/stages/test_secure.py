@@ -8,13 +8,16 @@ from click.testing import CliRunner
 from scipy.stats import chisquare
 
 from patebench.accounting import spending
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Votes, capped
 from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
+from patebench.mechanisms.distributed_sparse_gnmax import DistributedSparseGNMax
+from patebench.secure import shares
 from patebench.stages import secure_open, secure_share, secure_sum
 from patebench.stages.ledger_file import Ledger
+from patebench.students.table_likelihood import noise_of
 
 TEACHERS, QUERIES, CLASSES, AGGREGATORS = 12, 30, 4, 3
 SETTING = {"sigma": 6.0, "tolerance": 2.0}
@@ -26,21 +29,24 @@ def votes():
     return np.random.default_rng(5).integers(0, CLASSES, size=(TEACHERS, QUERIES)).astype(np.uint8)
 
 
-def chunk(path, numbers, votes):
-    arrays = {"teachers": np.array(numbers), "votes": votes[numbers], "test_votes": votes[numbers][:, :2]}
+def chunk(path, numbers, votes, queries=None):
+    arrays = {"teachers": np.array(numbers), "votes": votes[numbers], "test_votes": abs(votes[numbers][:, :2])}
     meta = {"partition": "p", "pool": "q", "test": "t", "classes": CLASSES, "model": "m", "recipe": "r"}
-    meta |= {"training": {}, "records": "r"}
+    meta |= {"training": {}, "records": "r", "abstentions": bool((votes < 0).any())}
+    if queries is not None:
+        arrays["queries"] = queries
     files.write_arrays(path, formats.CHUNK, arrays, meta)
     return path
 
 
-def cut(folder, votes, first, last, *, release=False, **changes):
+def cut(folder, votes, first, last, *, release=False, queries=None, **changes):
     """Shares of teachers first … last, in one folder for each aggregator."""
     numbers = list(range(first, last + 1))
     out = [folder / f"aggregator-{a}" / f"{first}-{last}.npz" for a in range(1, AGGREGATORS + 1)]
     given = {"mechanism": "distributed-gnmax", "parameters": SETTING, "teachers": TEACHERS, "out": out}
     drawn = {"release": True, "ledger": folder / "ledger"} if release else {"seed": 0, "stream": STREAM}
-    secure_share.run(chunk=chunk(folder / "chunk.npz", numbers, votes), **{**given, **drawn, **changes})
+    held = chunk(folder / "chunk.npz", numbers, votes, queries)
+    secure_share.run(chunk=held, **{**given, **drawn, **changes})
     return out
 
 
@@ -65,6 +71,25 @@ def plain(votes):
     return mechanism.noisy_counts(said, draw()), mechanism.release(said, draw())
 
 
+#: The table, with a cap: teachers keep silent on about half of the queries, two on all, and one on none.
+CAPPED = {"mechanism": "distributed-sparse-gnmax", "parameters": {"k": 3.0, **SETTING}}
+
+
+@pytest.fixture
+def ragged(votes):
+    silent = np.random.default_rng(6).random(votes.shape) < 0.5
+    silent[[1, 7]], silent[4] = True, False
+    return np.where(silent, -1, votes.astype(np.int8))
+
+
+def table_mechanism():
+    return make_mechanism(CAPPED["mechanism"], CAPPED["parameters"])
+
+
+def plain_table(votes):
+    return table_mechanism().released(Votes.of(votes, CLASSES, abstentions=True), seeds.generator(0, STREAM))
+
+
 @pytest.mark.parametrize("ends", [(12,), (5, 12), (1, 2, 3, 12)], ids=str)
 def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, tmp_path, ends):
     held = [cut(tmp_path, votes, first, last - 1) for first, last in pairwise((0, *ends))]
@@ -74,6 +99,70 @@ def test_it_equals_the_plain_path_however_teachers_are_grouped(votes, tmp_path, 
     np.testing.assert_array_equal(labels["labels"], expected)
     assert (labels.meta["mode"], labels.meta["votes"], labels.meta["pool"]) == ("seeded", None, "q")
     assert labels.meta["rounds"] == []
+
+
+@pytest.mark.parametrize("ends", [(12,), (5, 12), (1, 2, 3, 12)], ids=str)
+def test_with_silence_it_equals_the_plain_path_however_teachers_are_grouped(ragged, tmp_path, ends):
+    """Which votes count follows from a teacher's own place, also in a chunk that begins with another teacher."""
+    asked = np.random.default_rng(7).permutation(QUERIES)
+    held = [cut(tmp_path, ragged, first, last - 1, queries=asked, **CAPPED) for first, last in pairwise((0, *ends))]
+    labels, counts = opened(tmp_path, summed(tmp_path, held))
+    expected = plain_table(ragged)
+    np.testing.assert_array_equal(counts["counts"], expected["noisy_counts"])
+    for name, array in expected.items():
+        np.testing.assert_array_equal(labels[name], array)
+    np.testing.assert_array_equal(labels["queries"], asked)
+    np.testing.assert_array_equal(counts["queries"], asked)
+    assert (labels.meta["teachers"], labels.meta["ensemble"]) == (TEACHERS, TEACHERS)
+
+
+def test_the_cap_is_enforced_whatever_a_teacher_sends(ragged, tmp_path):
+    """Without noise the opened table shows it: votes on every query, and three of them count."""
+    mechanism = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 2.0}}
+    ragged[:] = np.where(np.arange(TEACHERS)[:, None] == 4, ragged, -1)
+    held = [cut(tmp_path, ragged, first, last, **mechanism) for first, last in ((0, 2), (3, 11))]
+    _, counts = opened(tmp_path, summed(tmp_path, held))
+    assert counts["counts"].sum() == 3
+    assert np.flatnonzero(counts["counts"].sum(axis=1)).tolist() == [4, 5, 6], "teacher 4 begins with query 4"
+
+
+def capped_from_zero(mechanism, votes, teachers):
+    return capped(votes, int(mechanism.k))
+
+
+def not_capped(mechanism, votes, teachers):
+    return votes
+
+
+def silence_as_a_vote(votes, classes):
+    result = np.zeros((len(votes), classes), dtype=np.int64)
+    result[np.arange(len(votes)), votes] = 1
+    return result
+
+
+def nothing_of_the_silent(mechanism, teachers, shape, source, share=DistributedSparseGNMax.share):
+    """Noise for the first queries alone, as if the teacher kept silent on the others."""
+    drawn = share(mechanism, teachers, shape, source)
+    drawn[shape[0] // 2 :] = 0
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "fault"),
+    [
+        (DistributedSparseGNMax, "counted", capped_from_zero),
+        (DistributedSparseGNMax, "counted", not_capped),
+        (shares, "one_hot", silence_as_a_vote),
+        (DistributedSparseGNMax, "share", nothing_of_the_silent),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_planted_faults_of_silence_and_cap_show(ragged, tmp_path, monkeypatch, where, name, fault):
+    expected = plain_table(ragged)["noisy_counts"]
+    monkeypatch.setattr(where, name, fault)
+    held = [cut(tmp_path, ragged, first, last, **CAPPED) for first, last in ((0, 4), (5, 11))]
+    _, counts = opened(tmp_path, summed(tmp_path, held))
+    assert (counts["counts"] != expected).any()
 
 
 def test_a_changed_vote_changes_one_aggregators_file_alone(votes, tmp_path):
@@ -108,6 +197,57 @@ def test_teachers_that_never_send(votes, tmp_path):
         noise += mechanism.share(TEACHERS, noise.shape, source)
     np.testing.assert_array_equal(counts["counts"] - noise, Votes.of(votes[2:], CLASSES).counts)
     assert len(counts["teachers"]) == mechanism.needed(TEACHERS)
+
+
+def test_of_a_table_too_teachers_may_be_missing_and_its_noise_is_said(ragged, tmp_path):
+    """Two may: the others' votes are cut as if all were there, and a student reads less noise than of all."""
+    held = [cut(tmp_path, ragged, 2, 5, **CAPPED), cut(tmp_path, ragged, 6, 11, **CAPPED)]
+    labels, counts = opened(tmp_path, summed(tmp_path, held))
+    np.testing.assert_array_equal(counts["teachers"], np.arange(2, 12))
+    mechanism, noise = table_mechanism(), np.zeros((QUERIES, CLASSES), dtype=np.int64)
+    for source in seeds.generator(0, STREAM).spawn(TEACHERS)[2:]:
+        noise += mechanism.share(TEACHERS, noise.shape, source)
+    sent = np.where(np.arange(TEACHERS)[:, None] >= 2, ragged, -1)
+    np.testing.assert_array_equal(counts["counts"] - noise, mechanism.counts(Votes.of(sent, CLASSES, abstentions=True)))
+    assert noise_of(labels.meta).scale == pytest.approx(SETTING["sigma"])
+    with pytest.raises(PatebenchError, match="only 9 of 12 teachers sent shares"):
+        secure_sum.run(shares=cut(tmp_path / "few", ragged, 3, 11, **CAPPED)[:1], out=tmp_path / "few.npz")
+
+
+def test_silence_and_selected_queries_that_do_not_go_are_one_line(votes, ragged, tmp_path):
+    with pytest.raises(ArtefactError, match=r"may keep silent.* every query; use distributed-sparse-gnmax"):
+        cut(tmp_path, ragged, 0, 11)
+    asked, other = np.arange(QUERIES), np.arange(QUERIES)[::-1]
+    held = [cut(tmp_path, votes, *ends, queries=each) for ends, each in (((0, 5), asked), ((6, 11), other))]
+    with pytest.raises(ArtefactError, match="it is of other queries than"):
+        secure_sum.run(shares=[each[0] for each in held], out=tmp_path / "sum.npz")
+    source = files.read_arrays(tmp_path / "chunk.npz", formats.CHUNK)
+    rounds = tmp_path / "rounds.npz"
+    files.write_arrays(rounds, formats.CHUNK, source.arrays, {**source.meta, "queries_files": ["a"]})
+    with pytest.raises(ArtefactError, match="votes on what rounds selected, and the secure path opens all"):
+        secure_share.run(
+            chunk=rounds, mechanism="distributed-gnmax", parameters=SETTING, teachers=TEACHERS, seed=0, stream=STREAM,
+            out=[tmp_path / "a.npz", tmp_path / "b.npz"],
+        )  # fmt: skip
+    quiet = {**source.meta, "abstentions": False}
+    files.write_arrays(rounds, formats.CHUNK, {**source.arrays, "votes": ragged[6:]}, quiet)
+    with pytest.raises(PatebenchError, match="votes run from -1"):
+        secure_share.run(
+            chunk=rounds, **CAPPED, teachers=TEACHERS, seed=0, stream=STREAM,
+            out=[tmp_path / "a.npz", tmp_path / "b.npz"],
+        )  # fmt: skip
+
+
+def test_a_release_of_a_table_stands_in_the_ledger_at_its_own_price(ragged, tmp_path):
+    for first, last in ((0, 5), (6, 11)):
+        cut(tmp_path, ragged, first, last, release=True, **CAPPED)
+    (ledger,) = [Ledger.read(path) for path in (tmp_path / "ledger").glob("*.json")]
+    mechanism, votes = table_mechanism(), Votes.of(ragged, CLASSES, abstentions=True)
+    stated = {each.accountant: each.epsilon for each in mechanism.bounds(votes, [QUERIES], 1e-5, discrete=True)}
+    assert spending.epsilon(ledger.spent[:1], 1e-5) == pytest.approx(stated["rdp"], rel=1e-2)
+    bare = {**CAPPED, "parameters": {"k": 3.0, "sigma": 0.0, "tolerance": 0.0}}
+    with pytest.raises(PatebenchError, match=r"hides nothing \(ε = ∞\)"):
+        cut(tmp_path / "bare", ragged, 0, 11, release=True, **bare)
 
 
 def test_too_few_teachers_get_no_sum(votes, tmp_path):
@@ -180,7 +320,7 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
 
 def test_only_parties_that_make_sense(votes, tmp_path):
     for changes, fault in (
-        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax"),
+        ({"mechanism": "gnmax", "parameters": {"sigma": 5.0}}, "has no secure path; use distributed-gnmax, dis"),
         ({"teachers": 10}, "it holds teacher 11, and there are 10"),
         ({"parameters": {"sigma": 6.0, "tolerance": 12.0}}, "of 12 teachers 12 can not be missing"),
         ({"out": [tmp_path / "one.npz"]}, "one aggregator alone would see every vote"),

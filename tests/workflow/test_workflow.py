@@ -177,6 +177,27 @@ def test_the_secure_path_gives_the_plain_paths_counts_and_labels(copy: Workflow)
         assert re.findall(r"chunks/(\S+)\.npz", log.read_text()) == [log.stem]
 
 
+def test_records_that_keep_silent_have_a_secure_path_too(copy: Workflow) -> None:
+    """From votes of records on selected queries to a student that reads the opened table."""
+    setting = {"distributed-sparse-gnmax": {"k": 1, "sigma": 30, "tolerance": 5}}
+    tiny = copy.settings["experiments"]["tiny"]
+    student = tiny["students"][0] | {"mechanisms": setting, "queries": 12}
+    tiny |= {"queries": 12, "ensembles": [{"teachers": 200, "model": "nearest-query", "chunk": 150}]}
+    tiny |= {"mechanisms": setting, "students": [student], "accounting": {"delta": 1e-5}}
+    del tiny["audit"], tiny["baseline"]
+    copy.settings["secure"] = {"aggregators": 2}
+    copy.run("--until", "collect")
+    labels = copy.find("**/distributed-sparse-gnmax/k-1_sigma-30_tolerance-5_secure-2/labels.npz")
+    _, votes = read_votes(labels.parents[2] / "votes.npz")
+    folder = str(labels.parent.relative_to(copy.folder / "results"))
+    mechanism = make_mechanism("distributed-sparse-gnmax", {"k": 1, "sigma": 30, "tolerance": 5})
+    expected = mechanism.released(votes, generator(0, folder.removesuffix("_secure-2")))
+    released = read_arrays(labels, formats.LABELS)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(released[name], array)
+    assert len(released["queries"]) == 12
+
+
 def test_data_that_moved_are_no_reason_to_train_again(copy: Workflow) -> None:
     copy.settings |= {"data_root": "elsewhere", "download": False}
     assert not copy.planned() & {"data", "split", "partition", "train_teachers", "join_votes"}

@@ -8,6 +8,13 @@ aggregation*, bound the difference. With m shares of scale σ_s ≥ ½, let
 The probabilities of the sum and of one discrete Gaussian of variance mσ_s² then differ nowhere by more than a factor
 e^τ (their Corollary 12), and releasing integers of L2 sensitivity Δ, of which d change, with the sum as noise is
 ½ε²-concentrated private with ε = Δ/(√m·σ_s) + τ√d (their Theorem 1; of its three forms the one that needs Δ alone).
+
+**One table with few votes of each teacher.** With at most m votes of a teacher, the tables of neighbours differ in at
+most 2m cells, by one each (`sparse.py`: the cap is a function of a teacher's row and place alone). Each teacher adds
+its share to every cell, whatever its votes, so both tables have the same noise: Δ = √(2m), d = 2m, and
+½ε² = m·(1/σ + τ)² is what m queries cost whose counts are all revealed. The tight bound below speaks of the 2m cells
+alone too. Both hold cell by cell given what was released before, so tables of several rounds cost what their m
+together cost.
 """
 
 import math
@@ -34,9 +41,9 @@ def difference(share: float, shares: int) -> float:
 def counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
     """ε of revealing all counts of T queries, the noise of each the sum of so many shares.
 
-    Two counts move by one each per query. The noise of 2T counts has together the probabilities of as many discrete
-    Gaussians of scale σ but for a factor within e^{±2Tτ}. Where P ≤ e^x P° and Q ≥ e^{−x} Q°, δ(ε) ≤ e^x δ°(ε − 2x). Or
-    ε of the curve below, where that is less.
+    Two counts move by one each per query; of a table with few votes of each teacher, T is their number m. The noise of
+    2T counts has together the probabilities of as many discrete Gaussians of scale σ but for a factor within e^{±2Tτ}.
+    Where P ≤ e^x P° and Q ≥ e^{−x} Q°, δ(ε) ≤ e^x δ°(ε − 2x). Or ε of the curve below, where that is less.
     """
     curve = queries * counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))

@@ -130,21 +130,28 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
     return result
 
 
-def capped(votes: NDArray[np.integer], most: int, rounds: Sequence[int] = ()) -> NDArray[np.integer]:
+def capped(
+    votes: NDArray[np.integer],
+    most: int,
+    rounds: Sequence[int] = (),
+    places: NDArray[np.integer] | None = None,
+) -> NDArray[np.integer]:
     """A vote matrix (teachers × queries) in which each teacher's first `most` votes remain; it is silent on the rest.
 
     Teacher i begins with query i, or as many places on as queries allow, and goes round: so no query is left with the
     votes that others did not use up. Silence uses none. With `rounds`, the numbers of queries of each round, in each
     round anew. A row of the result follows from that row of `votes` and its place alone, so neighbours, which differ in
-    one row, still do; and no row has more than `most` votes in a round.
+    one row, still do; and no row has more than `most` votes in a round. `places` (teachers,) are the rows' own places
+    where they are only some of the ensemble's; without, they are all of it, in order.
     """
+    places = np.arange(len(votes)) if places is None else np.asarray(places, dtype=np.int64)
     result = np.array(votes, dtype=np.result_type(votes.dtype, np.int8))
     stops = np.cumsum(rounds or (votes.shape[1],))
     block = max(1, _BALLOTS // max(1, votes.shape[1]))
     for start in range(0, len(result), block):
         part = result[start : start + block]
         for low, high in pairwise([0, *stops.tolist()]):
-            turn = (np.arange(start, start + len(part))[:, None] + np.arange(high - low)) % (high - low) + low
+            turn = (places[start : start + len(part), None] + np.arange(high - low)) % (high - low) + low
             here = np.take_along_axis(part, turn, axis=1)
             here[np.cumsum(here != SILENT, axis=1) > most] = SILENT
             np.put_along_axis(part, turn, here, axis=1)

@@ -30,24 +30,31 @@ from patebench.audit.search import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
 from patebench.core.words import plural
+from patebench.mechanisms.integer_noise import IntegerNoise
 from patebench.mechanisms.noise import Gaussian, Noise
+from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 Table = NDArray[np.float64]
 Matrix = NDArray[np.int64]
 
 #: Queries of a table that is drawn, at most: what the first ones show is part of what all show. And teachers: further
-#: ones that keep silent add nothing.
+#: ones that keep silent add nothing. Where each adds a share of the noise all are there, and if they are many, queries
+#: are fewer: no table takes more draws.
 _QUERIES, _TEACHERS = 16, 50
 
 #: Groups of values of a sum, and of the noise of a cell, all about equally likely.
 _SUMS, _NOISES = 16, 8
 
+#: Where each of n teachers adds a share of the noise, a table takes n times as long: so many n-ths of the runs are
+#: made, and so many of them in any case.
+_RUNS_OF_SHARES, _FIRST_RUNS = 2, 2000
+
 #: One of so many tables serves to choose the event.
 _CHOOSING = 10
 
-#: Numbers drawn from the operating system, about, and seeded ones for each of these.
-_NUMBERS, _REFERENCE = 16_000, 20
+#: Numbers drawn from the operating system, about, and seeded ones for each of these; tables at least.
+_NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 #: Cuts of a cell with Laplace noise between the two counts, where its loss is not constant.
 _CUTS = 32
@@ -114,9 +121,9 @@ def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     ]
 
 
-def least_epsilon(noise: Noise, difference: Matrix, delta: float) -> float:
+def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float) -> float:
     """A lower bound on the least ε of counts with this noise that differ so: of any cells, by whole numbers."""
-    if noise.scale == 0:
+    if _none(noise):
         return math.inf if difference.any() else 0.0
     if isinstance(noise, Gaussian):
         mu = float(np.linalg.norm(difference)) / noise.scale
@@ -128,8 +135,15 @@ def least_epsilon(noise: Noise, difference: Matrix, delta: float) -> float:
     return found
 
 
-def _cell(noise: Noise, size: int) -> tuple[Array, Array, NDArray[np.integer]]:
-    """ln of the probabilities of groups of values of one count, at 0 and at `size`."""
+def _none(noise: Noise | IntegerNoise) -> bool:
+    return noise.reach == 0 if isinstance(noise, IntegerNoise) else noise.scale == 0
+
+
+def _cell(noise: Noise | IntegerNoise, size: int) -> tuple[Array, Array, NDArray[np.integer]]:
+    """ln of the probabilities of values, or groups of values, of one count, at 0 and at `size`."""
+    if isinstance(noise, IntegerNoise):
+        x = np.arange(-noise.reach, noise.reach + size + 1)
+        return noise.log_probability(x), noise.log_probability(x - size), np.ones(len(x), dtype=np.int64)
     cuts = np.linspace(0, size, _CUTS + 1) / noise.scale
 
     def masses(centre: float) -> Array:
@@ -153,17 +167,41 @@ class TableAudit:
     streams: Streams
 
     def worlds(self, queries: int) -> list[World]:
-        return worlds(min(self.teachers, _TEACHERS), self.classes, queries, int(self.mechanism.k))
+        drawn = min(queries, max(1, _TEACHERS * _QUERIES // self.shares))
+        return worlds(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
+
+    @property
+    def drawn_teachers(self) -> int:
+        """How many teachers the tables that are drawn have."""
+        return self.teachers if isinstance(self.mechanism, NoiseShares) else min(self.teachers, _TEACHERS)
+
+    @property
+    def shares(self) -> int:
+        """Of how many numbers drawn the noise of a count is the sum."""
+        return self.teachers if isinstance(self.mechanism, NoiseShares) else 1
+
+    @property
+    def _runs(self) -> int:
+        if self.shares == 1:
+            return self.runs
+        return min(self.runs, max(_FIRST_RUNS, self.runs * _RUNS_OF_SHARES // self.shares))
+
+    @cached_property
+    def noise(self) -> Noise | IntegerNoise:
+        """The stated noise of a count: exact where the mechanism adds whole numbers in experiments too."""
+        if isinstance(self.mechanism, NoiseShares):
+            return self.mechanism.whole_noise(self.teachers)
+        return self.mechanism.noise_of(self.drawn_teachers)
 
     def exact(self, world: World) -> float:
         """The ε of a pair by the stated counts and the stated noise."""
         here, there = (self.mechanism.counts(world.votes(side)) for side in (0, 1))
-        return least_epsilon(self.mechanism.noise, here - there, self.delta)
+        return least_epsilon(self.noise, here - there, self.delta)
 
     def sampled(self, queries: int) -> Sampled:
         """An event on the pair whose sums differ most: some of the runs choose both, and the others count it."""
-        choosing, each = max(1000, self.runs // _CHOOSING), max(200, self.runs // _CHOOSING // 20)
-        goal = Goal(max(1000, self.runs - choosing), self.confidence, self.delta)
+        choosing, each = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
+        goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
         tried = [(world, cells) for world in self.worlds(queries) for cells in self._directions(world)]
         apart = [self._apart(*pair, each, f"{queries}/{i}") for i, pair in enumerate(tried)]
         world, cells = tried[int(np.argmax(apart))]
@@ -193,31 +231,30 @@ class TableAudit:
             way for each in self.worlds(queries) for way in (each, each.reversed()) if way.words == event.pair.words
         )
         cells, edges = self._directions(world)[0], np.array([0.5])
-        sides = self._counted(world, cells, edges, max(1000, self.runs // _CHOOSING), "discrete", discrete=True)
+        sides = self._counted(world, cells, edges, max(1000, self._runs // _CHOOSING), "discrete", discrete=True)
         outcomes = np.array([1])
         return sampled_by(Event(event.pair, outcomes, 1, 0.5, (0.0, 0.0)), sides, queries, *self._sure)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
         """What is beyond the stated counts, beside the stated noise."""
         for i, world in enumerate(self.worlds(queries)):
-            noise = self._residuals(world, max(50, self.runs // 200), self.streams(f"noise/{queries}/{i}"))
+            noise = self._residuals(world, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
             yield from self._of_noise(f"where there are {world.words}", noise)
 
     def handed_out(self, queries: int) -> Iterator[TwoTallies]:
         """Tables in release mode beside those with seeded discrete noise."""
         for i, world in enumerate(self.worlds(queries)[::3]):
-            releases = max(2, _NUMBERS // (3 * world.here.shape[1] * self.classes))
+            releases = max(_RELEASES, _NUMBERS // (3 * world.here.shape[1] * self.classes * self.shares))
             seen = self._residuals(world, releases, Entropy())
             drawn = self._residuals(world, _REFERENCE * releases, Discrete(self.streams(f"table/{queries}/{i}")))
-            names = [f"noise of group {group}" for group in range(_NOISES)]
             where = f"cells where there are {world.words}"
             for place in [None, *range(min(self.classes, 4))]:
                 one, two = ((each if place is None else each[:, :, place]) for each in (seen, drawn))
                 words = where if place is None else f"{where}, of class {place}"
-                yield TwoTallies(words, self._groups(one), self._groups(two), True, names)
+                yield TwoTallies(words, self._counts(one), self._counts(two), True, self._names)
             of_seen, of_drawn = self._neighbours(seen), self._neighbours(drawn)
             for next_to in of_seen:
-                yield TwoTallies(where, of_seen[next_to], of_drawn[next_to], False, _names(next_to))
+                yield TwoTallies(where, of_seen[next_to], of_drawn[next_to], False, _likeness(next_to))
             again = ["the same noise as in the release before", "other noise than in the release before"]
             yield TwoTallies(where, _again(seen), _again(drawn), False, again)
 
@@ -256,37 +293,48 @@ class TableAudit:
         counts = self.mechanism.counts(world.votes(0))
         return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
 
-    @property
-    def _edges(self) -> Array:
-        """Values of the noise that divide it into groups that are about equally likely."""
-        noise = self.mechanism.noise
-        x = np.linspace(-8, 8, 4001)
-        places = np.searchsorted(np.exp(noise.log_distribution(x)), np.arange(1, _NOISES) / _NOISES)
-        result: Array = x[places] * noise.scale
-        return result
+    @cached_property
+    def _groups(self) -> tuple[Array, Array]:
+        """Values of the noise that divide it into groups that are about equally likely, and how likely each is.
 
-    def _groups(self, residuals: Table) -> NDArray[np.int64]:
-        return np.bincount(np.searchsorted(self._edges, residuals.ravel()), minlength=_NOISES)
+        Noise of whole numbers is divided between them, and into fewer groups where it is little.
+        """
+        noise, shares = self.noise, np.arange(1, _NOISES) / _NOISES
+        if isinstance(noise, IntegerNoise):
+            whole = np.unique(np.searchsorted(np.exp(noise.log_cdf), shares)) - noise.reach
+            edges, below = whole + 0.5, np.exp(noise.log_distribution(whole))
+        else:
+            x = np.linspace(-8, 8, 4001)
+            edges = x[np.searchsorted(np.exp(noise.log_distribution(x)), shares)] * noise.scale
+            below = np.exp(noise.log_distribution(edges / noise.scale)) if noise.scale else shares
+        stated: Array = np.diff(np.concatenate([[0.0], below, [1.0]]))
+        return edges.astype(np.float64), stated
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"noise of group {group}" for group in range(len(self._groups[1]))]
+
+    def _counts(self, residuals: Table) -> NDArray[np.int64]:
+        edges, stated = self._groups
+        return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _of_noise(self, where: str, noise: Table) -> Iterator[Tally]:
         """Noise of each query and class, and of both in two releases, queries or classes next to each other."""
-        if self.mechanism.noise.scale == 0:
+        if _none(self.noise):
             return
-        below = np.exp(self.mechanism.noise.log_distribution(self._edges / self.mechanism.noise.scale))
-        stated = np.diff(np.concatenate([[0.0], below, [1.0]]))
-        names = [f"noise of group {group}" for group in range(_NOISES)]
+        stated = self._groups[1]
         parts = {f"{where}, query {q + 1}": noise[:, q] for q in range(noise.shape[1])}
         parts |= {f"{where}, class {c}": noise[:, :, c] for c in range(noise.shape[2])}
         for words, part in parts.items():
-            yield Tally(words, names, self._groups(part), stated, part.size)
+            yield Tally(words, self._names, self._counts(part), stated, part.size)
         likely = float(stated @ stated)
         for next_to, seen in self._neighbours(noise).items():
             stated_so = np.array([likely, 1 - likely])
-            yield Tally(where, _names(next_to), seen, stated_so, int(seen.sum()), plain=False)
+            yield Tally(where, _likeness(next_to), seen, stated_so, int(seen.sum()), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
         """In how many pairs of cells the noise is of one group, and in how many not: pairs that share no cell."""
-        groups, found = np.searchsorted(self._edges, noise), {}
+        groups, found = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
             if one.size:
@@ -295,7 +343,7 @@ class TableAudit:
         return found
 
 
-def _names(next_to: str) -> list[str]:
+def _likeness(next_to: str) -> list[str]:
     return [f"noise like that of the {next_to} before", f"noise unlike that of the {next_to} before"]
 
 
@@ -315,6 +363,6 @@ def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
     """Where tables are not as stated: seeded ones, and those in release mode."""
     seeded = [tally for T in queries for tally in audit.tallies(T)]
     found = agreement.disagreements(seeded)
-    if audit.mechanism.noise.scale > 0:
+    if not _none(audit.noise):
         found += agreement.disagreements(audit.handed_out(max(queries)))
     return found

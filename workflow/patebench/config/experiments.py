@@ -36,6 +36,7 @@ from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
+from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.models import MODELS, RECIPES, on_queries
 from patebench.petdl import FORMS
 from patebench.plan.jobs import (
@@ -207,10 +208,10 @@ class _Expanded:
                     check_releasable(name, MECHANISMS.load(name))
                 mechanism = make_mechanism(name, dict(setting.parameters))
                 self._check_abstentions(name, mechanism)
-                if self.all.parties(name):
-                    self._check_whole_pool(self.where)
                 for teachers in sizes:
                     mechanism.per_query_cost(teachers, _ANY_CLASSES)  # refuses what so few teachers can not do
+                    if isinstance(mechanism, NoiseShares):
+                        mechanism.needed(teachers)
                 if budget is not None:
                     check_budget(name, mechanism, min(sizes), _ANY_CLASSES)
                     if self.all.parties(name):
@@ -310,6 +311,11 @@ class _Expanded:
                         check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
                     mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
                     check_adaptive(setting.mechanism, mechanism)
+                    if self.all.parties(setting.mechanism):
+                        raise PatebenchError(
+                            "the secure path opens all queries at once, so it has no rounds; leave out the rounds, or "
+                            "`secure`"
+                        )
                     self._check_abstentions(setting.mechanism, mechanism, teachers)
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):

@@ -290,7 +290,9 @@ class ConfigSettings(Parameters):
         " system's entropy, drawn once, for labels that are handed out; one label set of each data set.",
     )
     secure: SecureSettings | None = Field(
-        None, description="Turns on secure aggregation for the mechanisms that have it, such as distributed-gnmax."
+        None,
+        description="Turns on secure aggregation for the mechanisms that have it: distributed-gnmax and "
+        "distributed-sparse-gnmax.",
     )
     ledger: LedgerParameters | None = Field(
         None,

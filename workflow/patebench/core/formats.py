@@ -91,21 +91,21 @@ _SENDERS = Field("iu", ("teachers",), low=0, below="ensemble")
 #: What one aggregator gets of a chunk of teachers: words modulo 2⁶⁴ that alone tell nothing. `session` names the cut.
 SHARES = Layout(
     "shares",
-    {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS},
+    {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "session"),
 )
 
 #: What one aggregator publishes: its sum modulo 2⁶⁴, and whose shares are in it.
 SHARE_SUM = Layout(
     "share-sum",
-    {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS},
+    {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "sessions"),
 )
 
 #: What all sums together reveal: counts with the noise of every teacher that sent shares.
 NOISY_COUNTS = Layout(
     "noisy-counts",
-    {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS},
+    {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
 )
 

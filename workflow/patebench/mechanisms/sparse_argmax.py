@@ -49,25 +49,32 @@ class SparseArgmax(Mechanism):
         if self.k != int(self.k):
             raise PatebenchError(f"{type(self).__name__}: k = {self.k:g} is no number of votes")
 
-    @property
     @abstractmethod
-    def noise(self) -> Noise:
-        """The noise that each count gets."""
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Noise:
+        """The noise of each count of a table of so many teachers, by which it is read.
+
+        `sent` is of how many of them votes and noise are in it, where that is not all. Both may be left out where noise
+        does not depend on them.
+        """
+
+    def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
+        """The counts of so many teachers with noise."""
+        noisy: NDArray[Any] = counts + self.noise_of(teachers).draw(counts.shape, rng)
+        return noisy
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         labels: Labels = self.released(votes, rng)["labels"]
         return labels
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        counts = self.counts(votes)
-        noisy = counts + self.noise.draw(counts.shape, rng)
+        noisy = self.noisy(self.counts(votes), votes.teachers, rng)
         return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Of each label by itself, given all votes: noise is independent."""
         from patebench.mechanisms.quadrature import log_argmax_probabilities
 
-        answers = log_argmax_probabilities(self.counts(votes), self.noise)
+        answers = log_argmax_probabilities(self.counts(votes), self.noise_of(votes.teachers))
         return np.column_stack([answers, np.full(votes.queries, -np.inf)])
 
     def most_participation(self, queries: int) -> int:
@@ -88,16 +95,16 @@ class SparseArgmax(Mechanism):
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         cells = _Cells(self, votes)
-        found = self.worst_case(cells.any_votes)
-        return found if votes.matrix is None else [*found, self.exact(cells.these_votes)]
+        found = self.worst_case(cells.any_votes, votes.teachers)
+        return found if votes.matrix is None else [*found, *self.exact(cells.these_votes)]
 
     @abstractmethod
-    def worst_case(self, cells: Cells) -> list[Accountant]:
-        """What holds where tables differ in so many cells, by one each."""
+    def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
+        """What holds where tables of so many teachers differ in so many cells, by one each."""
 
-    @abstractmethod
-    def exact(self, cells: Cells) -> Accountant:
-        """What some pair of tables that differ in so many cells loses, and none loses more."""
+    def exact(self, cells: Cells) -> list[Accountant]:
+        """What some pair of tables that differ in so many cells loses, and none loses more; none where unknown."""
+        return []
 
 
 @dataclass(frozen=True)

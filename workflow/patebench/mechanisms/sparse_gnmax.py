@@ -26,11 +26,10 @@ class SparseGNMax(SparseArgmax):
 
     sigma: float = parameter(low=0)
 
-    @property
-    def noise(self) -> Gaussian:
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
         return Gaussian(self.sigma)
 
-    def worst_case(self, cells: Cells) -> list[Accountant]:
+    def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
         def curve(orders: Array) -> Array:
             return gaussian(self.sigma, orders) / 2
 
@@ -57,15 +56,17 @@ class SparseGNMax(SparseArgmax):
             ),
         ]
 
-    def exact(self, cells: Cells) -> Accountant:
-        return DirectAccountant(
-            name="exact-per-teacher",
-            label="exact per teacher",
-            exact=True,
-            kind=Kind.DATA_DEPENDENT,
-            source="Balle & Wang 2018, Theorem 8: the worst row in place of the teacher's with most votes",
-            epsilon=lambda T, delta: self._gdp(cells(T), delta),
-        )
+    def exact(self, cells: Cells) -> list[Accountant]:
+        return [
+            DirectAccountant(
+                name="exact-per-teacher",
+                label="exact per teacher",
+                exact=True,
+                kind=Kind.DATA_DEPENDENT,
+                source="Balle & Wang 2018, Theorem 8: the worst row in place of the teacher's with most votes",
+                epsilon=lambda T, delta: self._gdp(cells(T), delta),
+            )
+        ]
 
     def _gdp(self, cells: int, delta: float) -> float:
         return independent.gaussian_dp(independent.cells_mu(self.sigma, cells), delta)

@@ -25,11 +25,10 @@ class SparseLNMax(SparseArgmax):
 
     gamma: float = parameter(low=0, above=True)
 
-    @property
-    def noise(self) -> Laplace:
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Laplace:
         return Laplace(1 / self.gamma)
 
-    def worst_case(self, cells: Cells) -> list[Accountant]:
+    def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
         theorem = "accounting/sparse.py, 2m cells that are γ-DP each"
         any_noise = RenyiAccountant(
             name="rdp",
@@ -67,13 +66,15 @@ class SparseLNMax(SparseArgmax):
             ),
         ]
 
-    def exact(self, cells: Cells) -> Accountant:
-        return RenyiAccountant(
-            name="exact-per-teacher",
-            label="exact per teacher",
-            exact=True,
-            kind=Kind.DATA_DEPENDENT,
-            source="Mironov 2017, Proposition 6: the worst row in place of the teacher's with most votes",
-            totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
-            orders=conversion.ORDERS,
-        )
+    def exact(self, cells: Cells) -> list[Accountant]:
+        return [
+            RenyiAccountant(
+                name="exact-per-teacher",
+                label="exact per teacher",
+                exact=True,
+                kind=Kind.DATA_DEPENDENT,
+                source="Mironov 2017, Proposition 6: the worst row in place of the teacher's with most votes",
+                totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+                orders=conversion.ORDERS,
+            )
+        ]

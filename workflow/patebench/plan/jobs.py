@@ -634,7 +634,7 @@ class SecureSum(_OfLabels):
 
 @dataclass(frozen=True)
 class SecureOpen(Aggregate):
-    """The labels of the whole pool by the secure path: the sums of all aggregators, opened."""
+    """The labels of an ensemble's queries by the secure path: the sums of all aggregators, opened."""
 
     files = {"labels": "{label_set}/labels.npz", "counts": "{label_set}/noisy_counts.npz"}
 

@@ -72,6 +72,7 @@ MECHANISMS: Mapping[str, LineStyle] = {
     "truncated-geometric": LineStyle(BLACK, "d"),
     "randomised-response": LineStyle(BLACK, "*"),
     "distributed-gnmax": LineStyle(GREY, "H"),
+    "distributed-sparse-gnmax": LineStyle(GREY, "P"),
 }
 
 #: Methods of students; others take what is free.

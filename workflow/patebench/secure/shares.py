@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting.votes import SILENT
 from patebench.core.entropy import uniform_words
 from patebench.core.seeds import Source
 
@@ -36,7 +37,8 @@ def opened(sums: Iterable[Words], shape: tuple[int, ...]) -> Integers:
 
 
 def one_hot(votes: NDArray[np.integer], classes: int) -> Integers:
-    """A teacher's votes (queries) as counts of its own, queries × classes."""
+    """A teacher's votes (queries) as counts of its own, queries × classes; nothing where it keeps silent."""
     result = np.zeros((len(votes), classes), dtype=np.int64)
-    result[np.arange(len(votes)), votes] = 1
+    (given,) = np.nonzero(votes != SILENT)
+    result[given, votes[given]] = 1
     return result

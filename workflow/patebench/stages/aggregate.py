@@ -21,7 +21,7 @@ from patebench.stages.command import file_option, ledgered, mechanism, seeded_or
 from patebench.stages.ledger_file import Place
 from patebench.stages.mechanism_options import MechanismCommand
 from patebench.stages.reading import OF_ROUNDS, Selected, check_distinct
-from patebench.stages.releases import drawn_mechanism, origin, refuse_second_release
+from patebench.stages.releases import drawn_mechanism, of_table, origin, refuse_second_release
 from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
 Arrays = dict[str, NDArray[Any]]
@@ -70,9 +70,8 @@ def run(
         "parameters": plain(made.parameters()),
         "mode": str(draws.mode),
         "rounds": [],
+        **of_table(made, everything.teachers, source),
     }
-    if made.releases_table and "neighbours" in source.meta:
-        facts |= {"teachers": everything.teachers, "neighbours": source.meta["neighbours"]}
     write_down = partial(place.write_down, source, out, mechanism, made)
     if selected is None:
         if earlier is not None:

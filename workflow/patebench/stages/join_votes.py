@@ -13,9 +13,8 @@ from patebench.accounting.votes import counts as vote_counts
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
-from patebench.models import on_queries
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.reading import OF_ROUNDS, may_abstain, read_samples
+from patebench.stages.reading import OF_ROUNDS, may_abstain, read_samples, way_of_voting
 from patebench.teachers import soft
 
 log = logging.getLogger("patebench")
@@ -69,8 +68,7 @@ def run(
     facts |= {name: shards.meta.get(name) for name in ("records", "protects", "protection")}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
-    if on_queries(facts["model"]):
-        meta["neighbours"] = parts[0].meta["training"].get("neighbours")
+    meta |= way_of_voting(parts[0])
     if "queries" in parts[0].arrays:
         arrays["queries"] = parts[0]["queries"]
     if in_rounds := "queries_files" in parts[0].meta:

@@ -13,6 +13,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, PARTITION, QUERIES, SAMPLES, VOTES
 from patebench.data.partitions import check_disjoint
+from patebench.models import MODELS, on_queries
 from patebench.students.encoders import DEFAULT, ENCODERS
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
 def may_abstain(source: Artefact) -> bool:
     """Whether the teachers of a CHUNK or of VOTES may keep silent on a query."""
     return bool(source.meta.get("abstentions", False))
+
+
+def way_of_voting(chunk: Artefact) -> dict[str, Any]:
+    """On how many queries each record of a CHUNK votes; nothing where teachers were trained instead."""
+    model = chunk.meta["model"]
+    return {"neighbours": chunk.meta["training"].get("neighbours")} if model in MODELS and on_queries(model) else {}
 
 
 def check_whole_pool(source: Artefact) -> None:

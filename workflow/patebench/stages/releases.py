@@ -35,6 +35,16 @@ def origin(votes: Artefact, mode: Mode) -> str | None:
     return votes.digest if mode is Mode.SEEDED else None
 
 
+def of_table(mechanism: Mechanism, teachers: int, source: Artefact) -> dict[str, Any]:
+    """What labels say of the table that they are read from: how many teachers are in it, and how they vote.
+
+    `source` are their VOTES, or shares of these. Nothing is said where no table is released.
+    """
+    if not mechanism.releases_table:
+        return {}
+    return {"teachers": teachers, **{name: source.meta[name] for name in ("neighbours",) if name in source.meta}}
+
+
 def refuse_second_release(out: Path | str, mode: Mode) -> None:
     """Refuse a release in the place of another file: a second one would cost as much again."""
     if mode is Mode.RELEASE and Path(out).exists():

@@ -9,12 +9,12 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
 from patebench.core.seeds import Mode
-from patebench.mechanisms.distributed_gnmax import plurality
+from patebench.mechanisms.noise_shares import plurality
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import opened
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.releases import refuse_second_release
-from patebench.stages.secure_sum import SHARED, check_agreement, promised
+from patebench.stages.releases import of_table, refuse_second_release
+from patebench.stages.secure_sum import SHARED, asked, check_agreement, promised, shared
 
 
 def run(*, sums: Sequence[Path], labels: Path, counts: Path) -> None:
@@ -27,16 +27,19 @@ def run(*, sums: Sequence[Path], labels: Path, counts: Path) -> None:
             mend = "let all aggregators sum the shares of the same teachers"
             raise ArtefactError(each.path, f"it sums shares of other teachers than {first.path}", mend)
     _check_aggregators(found)
-    check_teachers(promised(first), first["teachers"], first.meta["ensemble"], str(first.path))
+    mechanism = promised(first)
+    check_teachers(mechanism, first["teachers"], first.meta["ensemble"], str(first.path))
     for out in (labels, counts):
         refuse_second_release(out, Mode(first.meta["mode"]))
     noisy = opened((each["sum"] for each in found), first["sum"].shape)
-    meta = {entry: first.meta[entry] for entry in SHARED}
-    write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"]}, meta)
+    meta, queries = shared(first), asked(first)
+    write_arrays(counts, NOISY_COUNTS, {"counts": noisy, "teachers": first["teachers"], **queries}, meta)
     # Nobody here has seen the votes, so nobody can say which they were.
     entries = sorted(first.meta["sessions"].values()) if first.meta["mode"] == Mode.RELEASE else []
     facts = {**meta, "votes": None, "rounds": [], "entries": entries}
-    write_arrays(labels, LABELS, {"labels": plurality(noisy)}, facts)
+    facts |= of_table(mechanism, len(first["teachers"]), first)
+    table = {"noisy_counts": noisy} if mechanism.releases_table else {}
+    write_arrays(labels, LABELS, {"labels": plurality(noisy), **table, **queries}, facts)
 
 
 def _check_aggregators(sums: Sequence[Artefact]) -> None:

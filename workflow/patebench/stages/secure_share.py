@@ -13,13 +13,14 @@ import numpy as np
 from patebench.accounting.votes import Votes
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays, write_arrays
+from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
-from patebench.secure.party import Party
+from patebench.secure.party import Party, secure
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
 from patebench.stages.mechanism_options import MechanismCommand
-from patebench.stages.reading import check_whole_pool, may_abstain
+from patebench.stages.reading import may_abstain, way_of_voting
+from patebench.stages.secure_sum import asked
 
 
 def run(
@@ -49,25 +50,36 @@ def run(
     numbers, classes = source["teachers"], int(source.meta["classes"])
     if numbers.max() >= teachers:
         raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
-    check_whole_pool(source)
-    if may_abstain(source):
-        raise ArtefactError(
-            chunk,
-            "its teachers may keep silent, and shares of silence have no mechanism yet",
-            "let one party sum their votes",
-        )
+    votes = _votes(source, party)
     # What it costs does not depend on the votes, which nobody here has seen all of.
-    made_up = Votes.of(np.zeros((teachers, source["votes"].shape[1]), dtype=np.int64), classes)
+    any_votes = np.zeros((teachers, votes.queries), dtype=np.int8)
+    made_up = Votes.of(any_votes, classes, abstentions=votes.abstentions)
     who, session = (int(numbers.min()), int(numbers.max())), party.session()
     place.write_down(source, out[0], mechanism, party.mechanism, made_up, key=session, teachers=who)
-    cut = [
-        party.share(int(number), votes, classes, len(out))
-        for number, votes in zip(numbers, source["votes"], strict=True)
-    ]
+    cut = party.cut(numbers, source["votes"], classes, len(out))
     meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": session}
-    for i, (path, held) in enumerate(zip(out, zip(*cut, strict=True), strict=True)):
-        arrays = {"shares": np.stack(held), "teachers": np.asarray(numbers, dtype=np.int64)}
-        write_arrays(path, SHARES, arrays, {**meta, "aggregator": i + 1})
+    meta |= {"abstentions": votes.abstentions, **way_of_voting(source)}
+    known = {"teachers": np.asarray(numbers, dtype=np.int64), **asked(source)}
+    for i, (path, held) in enumerate(zip(out, cut, strict=True)):
+        write_arrays(path, SHARES, {"shares": held, **known}, {**meta, "aggregator": i + 1})
+
+
+def _votes(chunk: Artefact, party: Party) -> Votes:
+    """The votes of a CHUNK; ArtefactError for those that the party's mechanism or the secure path is not made for."""
+    if "queries_files" in chunk.meta:
+        raise ArtefactError(
+            chunk.path,
+            "it holds votes on what rounds selected, and the secure path opens all queries at once",
+            "let one party sum votes in rounds, or put all queries beforehand",
+        )
+    votes = Votes.of(chunk["votes"], int(chunk.meta["classes"]), abstentions=may_abstain(chunk))
+    if votes.abstentions and not party.mechanism.abstentions:
+        raise ArtefactError(
+            chunk.path,
+            f"its teachers may keep silent, and '{party.name}' is proven for teachers that vote on every query",
+            f"use {' or '.join(secure(abstentions=True))}",
+        )
+    return votes
 
 
 command = stage_command(

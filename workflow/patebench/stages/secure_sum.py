@@ -3,21 +3,26 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
-from patebench.mechanisms.distributed_gnmax import DistributedGNMax
+from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import total
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.releases import mechanism_of, refuse_second_release
 
-#: What all files of one release agree on.
-SHARED = ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators")
+#: What all files of one release agree on; the last ones are said only where they mean something.
+SHARED = (
+    *("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
+    *("abstentions", "neighbours"),
+)
 
 
 def run(*, shares: Sequence[Path], out: Path) -> None:
@@ -32,9 +37,9 @@ def run(*, shares: Sequence[Path], out: Path) -> None:
     check_teachers(promised(first), teachers, first.meta["ensemble"], str(first.path))
     refuse_second_release(out, Mode(first.meta["mode"]))
     sums = total((each["shares"].sum(axis=0, dtype=np.uint64) for each in held), first["shares"].shape[1:])
-    meta = {entry: first.meta[entry] for entry in (*SHARED, "aggregator")}
+    meta = {**shared(first), "aggregator": first.meta["aggregator"]}
     sessions = {str(each["teachers"].min()): each.meta["session"] for each in held}
-    arrays = {"sum": sums, "teachers": np.sort(teachers)}
+    arrays = {"sum": sums, "teachers": np.sort(teachers), **asked(first)}
     with _once(held):
         write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
 
@@ -65,16 +70,28 @@ def _once(shares: Sequence[Artefact]) -> Iterator[None]:
 
 
 def check_agreement(found: Sequence[Artefact], entries: Sequence[str]) -> None:
-    """Refuse files that say different things."""
+    """Refuse files that say different things, or are of different queries."""
     for each in found[1:]:
         for entry in entries:
-            each.require(entry, found[0].meta[entry], str(found[0].path))
+            each.require(entry, found[0].meta.get(entry), str(found[0].path))
+        if not np.array_equal(each.arrays.get("queries"), found[0].arrays.get("queries")):  # type: ignore[arg-type]
+            raise ArtefactError(each.path, f"it is of other queries than {found[0].path}", "give files of one release")
 
 
-def promised(file: Artefact) -> DistributedGNMax:
+def shared(file: Artefact) -> dict[str, Any]:
+    """What a file of shares or sums says of the release that it belongs to."""
+    return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
+
+
+def asked(file: Artefact) -> dict[str, NDArray[Any]]:
+    """Of which queries a file is, where these were selected beforehand; nothing where it is of the whole pool."""
+    return {name: file[name] for name in ("queries",) if name in file.arrays}
+
+
+def promised(file: Artefact) -> NoiseShares:
     """The mechanism whose noise a file of shares or sums was promised."""
     mechanism = mechanism_of(file.meta)
-    assert isinstance(mechanism, DistributedGNMax)
+    assert isinstance(mechanism, NoiseShares)
     return mechanism
 
 

@@ -53,12 +53,16 @@ def read(
 
 
 def noise_of(facts: Mapping[str, Any]) -> Noise:
-    """The noise of each count of a table whose labels have these `facts`; PatebenchError if none is released."""
+    """The noise of each count of a table whose labels have these `facts`; PatebenchError if none is released.
+
+    Of a secure release the `ensemble` is whoever was to send, and `teachers` are those who did: what is in the table.
+    """
     parameters = {name: float(value) for name, value in facts["parameters"].items()}
     mechanism = make_mechanism(facts["mechanism"], parameters)
     if not isinstance(mechanism, SparseArgmax):
         raise PatebenchError(f"{facts['mechanism']} releases no table of noisy counts, so none may be read")
-    return mechanism.noise
+    sent = facts.get("teachers")
+    return mechanism.noise_of(facts.get("ensemble", sent), sent)
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:

@@ -1,0 +1,146 @@
+"""One table with few votes of each teacher and noise in shares: ε against all tables, the cap, and how it is read."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from patebench.accounting.sparse import participations
+from patebench.accounting.votes import Votes, capped
+from patebench.calculator.calibrate import worst_case
+from patebench.core.bound import Kind
+from patebench.core.entropy import Entropy
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import generator
+from patebench.mechanisms.base import check_adaptive, check_budget
+from patebench.mechanisms.distributed_gnmax import DistributedGNMax
+from patebench.mechanisms.distributed_sparse_gnmax import DistributedSparseGNMax
+from patebench.mechanisms.noise import Gaussian
+from patebench.students.table_likelihood import noise_of
+
+ROWS = np.array(list(itertools.product([-1, 0, 1], repeat=3)), np.int8)
+OTHERS = np.array([[0, -1, 1], [-1, -1, 0], [1, 1, 1], [0, 0, -1]], np.int8)
+
+
+def world(row, rounds=()):
+    return replace(Votes.of(np.vstack([row, OTHERS]), 2, abstentions=True), rounds=rounds)
+
+
+def pmf(share, shares):
+    """What so many draws add up to, by plain convolution; of an odd length, around 0."""
+    x = np.arange(-math.ceil(9 * share), math.ceil(9 * share) + 1)
+    one = np.exp(-(x**2) / (2 * share**2))
+    total = np.ones(1)
+    for _ in range(shares):
+        total = np.convolve(total, one / one.sum())
+    likely = np.flatnonzero(total > 1e-13)
+    return total[likely[0] : likely[-1] + 1]
+
+
+def hockey_stick(noise, moved, epsilon):
+    """δ(ε) of tables that differ by `moved`: over the values of all cells that do, together."""
+    here, there = np.pad(noise, 1), {1: np.pad(noise, (2, 0)), -1: np.pad(noise, (0, 2))}
+    p, q = np.ones(1), np.ones(1)
+    for step in moved[moved != 0]:
+        p, q = np.multiply.outer(p, here).ravel(), np.multiply.outer(q, there[int(step)]).ravel()
+    return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
+
+
+@pytest.mark.parametrize(("k", "share"), [(1, 0.6), (1, 1.5), (1, 4.0), (2, 0.6), (2, 1.5)])
+@pytest.mark.parametrize("delta", [0.1, 1e-3])
+def test_every_bound_holds_for_every_pair_of_rows_with_as_many_missing_as_may_be(k, share, delta):
+    """Of five teachers two never send, or tell their noise: three shares hide what changes."""
+    mechanism, noise = DistributedSparseGNMax(k, share * math.sqrt(3), 2), pmf(share, 3)
+    tables = [mechanism.counts(world(row)) for row in ROWS]
+    differences = {tuple((one - other).ravel()) for one, other in itertools.permutations(tables, 2)}
+    kinds = {tuple(sorted(each)): np.array(each) for each in differences}  # noise is symmetric, and alike in all cells
+    stated = {bound.accountant: bound.epsilon for bound in mechanism.bounds(world(ROWS[-1]), [3], delta)}
+    for epsilon in stated.values():
+        spent = {key: hockey_stick(noise, moved, epsilon) for key, moved in kinds.items()}
+        assert max(spent.values()) <= delta + 1e-11  # what the oracle cuts off
+    if share >= 1.5 and stated["pld"] > 1e-6:
+        assert max(hockey_stick(noise, moved, stated["pld"] * 0.97) for moved in kinds.values()) > delta
+
+
+@pytest.mark.parametrize("rounds", [(), (1, 2)])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_it_costs_what_as_many_queries_of_all_teachers_do(k, rounds):
+    sparse, plain = DistributedSparseGNMax(k, 9.0, 1), DistributedGNMax(9.0, 1)
+    m = participations(k, 3, rounds)
+    found = sparse.bounds(world(ROWS[-1], rounds), [3], 1e-5)
+    expected = plain.bounds(Votes(np.tile([3, 2], (m, 1))), [m], 1e-5)
+    assert [bound.epsilon for bound in found] == pytest.approx([bound.epsilon for bound in expected])
+    assert {bound.kind for bound in found} == {Kind.WORST_CASE}
+    assert sparse.bounds(world(ROWS[0], rounds), [3], 1e-5) == found, "nobody has seen the votes"
+
+
+def test_it_fails_closed():
+    """Without noise, and with shares below the theorem's scale: 60,000 shares of σ = 50 have a scale of 0.2."""
+    for mechanism, teachers in ((DistributedSparseGNMax(1, 0.0, 0), 5), (DistributedSparseGNMax(1, 50.0, 0), 60_000)):
+        assert all(math.isinf(bound.epsilon) for bound in worst_case(mechanism, 50, 1e-5, teachers=teachers))
+    (people, *_) = worst_case(DistributedSparseGNMax(1, 50.0, 10), 50, 1e-5, teachers=250)
+    assert people.epsilon == pytest.approx(0.0858, abs=1e-3)
+
+
+def test_rounds_are_tables_of_their_own():
+    mechanism = DistributedSparseGNMax(1, 5.0, 1)
+    check_adaptive("distributed-sparse-gnmax", mechanism)
+    with pytest.raises(PatebenchError, match="these votes do not tell theirs"):
+        mechanism.bounds(world(ROWS[-1]), [3], 1e-5, adaptive=True)
+    both = mechanism.bounds(world(ROWS[-1], (1, 2)), [3], 1e-5, adaptive=True)
+    assert both == mechanism.bounds(world(ROWS[-1], (1, 2)), [3], 1e-5)
+    assert mechanism.counts(world(ROWS[-1], (1, 2))).sum() == 5 + 4
+
+
+def test_a_row_is_cut_by_its_own_place_wherever_a_chunk_begins():
+    rng = np.random.default_rng(3)
+    rows, mechanism = rng.integers(-1, 3, (40, 9)).astype(np.int8), DistributedSparseGNMax(2, 5.0, 0)
+    whole = capped(rows, 2)
+    for numbers in (np.arange(17, 40), np.array([5, 3, 31])):
+        np.testing.assert_array_equal(mechanism.counted(rows[numbers], numbers), whole[numbers])
+        np.testing.assert_array_equal(capped(rows[numbers], 2, (4, 5), numbers), capped(rows, 2, (4, 5))[numbers])
+    assert (mechanism.counted(rows[17:], np.arange(23)) != whole[17:]).any(), "rows begin with another query"
+
+
+@pytest.mark.parametrize("source", [generator(0, "s"), Entropy()], ids=["seeded", "entropy"])
+def test_every_cell_has_the_stated_noise_and_silent_rows_add_theirs(source):
+    mechanism, silent = DistributedSparseGNMax(1, 6.0, 5), np.full((30, 60), -1, np.int8)
+    table = mechanism.released(Votes.of(silent, 4, abstentions=True), source)["noisy_counts"]
+    assert table.dtype == np.int64
+    assert np.var(table) == pytest.approx(36 * 30 / 25, rel=0.4)  # 240 cells: six standard errors
+    assert mechanism.noise_of(30).variance == pytest.approx(36 * 30 / 25)
+
+
+def test_outcomes_are_those_of_a_convolution():
+    mechanism, votes = DistributedSparseGNMax(1, 1.8, 0), world(ROWS[-1])
+    noise = pmf(1.8 / math.sqrt(5), 5)
+    for counts, log_p in zip(mechanism.counts(votes), mechanism.log_outcome_probabilities(votes), strict=True):
+        lead = np.convolve(noise, noise[::-1])  # noise of the first class less that of the second
+        at = np.arange(len(lead)) - len(lead) // 2
+        first = lead[at + counts[0] - counts[1] >= 0].sum()
+        assert np.exp(log_p) == pytest.approx([first, 1 - first, 0], abs=1e-9)
+
+
+def test_a_student_reads_the_noise_of_those_who_sent():
+    facts = {"mechanism": "distributed-sparse-gnmax", "parameters": {"k": 1, "sigma": 6, "tolerance": 5}}
+    assert noise_of({**facts, "teachers": 30}) == Gaussian(pytest.approx(6 * math.sqrt(30 / 25)))
+    assert noise_of({**facts, "ensemble": 30, "teachers": 26}) == Gaussian(pytest.approx(6 * math.sqrt(26 / 25)))
+    assert noise_of({**facts, "ensemble": 30, "teachers": 25}).scale == pytest.approx(6)
+    with pytest.raises(PatebenchError, match="depends on the number of teachers, and nothing tells it"):
+        noise_of(facts)
+
+
+def test_what_it_can_not_do_is_one_line():
+    for wrong, fault in (
+        ((1.5, 2.0, 0), r"DistributedSparseGNMax: k = 1.5 is no number of votes"),
+        ((1, 2.0, 0.5), r"DistributedSparseGNMax: tolerance = 0.5 is no number of teachers"),
+        ((0, 2.0, 0), "k = 0 is out of range"),
+    ):
+        with pytest.raises(PatebenchError, match=fault):
+            DistributedSparseGNMax(*wrong)
+    with pytest.raises(PatebenchError, match="of 5 teachers 5 can not be missing"):
+        DistributedSparseGNMax(1, 2.0, 5).bounds(world(ROWS[-1]), [3], 1e-5)
+    with pytest.raises(PatebenchError, match="no cost per query"):
+        check_budget("distributed-sparse-gnmax", DistributedSparseGNMax(1, 2.0, 0), 9, 2)
