@@ -279,10 +279,17 @@ class _Measures:
         return _same(frame, value, column, ("dataset", "delta"), ("private_model",))
 
     def _petdl(self, value: Value) -> "pd.DataFrame":
+        """Students of the same kind, those of other epochs by themselves; at the printed ε, where some state that."""
         frame = self._petdl_students
         column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
         places = [place for place, row in enumerate(frame.to_dict("records")) if alike(value, row)]
-        return _same(frame.iloc[places], value, column, (), ("model", "partition"))
+        frame = frame.iloc[places]
+        same = {"dataset": value.dataset, "teachers": value.teachers, "parameters": value.parameters}
+        printed = self.published.lookup("epsilon", paper=value.paper, mechanism=PETDL, **same)
+        spent = frame["epsilon"].map(lambda each: at_epsilon(each, printed)).astype(bool)
+        frame = frame[spent] if spent.any() else frame
+        epochs = [f"{row.hint_epochs} + {row.distillation_epochs} epochs" for row in frame.itertuples()]
+        return _same(frame.assign(epochs=epochs), value, column, (), ("model", "partition", "epochs"))
 
     def _bounds(self, value: Value) -> "pd.DataFrame":
         """By the accountant of the mechanism's own paper; beside it what holds, what is exact and what audits found."""

@@ -91,6 +91,7 @@ def _lines(found: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
 
 def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, LineStyle]) -> None:
     import pandas as pd
+    from matplotlib.ticker import MaxNLocator
 
     lines = _lines(found, name)
     for line in lines:
@@ -104,5 +105,7 @@ def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, Lin
     if values.min() > 0 and values.max() > 8 * values.min():
         axis.set_xscale("log")
         logarithmic(axis.xaxis)
+    elif (values % 1 == 0).all():
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel(_VARIED[name])
     percent(axis, "accuracy on the test set")
