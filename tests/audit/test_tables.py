@@ -16,13 +16,13 @@ from patebench.mechanisms.noise import Gaussian, Laplace
 DELTA = 1e-5
 
 
-@pytest.mark.parametrize(("teachers", "queries", "k"), [(1, 1, 1), (5, 3, 1), (4, 40, 2), (3, 5, 9)])
+@pytest.mark.parametrize(("teachers", "queries", "k"), [(1, 1, 1), (5, 3, 1), (4, 70, 2), (3, 5, 9)])
 def test_worlds_differ_in_one_row_and_each_is_another(teachers, queries, k):
     found = worlds(teachers, 3, queries, k)
     assert len({world.words for world in found}) == len(found)
     for world in found:
         assert np.flatnonzero((world.here != world.there).any(axis=1)).tolist() == [0]
-        assert world.here.shape == (teachers, min(queries, 16))
+        assert world.here.shape == (teachers, min(queries, 50))
         assert world.padded(queries).queries == queries
     assert any((world.here[0] >= 0).sum() > k for world in found) or k >= queries
 

@@ -39,9 +39,11 @@ Table = NDArray[np.float64]
 Matrix = NDArray[np.int64]
 
 #: Queries of a table that is drawn, at most: what the first ones show is part of what all show. And teachers: further
-#: ones that keep silent add nothing. Where each adds a share of the noise all are there, and if they are many, queries
-#: are fewer: no table takes more draws.
-_QUERIES, _TEACHERS = 16, 50
+#: ones that keep silent add nothing.
+_QUERIES, _TEACHERS = 50, 50
+
+#: Where each teacher adds a share of the noise all are there, and queries are fewer: so many shares of a class at most.
+_SHARES = 800
 
 #: Groups of values of a sum, and of the noise of a cell, all about equally likely.
 _SUMS, _NOISES = 16, 8
@@ -167,7 +169,7 @@ class TableAudit:
     streams: Streams
 
     def worlds(self, queries: int) -> list[World]:
-        drawn = min(queries, max(1, _TEACHERS * _QUERIES // self.shares))
+        drawn = queries if self.shares == 1 else min(queries, max(1, _SHARES // self.shares))
         return worlds(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     @property
