@@ -272,6 +272,11 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
 
 def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
     """What a query costs; refuse a mechanism that can not tell beforehand, and so can not keep a budget."""
+    if mechanism.releases_table:
+        raise PatebenchError(
+            f"the mechanism '{name}' releases one table whole, so it can not stop at a budget; what it costs is known "
+            "beforehand: find the noise with `patebench calibrate`, and limit all releases together by `ledger`"
+        )
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]
         raise PatebenchError(
