@@ -4,6 +4,7 @@ The work is Python's own `eval`, which every process knows.
 """
 
 import os
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -69,3 +70,16 @@ def test_a_fault_of_the_work_is_its_own() -> None:
 def test_a_killed_process_is_one_line() -> None:
     with pytest.raises(PatebenchError, match="one of 2 processes was killed"):
         list(workers.in_order(eval, ["1", "2", DEATH, *["3"] * 20]))
+
+
+@pytest.mark.usefixtures("two")
+def test_a_process_that_was_killed_before_a_piece_is_sent_is_one_line() -> None:
+    """Then it is the sending that fails, and no result."""
+
+    def pieces() -> Iterator[str]:
+        yield DEATH
+        time.sleep(3)
+        yield from ["1"] * 3
+
+    with pytest.raises(PatebenchError, match="one of 2 processes was killed"):
+        list(workers.in_order(eval, pieces()))

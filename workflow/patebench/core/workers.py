@@ -55,20 +55,22 @@ def in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece]) -> Iterat
         piece, future = waiting.popleft()
         try:
             return future.result()
-        except BrokenProcessPool as error:
-            raise PatebenchError(
-                f"one of {_processes} processes was killed, perhaps for memory; give more of it, or fewer --threads"
-            ) from error
         except _CanNotPassError:
             return work(piece)
 
-    with _one_thread_each(), ProcessPoolExecutor(_processes, mp_context=get_context("spawn")) as pool:
-        for piece in pieces:
-            waiting.append((piece, pool.submit(_there, _packed(work, piece))))
-            if len(waiting) >= _AHEAD * _processes:
+    # A process that was killed shows in a result, or in the next piece that is sent.
+    try:
+        with _one_thread_each(), ProcessPoolExecutor(_processes, mp_context=get_context("spawn")) as pool:
+            for piece in pieces:
+                waiting.append((piece, pool.submit(_there, _packed(work, piece))))
+                if len(waiting) >= _AHEAD * _processes:
+                    yield first()
+            while waiting:
                 yield first()
-        while waiting:
-            yield first()
+    except BrokenProcessPool as error:
+        raise PatebenchError(
+            f"one of {_processes} processes was killed, perhaps for memory; give more of it, or fewer --threads"
+        ) from error
 
 
 class _CanNotPassError(Exception):
