@@ -169,13 +169,13 @@ class TableAudit:
     streams: Streams
 
     def worlds(self, queries: int) -> list[World]:
-        drawn = queries if self.shares == 1 else min(queries, max(1, _SHARES // self.shares))
+        drawn = min(queries, max(1, _SHARES // self.shares))
         return worlds(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     @property
     def drawn_teachers(self) -> int:
         """How many teachers the tables that are drawn have."""
-        return self.teachers if isinstance(self.mechanism, NoiseShares) else min(self.teachers, _TEACHERS)
+        return self.teachers if self.shares > 1 else min(self.teachers, _TEACHERS)
 
     @property
     def shares(self) -> int:
@@ -184,8 +184,6 @@ class TableAudit:
 
     @property
     def _runs(self) -> int:
-        if self.shares == 1:
-            return self.runs
         return min(self.runs, max(_FIRST_RUNS, self.runs * _RUNS_OF_SHARES // self.shares))
 
     @cached_property

@@ -42,24 +42,28 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was looked at, fewest clusters first, and how many of them to ask about."""
+    """What was looked at, fewest clusters first, and what follows."""
 
     teachers: int
     sigma: float
     looked_at: Sequence[Clustering]
-    clusters: int
+
+    @property
+    def clusters(self) -> int:
+        """How many to ask about: the most that have the votes that they need, or the fewest if none have."""
+        return max(self._sound, default=self.looked_at[0].clusters)
 
     @property
     def enough(self) -> bool:
         """Whether the chosen clusters have the votes that they need; else noise is too large for any number of them."""
-        return next(each for each in self.looked_at if each.clusters == self.clusters).hidden <= HIDDEN
+        return bool(self._sound)
+
+    @property
+    def _sound(self) -> list[int]:
+        return [each.clusters for each in self.looked_at if each.hidden <= HIDDEN]
 
     def to_json(self) -> dict[str, Any]:
-        looked_at = [asdict(each) for each in self.looked_at]
-        return {"teachers": self.teachers, "sigma": self.sigma, "clusters": self.clusters} | {
-            "enough": self.enough,
-            "looked_at": looked_at,
-        }
+        return {"clusters": self.clusters, "enough": self.enough, **asdict(self)}
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
@@ -72,9 +76,7 @@ def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, class
     if not sigma >= 0:
         raise PatebenchError(f"sigma = {sigma:g} is no standard deviation; give one of at least 0")
     numbers = [classes * each for each in range(1, FOR_EACH_CLASS + 1) if classes * each <= len(features)]
-    looked_at = [_clustering(features, number, teachers, sigma) for number in numbers]
-    sound = [each.clusters for each in looked_at if each.hidden <= HIDDEN]
-    return Choice(teachers, sigma, looked_at, max(sound, default=classes))
+    return Choice(teachers, sigma, [_clustering(features, number, teachers, sigma) for number in numbers])
 
 
 def _clustering(features: NDArray[np.floating], clusters: int, teachers: int, sigma: float) -> Clustering:

@@ -78,12 +78,17 @@ class Encoder:
         return {name: values.cpu().numpy() for name, values in known.items()} | {"shape": shape}
 
     @classmethod
+    def for_shape(cls, shape: tuple[int, ...]) -> Self:
+        """One that nobody trained, for samples of a shape. Torch's global generator stays as it was."""
+        kind = np.uint8 if len(shape) == 3 else np.float32
+        with torch.random.fork_rng(devices=[]):
+            return cls.untrained(np.zeros((1, *shape), kind))
+
+    @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `arrays`; PatebenchError where they are not those of such a network."""
         shape = tuple(int(size) for size in arrays["shape"])
-        kind = np.uint8 if len(shape) == 3 else np.float32
-        with torch.random.fork_rng(devices=[]):
-            encoder = cls.untrained(np.zeros((1, *shape), kind))
+        encoder = cls.for_shape(shape)
         for name, places in encoder._places():
             sizes, found = [each.numel() for each in places], torch.from_numpy(arrays[name])
             if len(found) != sum(sizes):

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
@@ -77,9 +76,7 @@ class Encoder:
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `arrays`; PatebenchError where they are not those of such an encoder."""
         shape, weights = tuple(int(size) for size in arrays["shape"]), arrays["weights"]
-        with torch.random.fork_rng(devices=[]):
-            net = contrast.Encoder.untrained(np.zeros((1, *shape), np.uint8 if len(shape) == 3 else np.float32))
-        size = len(net.arrays()["weights"])
+        size = len(contrast.Encoder.for_shape(shape).arrays()["weights"])
         if len(weights) <= size or (len(weights) - size) % (2 * contrast.WIDTH):
             raise PatebenchError("these are not the arrays of an encoder of a graph")
         base = contrast.Encoder.of({**arrays, "weights": weights[:size]})
