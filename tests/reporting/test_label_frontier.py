@@ -67,6 +67,16 @@ def test_what_was_accounted_for_otherwise_has_a_panel_of_its_own(tmp_path: Path)
     assert [points(axis) for axis in axes] == [[[9.0, pytest.approx(0.97)]], [[5.0, pytest.approx(0.9)]]]
 
 
+def test_a_line_joins_settings_of_one_cap_on_the_votes_of_a_teacher(tmp_path: Path) -> None:
+    made_up = []
+    for k, value, accuracy, epsilon in [(1, 0.1, 0.9, 1), (4, 0.2, 0.8, 2), (1, 0.3, 0.95, 3), (4, 0.4, 0.9, 4)]:
+        parameters = {"parameters": {"k": k, "gamma": value}}
+        made_up += [row | (parameters if "parameters" in row else {}) for row in setting(value, accuracy, epsilon)]
+    (axis,) = draw(tmp_path, made_up).axes
+    lines = [line.get_xdata().tolist() for line in axis.get_lines() if line.get_label() == "LNMax"]
+    assert lines == [[1, 3], [2, 4]]
+
+
 def test_a_published_accuracy_stands_at_the_epsilon_of_its_setting_here(tmp_path: Path) -> None:
     (axis,) = draw(tmp_path, [*setting(0.05, 0.9, 5.0), *setting(0.2, 0.97, 20.0)]).axes
     hollow = {dots.get_label(): dots.get_offsets().tolist() for dots in axis.collections if "pub" in dots.get_label()}

@@ -79,6 +79,11 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
     return ", ".join(uses), int(student["pool"] if features or learns else student["queries"])
 
 
+def caps(parameters: "pd.Series[Any]") -> list[float]:
+    """k of the mechanisms that count k votes of a teacher at most; NaN for all others."""
+    return [float(each.get("k", "nan")) for each in parameters]
+
+
 def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
     """The same, with what the best model of all private data reached without privacy."""
     private = records.baselines[records.baselines["true_labels"].isna()]

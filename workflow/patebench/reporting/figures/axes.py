@@ -28,13 +28,18 @@ def over_teachers(axis: "Axes", teachers: Sequence[int]) -> None:
 
 def at_values(axis: "Axes", values: Sequence[float], label: str) -> None:
     """A logarithmic axis across, with this label and ticks at these values alone."""
+    axis.set_xscale("log")
+    ticks_at(axis, values)
+    axis.set_xlabel(label)
+
+
+def ticks_at(axis: "Axes", values: Sequence[float]) -> None:
+    """Ticks across at these values alone, whatever the scale is."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    axis.set_xscale("log")
     axis.xaxis.set_major_locator(FixedLocator(values))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.xaxis.set_minor_locator(NullLocator())
-    axis.set_xlabel(label)
 
 
 def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from patebench.reporting.figures.sweep import Sweep, draw_sweep, reached
 from patebench.reporting.frames import Records
+from patebench.reporting.outcomes import caps
 from patebench.reporting.published import Published
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set, ensemble, student and number of queries; along a line σ grows as √k does."""
     frame = reached(records)
     frame = frame.assign(
-        cap=[float(parameters.get("k", float("nan"))) for parameters in frame["parameters"]],
+        cap=caps(frame["parameters"]),
         labels=[f"T = {queries}" for queries in frame["queries"]],
     )
     return draw_sweep(_SWEEP, frame[frame["cap"].notna()], records.namings)

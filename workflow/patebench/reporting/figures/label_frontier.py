@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, staircase
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, least, over_seeds, sound
-from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
+from patebench.reporting.outcomes import LABEL_SET, SUBJECT, caps, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import GREY, MECHANISMS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
 from patebench.reporting.words import in_words
@@ -25,7 +25,7 @@ _NEARLY_ALL = 0.995
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """A point for each mechanism and noise setting, a thin line through those of one mechanism."""
+    """A point for each mechanism and noise setting, a thin line through those of one mechanism and cap k."""
     records = records.of_whole_pool()
     released = _released(records)
     if released.empty:
@@ -41,7 +41,7 @@ def draw(records: Records, published: Published) -> "Figure":
         level(axis, ensembles["plurality_accuracy_pool"].mean(), "plurality, no noise")
         answering = places[places["share_mean"] >= _NEARLY_ALL]  # an abstention is no way to be right
         staircase(axis, answering[frontier(answering)], "frontier of those that always answer")
-        for mechanism, rows in places.groupby("mechanism"):
+        for (mechanism, _), rows in places.groupby(["mechanism", "cap"], dropna=False):
             _draw_mechanism(axis, rows, styles[mechanism])
         _draw_published(axis, places, published, styles)
         across = f"ε of T queries at δ = {panel[-1]:g}, worst case   {SMALLER}" + _beside(shown)
@@ -52,7 +52,7 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _released(records: Records) -> "pd.DataFrame":
-    """One row per setting, over the seeds: `accuracy`, `worst_case_epsilon` and `share`, of the queries answered.
+    """One row per setting and its `cap`, over the seeds: `accuracy`, `worst_case_epsilon` and `share` answered.
 
     `queries` are the most that were accounted for, and ε is the least that may be published of so many.
     """
@@ -63,9 +63,10 @@ def _released(records: Records) -> "pd.DataFrame":
     sets = sets.assign(
         accuracy=sets["expected_label_accuracy"].fillna(sets["label_accuracy"]),
         share=sets["answered"] / sets["queries"],
+        cap=caps(sets["parameters"]),
     )
     accounted = sets.drop(columns="queries").merge(costs, on=_KEY)
-    return over_seeds(accounted, SUBJECT, ["accuracy", "worst_case_epsilon", "share"])
+    return over_seeds(accounted, [*SUBJECT, "cap"], ["accuracy", "worst_case_epsilon", "share"])
 
 
 def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", style: LineStyle) -> None:

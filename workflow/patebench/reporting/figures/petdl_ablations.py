@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.figures.axes import level, means
+from patebench.reporting.figures.axes import level, means, ticks_at
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.petdl import CHOSEN, TEACHERS, students
 from patebench.reporting.published import Published
@@ -50,6 +50,9 @@ _ALL = [*TEACHERS, "dataset", "setting", "form", "teachers", "target", *(name fo
 #: What changes with another choice: the noise with the ε, and with it whatever changes the number of releases.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
+#: Before what a second line of the same form and n has chosen otherwise.
+_OTHERWISE = ", but "
+
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set and choice that was varied; one line per setting of all else, bars of one deviation."""
@@ -65,9 +68,7 @@ def draw(records: Records, published: Published) -> "Figure":
     if not wanted:
         return empty("This run varied no choice of PET-DL's students, so there is nothing to draw.")
     styles = line_styles(found["form"], _FORMS)
-    figure, axes = panels(
-        [f"{in_words(dataset)}: {_VARIED[name].split(':')[0]}" for dataset, name in wanted], sharey=False
-    )
+    figure, axes = panels([f"{in_words(dataset)}: {_in_words(name)}" for dataset, name in wanted], sharey=False)
     for axis, (dataset, name) in zip(axes, wanted, strict=True):
         _panel(axis, found[found["dataset"] == dataset], name, styles)
     legend(figure, labelled(axes))
@@ -91,21 +92,39 @@ def _lines(found: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
 
 def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, LineStyle]) -> None:
     import pandas as pd
-    from matplotlib.ticker import MaxNLocator
 
     lines = _lines(found, name)
-    for line in lines:
-        form, teachers = line["form"].iloc[0], line["teachers"].iloc[0]
-        words = in_words(form) if name == "teachers" else f"{in_words(form)}, n = {teachers}"
+    for words, line in _named(lines, name).items():
         points = over_seeds(line.astype({name: float}), [name], ["accuracy", "teacher_accuracy"])
-        means(axis, points, name, "accuracy", **styles[form].settings, capsize=2, label=words)
+        face = {"markerfacecolor": "white"} if _OTHERWISE in words else {}
+        means(axis, points, name, "accuracy", **styles[line["form"].iloc[0]].settings, **face, capsize=2, label=words)
     drawn = pd.concat(lines)
     level(axis, float(drawn["teacher_accuracy"].mean()), "its teachers, on average")
-    values = drawn[name].astype(float)
-    if values.min() > 0 and values.max() > 8 * values.min():
+    values = sorted(set(drawn[name].astype(float)))
+    wide = 0 < 8 * values[0] < values[-1]
+    if wide:
         axis.set_xscale("log")
+    if name != "epsilon":
+        ticks_at(axis, values)
+    elif wide:
         logarithmic(axis.xaxis)
-    elif (values % 1 == 0).all():
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.set_xlabel(_VARIED[name])
     percent(axis, "accuracy on the test set")
+
+
+def _named(lines: "list[pd.DataFrame]", name: str) -> "dict[str, pd.DataFrame]":
+    """Each line by its form and n; one that shares them with a line before it says what was chosen otherwise."""
+    found: dict[str, pd.DataFrame] = {}
+    for line in lines:
+        one = line.iloc[0]
+        words = in_words(one["form"]) if name == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
+        if words in found:
+            usual = found[words].iloc[0]
+            others = [each for each in CHOSEN if each != name and one[each] == one[each] and one[each] != usual[each]]
+            words += _OTHERWISE + "; ".join(f"{_in_words(each)}: {one[each]:.4g}" for each in others)
+        found[words] = line
+    return found
+
+
+def _in_words(name: str) -> str:
+    return _VARIED.get(name, name.replace("_", " ")).partition(":")[0]
