@@ -21,9 +21,16 @@ def world(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x, x[:, :CLASSES].argmax(axis=1)
 
 
-def voted(pool: np.ndarray, queries: np.ndarray, sigma: float, neighbours: int = 15, seed: int = 5) -> NoisyTable:
+def voted(
+    pool: np.ndarray,
+    queries: np.ndarray,
+    sigma: float,
+    neighbours: int = 15,
+    seed: int = 5,
+    records: tuple[np.ndarray, np.ndarray] | None = None,
+) -> NoisyTable:
     """The table of 4,000 records, by plain loops over their nearest queries."""
-    x, y = world(4000, seed=1)
+    x, y = records or world(4000, seed=1)
     table = np.random.default_rng(seed).normal(scale=sigma, size=(len(queries), CLASSES))
     for record, label in zip(x, y, strict=True):
         near = np.argsort(np.square(pool[queries] - record).sum(axis=1))[:neighbours]
@@ -100,6 +107,15 @@ def test_it_is_right_where_single_rows_say_nothing_and_at_chance_where_rows_are_
         assert len(curve) == 1
     assert found[0] > 0.85
     assert found[1] < 0.55
+
+
+def test_a_class_that_most_samples_have_is_not_taken_for_as_frequent_as_others(pool: np.ndarray) -> None:
+    """Four of five have class 0 and the others class 2, whatever their features are: a student is right as often."""
+    x, _ = world(4000, seed=1)
+    labels = (np.random.default_rng(2).random(len(x)) > 0.8) * 2
+    table = voted(pool, np.arange(40), 20.0, records=(x, labels))
+    student, _ = train(seen(pool, table), StudentConfig(method="table-regression"), seed=0)
+    assert np.mean(student.log_probabilities(x).argmax(axis=1) == labels) > 0.78
 
 
 @pytest.mark.parametrize("method", ["table-regression", "table-network"])

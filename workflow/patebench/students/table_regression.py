@@ -63,14 +63,19 @@ class TableRegression:
 
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
         """Find W for the pool `x` (samples, …); labels are not looked at."""
-        self.weights = regression(np.asarray(self.features(x), dtype=np.float64), self.table)
+        self.weights = regression(self._with_constant(x), self.table)
         if progress:
             progress(1, 1)
 
     def shares(self, x: NDArray[Any]) -> Array:
-        """What share of samples like these each class has, less what it has of all (samples, classes)."""
-        found: Array = self.features(x) @ self.weights
+        """What share of samples like these each class has, less the mean over the classes (samples, classes)."""
+        found: Array = self._with_constant(x) @ self.weights
         return found
+
+    def _with_constant(self, x: NDArray[Any]) -> Array:
+        """The features and a 1, whose weights are the shares of the classes in all samples."""
+        features = np.asarray(self.features(x), dtype=np.float64)
+        return np.column_stack([features, np.ones(len(features))])
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         found: NDArray[np.int64] = self.shares(x).argmax(1)
@@ -94,7 +99,9 @@ def regression(features: Array, table: NoisyTable) -> Array:
     scaled = together / len(features) * table.records
     covariance, axes = np.linalg.eigh(np.cov(votes.T, bias=True).reshape(2 * (len(table.queries),)))
     centred = table.counts - table.counts.mean(axis=1, keepdims=True)
-    given = _Turned(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
+    spread = features.std(axis=0)
+    spread[spread == 0] = 1.0  # of a constant, a weight is a share
+    given = _Turned(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), spread)
     found = (_fit(given, table, error, power) for error, power in product(_ERRORS, _POWERS))
     return max(found, key=lambda fit: fit[0])[1]
 
