@@ -22,7 +22,18 @@ def load(name: str, **options: Any) -> Dataset:
 
 
 def test_the_registry_holds_the_documented_names() -> None:
-    expected = ["digits", "mnist", "fashion_mnist", "svhn", "cifar10", "breast_cancer", "wine", "npz", "folder"]
+    expected = [
+        "digits",
+        "mnist",
+        "fashion_mnist",
+        "svhn",
+        "cifar10",
+        "adult",
+        "breast_cancer",
+        "wine",
+        "npz",
+        "folder",
+    ]
     assert DATASETS.names() == expected
     assert {name for name in DATASETS if reads_own_files(name)} == {"npz", "folder"}
     assert all(callable(DATASETS.load(name)) for name in DATASETS)

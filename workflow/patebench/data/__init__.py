@@ -15,6 +15,7 @@ for _name, _public in {
     "fashion_mnist": 10_000,
     "svhn": 26_032,
     "cifar10": 10_000,
+    "adult": 16_281,
     "breast_cancer": 200,
     "wine": 70,
 }.items():

@@ -69,7 +69,6 @@ _OF_ONE_ROW = {
 #: Data sets that can not be had here, and why; one of your own runs as docs/own-data.md says.
 _NO_DATA = {
     "glyph": "the authors keep Glyph to themselves",
-    "adult": "UCI Adult is not among the data sets here",
     "celeba": "CelebA is not among the data sets here",
     "market1501": "Market-1501 is not among the data sets here",
 }

@@ -18,7 +18,7 @@ _NAMES: Mapping[str, str] = {
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
     **{kind: kind.words for kind in Kind},
     **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
-    **{"breast_cancer": "breast cancer", "iid": "dealt at random"},
+    **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
 #: Pieces of names that are no plain words.
 _PIECES = {

@@ -1,0 +1,93 @@
+"""UCI Adult: 32,561 private and 16,281 public people of the US census of 1994, and who has more than $50,000 a year.
+
+B. Becker, R. Kohavi, *Adult*, UCI Machine Learning Repository, 1996. Scalable PATE 2018 has it among its data sets.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.data._files import Files
+from patebench.data._torchvision import torchvision_datasets
+from patebench.data.dataset import Dataset
+
+URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
+SOURCE = Files(
+    name="adult",
+    folder="adult",
+    files={"adult.data": "5d7c39d7b8804f071cdd1f2a7c460872", "adult.test": "35238206dfdf7f1fe215bbb874adecdc"},
+)
+CLASS_NAMES = ("<=50K", ">50K")
+
+#: The columns of a row, in their order; a line without words is of a number.
+_LINES = """
+age:
+workclass: Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked
+fnlwgt:
+education:
+education-num:
+marital-status: Married-civ-spouse, Divorced, Never-married, Separated, Widowed, \
+Married-spouse-absent, Married-AF-spouse
+occupation: Tech-support, Craft-repair, Other-service, Sales, Exec-managerial, Prof-specialty, Handlers-cleaners, \
+Machine-op-inspct, Adm-clerical, Farming-fishing, Transport-moving, Priv-house-serv, Protective-serv, Armed-Forces
+relationship: Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried
+race: White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black
+sex: Female, Male
+capital-gain:
+capital-loss:
+hours-per-week:
+native-country: United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, \
+Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, Mexico, Portugal, \
+Ireland, France, Dominican-Republic, Laos, Ecuador, Taiwan, Haiti, Columbia, Hungary, Guatemala, Nicaragua, Scotland, \
+Thailand, Yugoslavia, El-Salvador, Trinadad&Tobago, Peru, Hong, Holand-Netherlands
+"""
+_COLUMNS = {
+    name: words.strip().split(", ") if words else []
+    for name, _, words in (line.partition(":") for line in _LINES.strip().split("\n"))
+}
+#: How many people of the census a row stands for, and education in words, whose order is education-num.
+_LEFT_OUT = {"fnlwgt", "education"}
+FEATURES = sum(len(words) or 1 for name, words in _COLUMNS.items() if name not in _LEFT_OUT)
+
+
+def load(root: Path, download: bool) -> Dataset:
+    """`adult.data` is private, `adult.test` public: 5 numbers as they are, and a 0 or 1 for each word of 7 columns.
+
+    Where a word is not known ("?"), all of its column are 0.
+    """
+    SOURCE.require(root, download)
+    (private_x, private_y), (public_x, public_y) = SOURCE.read(
+        root, lambda: [_read(root, name) for name in SOURCE.files]
+    )
+    return Dataset(private_x, private_y, public_x, public_y, CLASS_NAMES)
+
+
+def _read(root: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    path = root / SOURCE.folder / name
+    if not path.is_file():
+        _fetch(path)
+    lines = path.read_text("utf-8").splitlines()
+    rows = [line.rstrip(".").split(", ") for line in lines if line and not line.startswith("|")]  # | begins a comment
+    return np.array([_features(row) for row in rows], np.float32), np.array(
+        [CLASS_NAMES.index(row[-1]) for row in rows]
+    )
+
+
+def _fetch(path: Path) -> None:
+    """The file is whole or not there: an interrupted download leaves none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=path.parent) as folder:
+        torchvision_datasets().utils.download_url(URL + path.name, folder, path.name, SOURCE.files[path.name])
+        (Path(folder) / path.name).rename(path)
+
+
+def _features(row: list[str]) -> list[float]:
+    found: list[float] = []
+    for (name, words), cell in zip(_COLUMNS.items(), row[:-1], strict=True):
+        if name not in _LEFT_OUT:
+            if words and cell not in (*words, "?"):
+                raise ValueError(f"'{cell}' is no {name}")
+            found += [float(cell == word) for word in words] if words else [float(cell)]
+    return found
