@@ -128,6 +128,36 @@ def bench_nothing(folder: Path) -> list[Row]:
     return [limited(f"the default run again, finished ({files} files): nothing to do", seconds, 5)]
 
 
+#: Three jobs of ten seconds, one after the other, that wait for 300 short ones.
+AFTER_MANY = """
+rule all:
+    input: expand("long-{i}", i=range(3))
+
+rule short:
+    output: touch("short-{i}")
+    shell: "true"
+
+rule long:
+    input: expand("short-{i}", i=range(300))
+    output: touch("long-{i}")
+    shell: "sleep 10"
+"""
+
+
+def bench_waiting(folder: Path) -> list[Row]:
+    """What Snakemake takes of a core beside the jobs, with what the Snakefile does at the start and without."""
+    handler = (REPOSITORY / "Snakefile").read_text().partition("\nonstart:")[2].partition("\n\n\n")[0]
+    taken = {}
+    for name, start in (("ours", f"onstart:{handler}\n"), ("other", "")):
+        (folder / name).mkdir()
+        (folder / name / "Snakefile").write_text(start + AFTER_MANY)
+        command = [BIN / "snakemake", "--cores", "1", "--quiet", "all"]
+        taken[name] = spent(partial(subprocess.run, command, cwd=folder / name, check=True))
+    ratio = taken["other"] / taken["ours"]
+    what = "Snakemake itself: 300 jobs of no work, then three of 10 s each"
+    return [Row(what, written(taken["ours"]), written(taken["other"]), f"{ratio:.1f}×", "≥ 1.5×", ratio >= 1.5)]
+
+
 def tiny() -> dict[str, Any]:
     settings: dict[str, Any] = yaml.safe_load((REPOSITORY / "tests" / "workflow" / "tiny.yaml").read_text())
     settings["experiments"]["tiny"]["students"] = []
@@ -194,13 +224,15 @@ def main() -> int:
     out = parser.parse_args().out
     with tempfile.TemporaryDirectory(prefix="patebench-bench-") as name:
         folder = Path(name)
-        rows = [*bench_dag(folder), *bench_nothing(folder), *bench_stages(folder), *bench_aggregation()]
+        rows = [*bench_dag(folder), *bench_nothing(folder), *bench_waiting(folder), *bench_stages(folder)]
+        rows += bench_aggregation()
         rows += bench_audit()
         if shutil.which("sinfo") and not subprocess.run(["sinfo"], capture_output=True).returncode:
             rows += bench_cluster(folder)
     about = (
         f"Processor time on {platform.machine()} with {os.cpu_count()} cores, Python {platform.python_version()}, one "
-        "thread, but for SLURM.\nOther: a plain loop over queries; for SLURM, one submission per job."
+        "thread, but for SLURM.\nOther: a plain loop over queries; Snakemake's own limit of jobs; for SLURM, one"
+        " submission per job."
     )
     show(rows, "other")
     write_text(out, markdown("What the workflow costs", about, rows, "other"))
