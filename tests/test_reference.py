@@ -52,7 +52,8 @@ def row(file: str, where: dict[str, object]) -> SimpleNamespace:
         except ValueError:
             return text
 
-    return SimpleNamespace(**{column: read(text) for column, text in found[0].items() if text})
+    # A point in the name of a column would be read as one of its attributes.
+    return SimpleNamespace(**{column.replace(".", "_"): read(text) for column, text in found[0].items() if text})
 
 
 def one_line(text: str) -> str:
