@@ -1,0 +1,95 @@
+"""What the papers ask of data that are not at hand, run whole on few random samples of the same shape."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from tests.workflow.conftest import REPOSITORY, Workflow
+
+pytestmark = pytest.mark.workflow
+
+#: The shape of a sample and the number of classes.
+SHAPES = {"svhn": ((3, 32, 32), 10), "adult": ((88,), 2), "glyph": ((1, 28, 28), 150)}
+POOL, TEST, QUERIES = 60, 40, 20
+
+ASKED = [
+    ("pate-2017", "svhn"),
+    ("scalable-pate-2018", "svhn"),
+    ("scalable-pate-2018", "adult"),
+    ("scalable-pate-2018", "glyph"),
+    ("scalable-pate-2018", "glyph-interactive"),
+    ("nzc-2020", "svhn"),
+    ("petdl-2019", "svhn"),
+]
+
+
+def stand_in(dataset: str) -> str:
+    return f"like-{dataset}"
+
+
+def write(folder: Path, shape: tuple[int, ...], classes: int) -> dict[str, str]:
+    """Random samples of every class, as own data."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    said = {"loader": "npz"}
+    for part, samples in (("private", max(200, 2 * classes)), ("public", max(POOL + TEST, classes))):
+        x = rng.integers(0, 256, (samples, *shape)).astype(np.uint8 if len(shape) > 1 else np.float32)
+        np.savez(folder / f"{part}.npz", x=x, y=np.arange(samples) % classes)
+        said[part] = str(folder / f"{part}.npz")
+    return said
+
+
+#: What a list of entries, or one entry, asks for instead.
+LISTS: dict[str, dict[str, Any]] = {
+    "ensembles": {"epochs": 1, "chunk": 2},
+    "students": {"queries": QUERIES, "recipe": "fast"},
+    "rounds": {"queries": [QUERIES, QUERIES]},
+    "petdl": {"hint_epochs": 1, "distillation_epochs": 1},
+}
+SINGLE: dict[str, dict[str, Any]] = {
+    "accounting": {"queries": QUERIES},
+    "baseline": {"epochs": 1},
+    "true_label_baseline": {"queries": QUERIES, "recipe": "fast"},
+    "audit": {"teachers": 4, "queries": QUERIES, "runs": 10_000},
+}
+
+
+def shrunk(experiment: dict[str, Any]) -> dict[str, Any]:
+    """The same mechanisms, students and models from at most four teachers, one epoch and twenty queries."""
+    found = {**small(experiment), "dataset": stand_in(experiment["dataset"]), "pool": POOL, "test": TEST, "seeds": [0]}
+    found |= {name: {**experiment[name], **less} for name, less in SINGLE.items() if name in experiment}
+    for name, less in LISTS.items():
+        entries = [small({**entry, **less}) for entry in experiment.get(name, [])]
+        found[name] = list({json.dumps(each, sort_keys=True): each for each in entries}.values())
+    return found
+
+
+def small(entry: dict[str, Any]) -> dict[str, Any]:
+    """The same of at most four teachers, with thresholds that these can pass."""
+    found = dict(entry)
+    if "teachers" in found:
+        given = found["teachers"]
+        found["teachers"] = sorted({min(each, 4) for each in given}) if isinstance(given, list) else min(given, 4)
+    if "mechanisms" in found:
+        found["mechanisms"] = {
+            name: {**each, "threshold": 2, "sigma1": 1, "sigma2": 1} if "threshold" in each else each
+            for name, each in found["mechanisms"].items()
+        }
+    return found
+
+
+def test_they_run_to_one_page(tmp_path: Path, workflow: Callable[[dict[str, Any]], Workflow]) -> None:
+    experiments = {}
+    for paper, name in ASKED:
+        written = yaml.safe_load((REPOSITORY / "config" / "papers" / f"{paper}.yaml").read_text())
+        experiments[f"{paper}-{name}"] = shrunk(written["experiments"][name])
+    datasets = {stand_in(name): write(tmp_path / name, *shape) for name, shape in SHAPES.items()}
+    run = workflow({"datasets": datasets, "seeds": [0], "experiments": experiments})
+    run.run()
+    rows = json.loads((run.folder / "results" / "rows.json").read_text())["rows"]
+    assert {row["dataset"] for row in rows} == set(datasets)
+    assert (run.folder / "results" / "report.html").is_file()
