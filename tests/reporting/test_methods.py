@@ -10,6 +10,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.reporting.chart import FILTERS, script, specification
+from patebench.reporting.figures.methods import TICKS
 from patebench.reporting.methods import methods
 from patebench.reporting.published import Published, Value, read_published
 
@@ -78,6 +79,20 @@ def test_the_chart_has_all_points_and_filters(tmp_path: Path) -> None:
     assert {(each["method"], each["kind"], each["filled"]) for each in shown} == {
         *[("GNMax", "worst case", True), ("GNMax", "data-dependent", False)]
     }
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "shown"),
+    [((0.831, 0.839), [0.832, 0.834, 0.836, 0.838]), ((0.83, 0.87), [0.84, 0.86]), ((0.8317,), [0.8317]), ((0.6, 0.95), [])],
+)
+def test_points_that_are_near_each_other_have_ticks_between_them(
+    tmp_path: Path, accuracies: tuple[float, ...], shown: list[float]
+) -> None:
+    names = ("gnmax", "lnmax")
+    found = records(tmp_path, *((names[i], accuracy, 1.0 + i, None) for i, accuracy in enumerate(accuracies)))
+    axis = json.loads(specification(methods(found, NONE)))["layer"][0]["encoding"]["y"]["axis"]
+    ticks = {round(1 / (1 + math.exp(-value)), 6) for value in axis["values"]}
+    assert sorted(ticks - set(TICKS)) == shown
 
 
 def test_nothing_in_the_chart_ends_its_script_early(tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ _SHOWN = {
     **{"protects": "ε protects", "delta": "δ", "detail": "Setting", "paper": "Paper", "used": "Public data used"},
 }
 _HEIGHT = 420
+#: Into how many parts an axis of shares may be divided.
+_PARTS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _ABOUT = "Accuracy on the test set against ε, one point for each method; the table of these points stands below."
 _COSTS = [mantissa * 10.0**power for power in range(-4, 4) for mantissa in (1, 2, 5)]
 #: Columns of the legend, by the window: the chart's own width follows from the legend's, which was then cut off.
@@ -84,7 +86,7 @@ def _chart(frame: "pd.DataFrame") -> Any:
             "upright:Q",
             scale=alt.Scale(zero=False, nice=False, padding=24),
             title="accuracy on the test set",
-            axis=_axis(map(_logit, TICKS), f"format({_SHARE}, '.3~p')"),
+            axis=_axis(map(_logit, _ticks(points)), f"format({_SHARE}, '.4~p')"),
         ),
         **_looks(alt, frame),
         fillOpacity=alt.condition("datum.filled", alt.value(1), alt.value(0)),
@@ -109,6 +111,17 @@ def _axis(values: Iterable[float], label: str = "format(datum.value, '~g')") -> 
         "titleFontWeight": "normal",
         "labelOverlap": True,
     }
+
+
+def _ticks(points: "pd.DataFrame") -> list[float]:
+    """Round shares for the axis; finer ones, too, for a data set whose points have fewer than two between them."""
+    found = set(TICKS)
+    for _, shares in points.groupby("dataset")["share"]:
+        low, high = shares.min(), shares.max()
+        if sum(low <= tick <= high for tick in TICKS) < 2:
+            finer = ([n / parts for n in range(math.ceil(low * parts), int(high * parts) + 1)] for parts in _PARTS)
+            found |= set(next((each for each in finer if len(each) > 1), [low]))
+    return sorted(found)
 
 
 def _looks(alt: Any, frame: "pd.DataFrame") -> dict[str, Any]:
