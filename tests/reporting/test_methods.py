@@ -83,7 +83,12 @@ def test_the_chart_has_all_points_and_filters(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("accuracies", "shown"),
-    [((0.831, 0.839), [0.832, 0.834, 0.836, 0.838]), ((0.83, 0.87), [0.84, 0.86]), ((0.8317,), [0.8317]), ((0.6, 0.95), [])],
+    [
+        ((0.831, 0.839), [0.832, 0.834, 0.836, 0.838]),
+        ((0.83, 0.87), [0.84, 0.86]),
+        ((0.8317,), [0.8317]),
+        ((0.6, 0.95), []),
+    ],
 )
 def test_points_that_are_near_each_other_have_ticks_between_them(
     tmp_path: Path, accuracies: tuple[float, ...], shown: list[float]

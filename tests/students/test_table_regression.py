@@ -68,7 +68,10 @@ def dense(pool: np.ndarray, table: NoisyTable, error: float, power: float, varia
     noise = table.variance * np.eye(len(queries)) + error * table.records / CLASSES * np.cov(votes.T, bias=True)
     before = np.exp(variance) * np.diag(pool.std(axis=0) ** (2 * power))
     whole = design @ before @ design.T + noise
-    centred = table.counts - table.counts.mean(axis=1, keepdims=True)
+    shares = table.counts.sum(axis=0) / table.counts.sum()
+    expected = (votes.sum(axis=0) - 1) * table.records / len(pool)  # each query is its own nearest
+    rest = table.counts - np.outer(expected, shares)
+    centred = rest - rest.mean(axis=1, keepdims=True)
     # The centred counts of a row have two directions: those of an orthonormal basis.
     basis = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
     density = sum(multivariate_normal.logpdf(centred @ axis, cov=whole) for axis in basis)

@@ -2,7 +2,8 @@
 
 Where each record votes on its nearest queries, its votes say where it lies: v (queries), of which as many are 1 as it
 has votes. The table is Σ v·y' over private records and their classes y, and noise. If the class of a record with
-features f follows from them as y = W'f does, the table is expected to be
+features f follows from them as y = s + W'f does, where s are the shares of the classes in all records, the table less
+what these explain, n · mean of v·s', is expected to be
 
     n · A · W,   A = mean of v·f' ,
 
@@ -63,19 +64,14 @@ class TableRegression:
 
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
         """Find W for the pool `x` (samples, …); labels are not looked at."""
-        self.weights = regression(self._with_constant(x), self.table)
+        self.weights = regression(np.asarray(self.features(x), dtype=np.float64), self.table)
         if progress:
             progress(1, 1)
 
     def shares(self, x: NDArray[Any]) -> Array:
-        """What share of samples like these each class has, less the mean over the classes (samples, classes)."""
-        found: Array = self._with_constant(x) @ self.weights
+        """What share of samples like these each class has (samples, classes); where it is linear, not in 0 … 1."""
+        found: Array = self.features(x) @ self.weights + overall(self.table)
         return found
-
-    def _with_constant(self, x: NDArray[Any]) -> Array:
-        """The features and a 1, whose weights are the shares of the classes in all samples."""
-        features = np.asarray(self.features(x), dtype=np.float64)
-        return np.column_stack([features, np.ones(len(features))])
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         found: NDArray[np.int64] = self.shares(x).argmax(1)
@@ -90,6 +86,13 @@ class TableRegression:
         raise PatebenchError("a regression of a table is no model that can be kept; set keep_weights: false")
 
 
+def overall(table: NoisyTable) -> Array:
+    """What share of all records each class has (classes,): that of all votes, beside whose number noise is small."""
+    votes = np.maximum(table.counts.sum(axis=0), 0)
+    found: Array = votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
+    return found
+
+
 def regression(features: Array, table: NoisyTable) -> Array:
     """W (features, classes), from the pool's `features` (samples, features) and the table."""
     votes = _votes(features, table)
@@ -98,10 +101,10 @@ def regression(features: Array, table: NoisyTable) -> Array:
     together -= own[:, None] * features[table.queries]  # a query lies nearest to itself, and no record does
     scaled = together / len(features) * table.records
     covariance, axes = np.linalg.eigh(np.cov(votes.T, bias=True).reshape(2 * (len(table.queries),)))
-    centred = table.counts - table.counts.mean(axis=1, keepdims=True)
-    spread = features.std(axis=0)
-    spread[spread == 0] = 1.0  # of a constant, a weight is a share
-    given = _Turned(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), spread)
+    each = (votes.sum(axis=0) - own) / len(features) * table.records
+    rest = table.counts - each[:, None] * overall(table)
+    centred = rest - rest.mean(axis=1, keepdims=True)
+    given = _Turned(axes.T @ scaled, axes.T @ centred, np.maximum(covariance, 0), features.std(axis=0))
     found = (_fit(given, table, error, power) for error, power in product(_ERRORS, _POWERS))
     return max(found, key=lambda fit: fit[0])[1]
 
