@@ -1,6 +1,7 @@
 """What each choice does to a student of PET-DL: Figures 2 to 5 of the paper, one panel for each choice."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.axes import level, means, ticks_at
 from patebench.reporting.frames import Records, over_seeds
@@ -50,9 +51,6 @@ _ALL = [*TEACHERS, "dataset", "setting", "form", "teachers", "target", *(name fo
 #: What changes with another choice: the noise with the ε, and with it whatever changes the number of releases.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
-#: Before what a second line of the same form and n has chosen otherwise.
-_OTHERWISE = ", but "
-
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set and choice that was varied; one line per setting of all else, bars of one deviation."""
@@ -94,9 +92,9 @@ def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, Lin
     import pandas as pd
 
     lines = _lines(found, name)
-    for words, line in _named(lines, name).items():
+    for words, usual, line in _named(lines, name):
         points = over_seeds(line.astype({name: float}), [name], ["accuracy", "teacher_accuracy"])
-        face = {"markerfacecolor": "white"} if _OTHERWISE in words else {}
+        face = {} if usual else {"markerfacecolor": "white"}
         means(axis, points, name, "accuracy", **styles[line["form"].iloc[0]].settings, **face, capsize=2, label=words)
     drawn = pd.concat(lines)
     level(axis, float(drawn["teacher_accuracy"].mean()), "its teachers, on average")
@@ -112,18 +110,17 @@ def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, Lin
     percent(axis, "accuracy on the test set")
 
 
-def _named(lines: "list[pd.DataFrame]", name: str) -> "dict[str, pd.DataFrame]":
-    """Each line by its form and n; one that shares them with a line before it says what was chosen otherwise."""
-    found: dict[str, pd.DataFrame] = {}
+def _named(lines: "list[pd.DataFrame]", name: str) -> "Iterator[tuple[str, bool, pd.DataFrame]]":
+    """Each line by its form and n, and whether it is the first of them: a later one says what was chosen otherwise."""
+    firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
         one = line.iloc[0]
         words = in_words(one["form"]) if name == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
-        if words in found:
-            usual = found[words].iloc[0]
-            others = [each for each in CHOSEN if each != name and one[each] == one[each] and one[each] != usual[each]]
-            words += _OTHERWISE + "; ".join(f"{_in_words(each)}: {one[each]:.4g}" for each in others)
-        found[words] = line
-    return found
+        first = firsts.setdefault(words, one)
+        if first is not one:
+            others = [each for each in CHOSEN if each != name and one[each] == one[each] and one[each] != first[each]]
+            words += ", but " + "; ".join(f"{_in_words(each)}: {one[each]:.4g}" for each in others)
+        yield words, first is one, line
 
 
 def _in_words(name: str) -> str:
