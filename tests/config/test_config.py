@@ -796,6 +796,15 @@ PRESETS = [
 ]
 
 
+def test_papers_ask_for_three_seeds_where_the_command_line_can_ask_for_others() -> None:
+    for path in ROOT.glob("config/papers/*.yaml"):
+        written = load(path)
+        assert not [name for name, each in written["experiments"].items() if "seeds" in each], path
+        releases = written.get("mode") == "release"
+        assert validate(written).seeds == ((0,) if releases else (0, 1, 2)), path
+        assert validate({**written, "seeds": "4"}).seeds == (4,)
+
+
 def test_every_paper_has_a_quick_preset() -> None:
     assert {(path.name, "quick") for path in ROOT.glob("config/papers/*.yaml")} <= set(PRESETS)
 
@@ -818,7 +827,7 @@ def test_a_preset_takes_the_place_of_what_is_written() -> None:
     presets = {"one": {"only": "mnist,svhn", "seeds": [3, 4]}, "same": {"only": ["mnist"]}}
     one = validate({**written, "presets": presets, "preset": "one", "seeds": [0]})
     assert ([each.name for each in one.experiments], one.seeds) == (["mnist", "svhn"], (3, 4))
-    assert validate({**written, "presets": presets, "preset": "same"}).seeds == (0,)
+    assert validate({**written, "presets": presets, "preset": "same", "seeds": [7]}).seeds == (7,)
     nameless = {key: value for key, value in written.items() if key != "name"}
     assert validate({**nameless, "presets": presets, "preset": "same"}).name == "same"
 
