@@ -34,6 +34,8 @@ _ABOUT = "Accuracy on the test set against ε, one point for each method; the ta
 _COSTS = [mantissa * 10.0**power for power in range(-4, 4) for mantissa in (1, 2, 5)]
 #: Columns of the legend, by the window: the chart's own width follows from the legend's, which was then cut off.
 _ABREAST = {"expr": "windowSize()[0] > 760 ? 3 : windowSize()[0] > 540 ? 2 : 1"}
+#: What stands beside a line or an area.
+_WORDS = {"color": "#555", "baseline": "bottom", "fontSize": 11, "aria": False}
 #: The markers of all figures, as Vega names or draws them.
 _SHAPES = {
     **{"o": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down", "<": "triangle-left"},
@@ -93,13 +95,44 @@ def _chart(frame: "pd.DataFrame") -> Any:
         tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in _SHOWN.items()],
         description=alt.Description("words:N"),
     )
-    weak = alt.Chart().mark_rule(color=GREY, strokeDash=[4, 3], aria=False).encode(x=alt.datum(WEAK))
-    chart = alt.layer(drawn, *([weak] if (points["epsilon"] > WEAK).any() else []))
+    chart = alt.layer(*_shade(alt, points), *_spread(alt, base, points), drawn)
     chart = chart.add_params(*choices.values()).properties(width="container", height=_HEIGHT, description=_ABOUT)
     fitted = {"type": "fit-x", "contains": "padding"}
     return chart.configure(background="white", autosize=fitted, font="system-ui, sans-serif").configure_view(
         stroke=None
     )
+
+
+def _shade(alt: Any, points: "pd.DataFrame") -> list[Any]:
+    """Where an ε is weak, and that it is; nothing where none is."""
+    if not (points["epsilon"] > WEAK).any():
+        return []
+    weak = alt.Chart(name="weak").mark_rect(color=GREY, opacity=0.1, aria=False)
+    words = alt.Chart().mark_text(**_WORDS, align="right", dx=-6, dy=-4, text=f"ε > {WEAK:g}: weak")
+    return [
+        weak.encode(x=alt.XDatum(WEAK, axis=alt.Axis(grid=True)), x2=alt.value("width")),
+        words.encode(x=alt.value("width"), y=alt.value("height")),
+    ]
+
+
+def _spread(alt: Any, base: Any, points: "pd.DataFrame") -> list[Any]:
+    """Bars of one deviation over the seeds, and for each data set a broken line: a model without privacy."""
+    layers = []
+    if points["low"].notna().any():
+        bars = base.transform_filter("isValid(datum.low)").transform_calculate(
+            lower=_LOGIT.replace("share", "low"), upper=_LOGIT.replace("share", "high")
+        )
+        bars = bars.properties(name="bars").mark_rule(color=GREY, aria=False)
+        layers.append(bars.encode(x="epsilon:Q", y="lower:Q", y2="upper:Q"))
+    if points["baseline"].notna().any():
+        level = base.transform_filter("isValid(datum.baseline)").transform_aggregate(
+            share="max(baseline)", groupby=["dataset"]
+        )
+        level = level.transform_calculate(upright=_LOGIT)
+        broken = level.properties(name="baseline").mark_rule(color=GREY, strokeDash=[6, 4], aria=False)
+        words = level.mark_text(**_WORDS, align="left", dx=6, dy=-2, text="without privacy").encode(x=alt.value(0))
+        layers += [each.encode(y="upright:Q") for each in (broken, words)]
+    return layers
 
 
 def _axis(values: Iterable[float], label: str = "format(datum.value, '~g')") -> dict[str, Any]:
@@ -149,7 +182,7 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
     rows = []
     for row in frame.to_dict("records"):
         words = {name: in_words(row[name]) for name in ("dataset", "method", "kind")}
-        accuracy, cost, deviation = row["accuracy_mean"], f"{row['epsilon']:.3g}", row["accuracy_std"]
+        accuracy, cost, deviation = row["accuracy_mean"], f"{row['epsilon']:.3g}", float(row["accuracy_std"] or "nan")
         spread = "" if pd.isna(deviation) else f" ± {100 * deviation:.2f}"
         samples = "" if pd.isna(row["public_samples"]) else f" ({row['public_samples']:,.0f} samples)"
         filled = row["kind"] == "worst_case" and not row["published"]
@@ -157,17 +190,20 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
             {
                 **words,
                 **{name: row[name] for name in ("detail", "paper", "epsilon")},
-                **{
-                    "share": min(max(accuracy, 0.0001), 0.9999),
-                    "accuracy": f"{100 * accuracy:.2f} %{spread}",
-                    "cost": cost,
-                },
+                **{"share": _within(accuracy), "accuracy": f"{100 * accuracy:.2f} %{spread}", "cost": cost},
+                **{"low": _within(accuracy - deviation), "high": _within(accuracy + deviation)},
+                "baseline": _within(row["baseline_accuracy_mean"]),
                 **{"protects": in_words(row["adjacency"]), "delta": f"{row['delta']:g}", "filled": bool(filled)},
                 **{"public": row["public_use"], "used": f"{row['public_use']}{samples}"},
                 "words": f"{words['method']}: {100 * accuracy:.1f} % at {words['kind']} ε {cost}",
             }
         )
     return pd.DataFrame(rows)
+
+
+def _within(share: float | None) -> float:
+    """A share that the logit scale can place; none is NaN."""
+    return math.nan if share is None or share != share else min(max(share, 0.0001), 0.9999)
 
 
 def _logit(share: float) -> float:
