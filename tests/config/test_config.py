@@ -796,6 +796,13 @@ PRESETS = [
 ]
 
 
+@pytest.mark.parametrize("model", ["logistic", "random-forest"])
+def test_epochs_of_what_has_none_are_refused(model: str) -> None:
+    settings = {**GOOD, "experiments": {"demo": twin(ensembles=[{"teachers": 5, "model": model, "epochs": 7}])}}
+    with pytest.raises(PatebenchError, match=r"ensembles\[0\]\.epochs: '.*' is not trained in epochs; leave it out"):
+        validate(settings)
+
+
 def test_papers_ask_for_three_seeds_where_the_command_line_can_ask_for_others() -> None:
     for path in ROOT.glob("config/papers/*.yaml"):
         written = load(path)

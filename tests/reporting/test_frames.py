@@ -19,6 +19,14 @@ def test_one_frame_per_kind(tmp_path):
     assert set(records.ensembles["setting"]) == {"pool-9000"}
 
 
+def test_a_forest_has_no_recipe_and_no_epochs(tmp_path):
+    models = ("small-cnn", "random-forest", "a-model-of-another-package-that-is-gone")
+    written = [made.ensemble_record(made.ensemble(model=model)) for model in models]
+    frame = made.load_records([made.write_collected(tmp_path / "c.json", written)]).ensembles
+    assert frame["recipe"].tolist() == ["modern", "", "modern"]
+    assert frame["epochs"].fillna(0).tolist() == [50, 0, 50]
+
+
 def test_nothing_gives_empty_frames_with_all_columns():
     records = made.load_records([])
     assert list(records.bounds.columns) == [*RECORDS["bound"], "noise_in_words", "rounds_in_words"]

@@ -37,7 +37,7 @@ from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
 from patebench.mechanisms.noise_shares import NoiseShares
-from patebench.models import MODELS, RECIPES, on_queries
+from patebench.models import MODELS, RECIPES, by_recipe, on_queries
 from patebench.petdl import FORMS
 from patebench.plan.jobs import (
     Account,
@@ -477,6 +477,8 @@ def checked_training(where: str, settings: TrainingParameters, *, teachers: bool
     check_registered(f"{where}.recipe", settings.recipe, RECIPES)
     if settings.neighbours is not None and not on_queries(settings.model):
         raise PatebenchError(f"{where}.neighbours: '{settings.model}' votes on every query; leave it out")
+    if settings.epochs is not None and not by_recipe(settings.model):
+        raise PatebenchError(f"{where}.epochs: '{settings.model}' is not trained in epochs; leave it out")
     return settings.training
 
 

@@ -4,6 +4,7 @@ PATE treats its models as black boxes, so a learner is any class with the method
 only in their architecture and share one training loop (`network.py`, `recipes.py`).
 
 A model with the fact `on_queries` is no learner: it votes on given queries by public features (`nearest_query.py`).
+The fact `by_recipe` (default True) says whether a model is trained by a recipe, in epochs.
 """
 
 from patebench.core.offers import called_with, instance_of
@@ -18,9 +19,9 @@ MODELS.add("paper-cnn-deep", "patebench.models.paper_cnn_deep:learner")
 MODELS.add("conv-middle", "patebench.models.conv_net:middle")
 MODELS.add("conv-small", "patebench.models.conv_net:small")
 MODELS.add("mlp", "patebench.models.mlp:learner")
-MODELS.add("logistic", "patebench.models.logistic:learner")
-MODELS.add("random-forest", "patebench.models.random_forest:learner")
-MODELS.add("nearest-query", "patebench.models.nearest_query:learner", on_queries=True)
+MODELS.add("logistic", "patebench.models.logistic:learner", by_recipe=False)
+MODELS.add("random-forest", "patebench.models.random_forest:learner", by_recipe=False)
+MODELS.add("nearest-query", "patebench.models.nearest_query:learner", on_queries=True, by_recipe=False)
 
 RECIPES = Registry("recipe", "patebench.recipes", instance_of("patebench.models.recipes:Recipe"))
 RECIPES.add("paper", "patebench.models.recipes:PAPER")
@@ -34,3 +35,8 @@ RECIPES.add("plain-oversampled", "patebench.models.recipes:PLAIN_OVERSAMPLED")
 def on_queries(model: str) -> bool:
     """Whether `model` votes on given queries alone, by public features; PatebenchError for an unknown name."""
     return bool(MODELS.fact(model, "on_queries", False))
+
+
+def by_recipe(model: str) -> bool:
+    """Whether `model` is trained by a recipe, in epochs; PatebenchError for an unknown name."""
+    return bool(MODELS.fact(model, "by_recipe", True))

@@ -16,6 +16,7 @@ from patebench.accounting.teacher_costs import WHICH
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.slugs import parameters_slug
+from patebench.models import MODELS, by_recipe
 from patebench.reporting.words import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
@@ -278,8 +279,20 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     if "selection" in columns:
         selected = [rounds_in_words(row["selection"]) or None for row in rows]
         frame["rounds_in_words"] = pd.Series(selected, dtype="object")
+    frame = _without_recipes(frame)
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
         found = frame.loc[twice, identity].iloc[0]
         raise PatebenchError(f"the {kind} {'/'.join(str(part) for part in found)} is given twice; give each file once.")
+    return frame
+
+
+def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The same, with no recipe and no epochs beside a model that is not trained by any, such as a random forest."""
+    for of in ("", "student_"):
+        if {f"{of}model", f"{of}recipe"} <= set(frame):
+            trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)
+            frame[f"{of}recipe"] = frame[f"{of}recipe"].where(trained, "")
+            if f"{of}epochs" in frame:
+                frame[f"{of}epochs"] = frame[f"{of}epochs"].where(trained)
     return frame

@@ -27,7 +27,7 @@ def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
     alike = frame[frame["dataset"] == name["dataset"]]
     parts = [in_words(name["dataset"])]
     if "model" in name:
-        parts.append(f"{in_words(name['model'])}, {name['recipe']} recipe")
+        parts.append(in_words(name["model"]) + (f", {name['recipe']} recipe" if name["recipe"] else ""))
     if name.get("partition", "iid") != "iid":
         parts.append(in_words(name["partition"]))
     if alike["setting"].nunique() > 1:
