@@ -109,6 +109,18 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         "experiments.demo.dpsgd[0].model",
         ["is 'mlp', and the form linear has none to choose"],
     ),
+    "a compressed model that has no other size": (
+        "experiments/demo/dpsgd",
+        [{"form": "scratch", "model": "tanh-cnn", "compression": 6.83, "epsilon": 1}],
+        "experiments.demo.dpsgd[0].compression",
+        ["conv-middle or conv-small"],
+    ),
+    "compression of a model that is not named": (
+        "experiments/demo/dpsgd",
+        [{"form": "scratch", "compression": 6.83, "epsilon": 1}],
+        "experiments.demo.dpsgd[0].compression",
+        ["needs a network"],
+    ),
     "views of features": (
         "experiments/demo/dpsgd",
         [{"form": "linear", "views": 4, "epsilon": 1}],

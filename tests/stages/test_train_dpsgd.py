@@ -11,6 +11,7 @@ from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES
+from patebench.models import conv_net
 from patebench.plan.parameters import DpsgdParameters
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import train_dpsgd
@@ -64,6 +65,14 @@ def test_a_network_takes_the_steps_that_are_accounted_for(digits: WithEncoder, f
     assert ("encoder" in told) == (form == "fine-tuned")
 
 
+@pytest.mark.slow
+def test_a_network_of_the_size_of_a_student_of_petdl(digits: WithEncoder) -> None:
+    told = _train(digits, "scratch", model="conv-small", compression=6.83, rate=0.05, steps=2)
+    whole = conv_net.parameters(conv_net.SMALL, (1, 8, 8), 10)
+    assert told["model"] == "conv-small"
+    assert told["model_parameters"] == pytest.approx(whole / 6.83, rel=0.1)
+
+
 def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: WithEncoder) -> None:
     first, second = (_train(digits, "linear", steps=20) for _ in range(2))
     differing = {key for key in first if first[key] != second[key]}
@@ -100,6 +109,7 @@ def test_how_many_private_samples_there_are_changes_no_setting(digits: WithEncod
     [
         ({"form": "linaer"}, r"unknown form 'linaer' \(did you mean 'linear'\?\)"),
         ({"form": "scratch", "model": "logistic", **FEW}, "'logistic' is no network"),
+        ({"form": "scratch", "model": "mlp", "compression": 2, **FEW}, "needs a network that can be made smaller"),
         ({"form": "linear", "epsilon": 1e-9}, "no noise up to"),
     ],
 )

@@ -37,7 +37,7 @@ from patebench.data.partitions import PARTITIONS
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
 from patebench.mechanisms.noise_shares import NoiseShares
-from patebench.models import MODELS, RECIPES, by_recipe, on_queries
+from patebench.models import MODELS, RECIPES, by_recipe, check_compressible, on_queries
 from patebench.petdl import FORMS
 from patebench.plan.jobs import (
     Account,
@@ -376,6 +376,9 @@ class _Expanded:
                 form_of(settings.form)
             if settings.model is not None:
                 check_registered(f"{where}.model", settings.model, MODELS)
+            if settings.compression is not None:
+                with at(f"{where}.compression"):
+                    check_compressible(settings.model)
             trained = DpsgdTraining.of(settings).model_dump()
             for epsilon in settings.epsilon:
                 privacy = {"epsilon": epsilon, "delta": settings.delta or self.settings.accounting.delta}

@@ -50,6 +50,18 @@ def small(recipe: Recipe, classes: int) -> Network:
     return Network(builder(SMALL), recipe, classes)
 
 
+def compressed(whole: Build, compression: float) -> Build:
+    """What makes untrained networks with a `compression`-th of the parameters of those that `whole` makes."""
+    assert isinstance(whole, partial), "made by `builder`"
+    assert whole.func is build
+
+    def smaller(shape: tuple[int, ...], classes: int) -> nn.Module:
+        wanted = parameters(whole.keywords["width"], shape, classes) / compression
+        return build(shape, classes, width=width_of(wanted, shape, classes))
+
+    return smaller
+
+
 def width_of(count: float, shape: tuple[int, ...], classes: int) -> int:
     """The width, at least 1, at which a network's number of parameters is nearest to `count`."""
     width = 1

@@ -307,6 +307,11 @@ class DpsgdTraining(Parameters):
         description="The network, a name of the registry of models, only for scratch; tanh-cnn or mlp by the data's"
         " shape.",
     )
+    compression: PositiveNumber | None = Field(
+        None,
+        description="With conv-small or conv-middle, how many times as many parameters it has as the network that"
+        " learns, as for students of PET-DL; 1 by default.",
+    )
     rate: Number | None = Field(
         None,
         gt=0,
@@ -327,7 +332,8 @@ class DpsgdTraining(Parameters):
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         form = FORMS.get(self.form)
-        for key, fits in (("model", form is FORMS["scratch"]), ("views", form is not FORMS["linear"])):
+        network = form is FORMS["scratch"]
+        for key, fits in (("model", network), ("compression", network), ("views", form is not FORMS["linear"])):
             if form is not None and getattr(self, key) is not None and not fits:
                 hint = f"is {show(getattr(self, key))}, and the form {self.form} has none to choose; leave it out"
                 raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})

@@ -155,7 +155,7 @@ def _model(
     else:
         name = training.model or ("tanh-cnn" if pool["x"].ndim == 4 else "mlp")
         with weights_from(weights):
-            net, standardise = untrained_network(name, pool["x"], classes)
+            net, standardise = untrained_network(name, pool["x"], classes, training.compression or 1)
     return name, NetworkModel(net, standardise, x, y, views=several, rng=views)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from patebench.core.errors import PatebenchError
+from patebench.models import check_compressible, conv_net
 from patebench.models.learner import Learner, epochs_of, make_learner
 from patebench.models.network import Fitting, Network, Standardise
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
@@ -41,13 +42,20 @@ def require_network(learner: Learner, model: str) -> Network:
     return learner
 
 
-def untrained_network(model: str, pool: NDArray[Any], outputs: int) -> tuple[nn.Module, Standardise]:
+def untrained_network(
+    model: str, pool: NDArray[Any], outputs: int, compression: float = 1.0
+) -> tuple[nn.Module, Standardise]:
     """A network of the registered `model` for samples like those of `pool`, and what standardises samples by the pool.
 
-    Both are on the device of `models.device`. Raises PatebenchError if the model is no network.
+    Both are on the device of `models.device`. With a `compression` it has so many times fewer parameters, as PET-DL's
+    students have. Raises PatebenchError if the model is no network, or can not be compressed.
     """
     learner = require_network(make_learner(model, RECIPE, classes=outputs), model)
-    net = learner.build(tuple(pool.shape[1:]), outputs).to(learner.device)
+    build = learner.build
+    if compression != 1:
+        check_compressible(model)
+        build = conv_net.compressed(build, compression)
+    net = build(tuple(pool.shape[1:]), outputs).to(learner.device)
     if pool.ndim == 4:
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return net, Standardise(torch.from_numpy(pool)).to(learner.device)
