@@ -50,6 +50,21 @@ def test_private_models_and_what_papers_print_stand_beside_them(frame):
     assert printed["kind"] == "claimed"
 
 
+def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
+    """At the same ε one of them would hide the other, whichever spends 1e-13 more."""
+    made_up = []
+    for samples, epsilon, accuracy in ((100, 1.0, 0.7), (1000, 1.0 - 1e-13, 0.6), (1000, 7.9, 0.98)):
+        model = made.private_model(epsilon, accuracy, form="noisy-knowledge")
+        model["parameters"] |= {"samples": samples, "noise": 5 / epsilon, "epsilon": epsilon, "compression": None}
+        made_up.append({**model, "private_model": f"samples-{samples}_epsilon-{epsilon:.3f}"})
+    made_up.append(made.private_model(2.0))  # which has no samples
+    models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
+    frame = TABLES.load("equal-epsilon").build(made.load_records([], models=models), PUBLISHED)
+    few, many = (row(frame, learner=f"tanh-cnn, samples: {samples}") for samples in (100, 1000))
+    assert [few[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.7, 0.7]
+    assert [many[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.6, 0.98]
+
+
 def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_keeps(frame):
     headings, *_ = TABLES.load("equal-epsilon").rows(frame)
     assert "At ε ≤ 2: accuracy %" in headings

@@ -2,6 +2,7 @@
 
 Of a method, at most ε, it is the setting that spends most of it; which one is more accurate is not looked at. So no
 choice by true labels enters, and a method that was run at one small ε alone stands with it below every larger one.
+Private models of other settings than noise, such as a number of samples, are other methods: at one ε there may be both.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 #: What makes a method: its settings of noise, queries and ε differ, and nothing else.
 _METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
+#: What follows from an ε that is wanted.
+_OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
 
 
@@ -79,8 +82,26 @@ def _models(records: Records) -> "pd.DataFrame":
     frame = private_models(records)
     frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
+    frame = _told_apart(frame, records)
     least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*_METHOD, "private_model"])
     return least[[*_METHOD, *_FOUND]]
+
+
+def _told_apart(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
+    """The same, with `learner` saying in which settings but noise the models of one method differ."""
+    import pandas as pd
+
+    key = ["dataset", "setting", "private_model"]
+    known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
+    chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
+    settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # a whole number stays one
+    settings = settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
+    said = frame["learner"].copy()
+    for _, group in frame.groupby(list(_METHOD), dropna=False):
+        mine = settings.loc[group.index]
+        for name in (each for each in mine if mine[each].nunique(dropna=False) > 1):
+            said[group.index] += f", {str(name).replace('_', ' ')}: " + mine[name]
+    return frame.assign(learner=said)
 
 
 def _published(published: Published, records: Records) -> "pd.DataFrame":
