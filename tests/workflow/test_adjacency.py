@@ -9,6 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from patebench.cli import cli
+from patebench.models import by_recipe
 
 pytestmark = pytest.mark.workflow
 
@@ -46,11 +47,12 @@ def stand_in(written: dict[str, Any]) -> dict[str, Any]:
 
 
 def _small(ensemble: dict[str, Any]) -> dict[str, Any]:
-    """Four teachers, or ten where each is to have a class of its own."""
+    """Four teachers, or ten where each is to have a class of its own; one pass, where there are any."""
     if ensemble["model"] == "nearest-query":
         return {**ensemble, "teachers": 4, "chunk": 2, "neighbours": None}
     teachers = 10 if isinstance(ensemble.get("partition"), dict) else 4
-    return {**ensemble, "teachers": teachers, "epochs": 1, "chunk": teachers // 2, "soft": [1]}
+    passes = {"epochs": 1} if by_recipe(ensemble["model"]) else {}
+    return {**ensemble, "teachers": teachers, **passes, "chunk": teachers // 2, "soft": [1]}
 
 
 def test_the_tiny_run_holds() -> None:

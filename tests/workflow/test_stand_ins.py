@@ -10,6 +10,8 @@ import pytest
 import yaml
 from tests.workflow.conftest import REPOSITORY, Workflow
 
+from patebench.models import by_recipe
+
 pytestmark = pytest.mark.workflow
 
 #: The shape of a sample and the number of classes.
@@ -61,7 +63,7 @@ SINGLE: dict[str, dict[str, Any]] = {
 def shrunk(experiment: dict[str, Any]) -> dict[str, Any]:
     """The same mechanisms, students and models from at most four teachers, one epoch and twenty queries."""
     found = {**small(experiment), "dataset": stand_in(experiment["dataset"]), "pool": POOL, "test": TEST, "seeds": [0]}
-    found |= {name: {**experiment[name], **less} for name, less in SINGLE.items() if name in experiment}
+    found |= {name: small({**experiment[name], **less}) for name, less in SINGLE.items() if name in experiment}
     for name, less in LISTS.items():
         entries = [small({**entry, **less}) for entry in experiment.get(name, [])]
         found[name] = list({json.dumps(each, sort_keys=True): each for each in entries}.values())
@@ -69,8 +71,10 @@ def shrunk(experiment: dict[str, Any]) -> dict[str, Any]:
 
 
 def small(entry: dict[str, Any]) -> dict[str, Any]:
-    """The same of at most four teachers, with thresholds that these can pass."""
+    """The same of at most four teachers, with thresholds that these can pass, and no epochs of what has none."""
     found = dict(entry)
+    if "model" in found and not by_recipe(found["model"]):
+        found.pop("epochs", None)
     if "teachers" in found:
         given = found["teachers"]
         found["teachers"] = sorted({min(each, 4) for each in given}) if isinstance(given, list) else min(given, 4)
