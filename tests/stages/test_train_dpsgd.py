@@ -71,6 +71,7 @@ def test_a_network_of_the_size_of_a_student_of_petdl(digits: WithEncoder) -> Non
     whole = conv_net.parameters(conv_net.SMALL, (1, 8, 8), 10)
     assert told["model"] == "conv-small"
     assert told["model_parameters"] == pytest.approx(whole / 6.83, rel=0.1)
+    assert told["parameters"]["compression"] == 6.83
 
 
 def test_the_same_seed_gives_the_same_model_and_its_record_is_sound(digits: WithEncoder) -> None:

@@ -74,6 +74,7 @@ def run(
     chosen = training.chosen()
     rate, steps = chosen["rate"], int(chosen["steps"])
     noise = least_noise(training.epsilon, training.delta, rate, steps)
+    smaller = {"compression": training.compression} if training.compression else {}
 
     def random(what: str) -> torch.Generator:
         return torch.Generator().manual_seed(derive(seed, stream, what))
@@ -111,7 +112,7 @@ def run(
         "system": "DP-SGD",
         "form": training.form,
         "private_model": training.slug,
-        "parameters": {**chosen, "noise": noise, "epsilon": training.epsilon, "delta": training.delta},
+        "parameters": {**chosen, **smaller, "noise": noise, "epsilon": training.epsilon, "delta": training.delta},
         "training": training.model_dump(),
         "public_use": "features" if encoder else "scale of samples",
         "public_samples": len(public["x"]),
