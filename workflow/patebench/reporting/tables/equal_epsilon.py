@@ -99,8 +99,9 @@ def _told_apart(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
     said = frame["learner"].copy()
     for _, group in frame.groupby(list(_METHOD), dropna=False):
         mine = settings.loc[group.index]
-        for name in (each for each in mine if mine[each].nunique(dropna=False) > 1):
-            said[group.index] += f", {str(name).replace('_', ' ')}: " + mine[name]
+        for name in mine:
+            if mine[name].nunique(dropna=False) > 1:
+                said[group.index] += f", {str(name).replace('_', ' ')}: " + mine[name]
     return frame.assign(learner=said)
 
 
