@@ -8,6 +8,7 @@ from tests.petdl import world
 
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
+from patebench.models.precision import compute_dtype
 from patebench.petdl import FORMS, noisy_gradient, noisy_knowledge, published
 from patebench.petdl.accounting import Release
 from patebench.petdl.clipping import clipped, noisy_sum
@@ -36,6 +37,22 @@ def test_the_same_seed_gives_the_same_student(name: str) -> None:
     one, again, other = (world.learnt(form(name), settings, seed=seed)[0].state() for seed in (1, 1, 2))
     assert all(torch.equal(a, b) for a, b in zip(one, again, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# Reduced precision.
+
+
+@pytest.mark.skipif(compute_dtype(torch.device("cpu")) is torch.float32, reason="no bfloat16 on this processor")
+@pytest.mark.parametrize("name", FORMS.names())
+def test_a_student_in_bfloat16_learns_as_well_and_hands_out_single_precision(name: str) -> None:
+    x, y = world.pool()
+    made = world.student(x, width=64)
+    assert made.compute_dtype is torch.bfloat16, "wide enough for it to pay"
+    form(name).learn(made, made.samples(x), world.knowledge(y), QUIET, Streams(5), lambda epoch: None)
+    assert (made.predict(x) == y).double().mean() > 0.9
+    assert {each.dtype for each in made.weights()} == {torch.float32}
+    samples = made.samples(x)[:4]
+    assert made.logits(samples).dtype == made.hints(samples).dtype == torch.float32
 
 
 # As published.

@@ -30,8 +30,8 @@ def knowledge(y: Tensor, seed: int = 1, hints: bool = True) -> Knowledge:
     return Knowledge(logits.softmax(2), said if hints else None)
 
 
-def student(x: Tensor, seed: int = 0) -> Student:
-    return Student(x, CLASSES, width=4, guided="block2", features=FEATURES, seed=seed)
+def student(x: Tensor, seed: int = 0, width: int = 4) -> Student:
+    return Student(x, CLASSES, width, guided="block2", features=FEATURES, seed=seed)
 
 
 def learnt(form: object, settings: Settings, known: Knowledge | None = None, seed: int = 5) -> tuple[Student, float]:

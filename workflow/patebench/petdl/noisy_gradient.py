@@ -50,7 +50,8 @@ class NoisyGradient(Form):
             gradients = per_teacher(output, towards * confidence[..., None] / len(rows), parameters)
             noisy = aggregated(gradients, settings, noise)
             for parameter, gradient in zip(parameters, noisy, strict=True):
-                parameter.grad = gradient
+                # Laid out as the weight is: a fused optimiser goes through both without asking.
+                parameter.grad = torch.empty_like(parameter).copy_(gradient)
 
         def hint(samples: Tensor, rows: Tensor) -> None:
             said = student.hints(samples)

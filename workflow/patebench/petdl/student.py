@@ -7,6 +7,8 @@ from patebench.models import conv_net
 from patebench.models.device import device
 from patebench.models.hints import GRID, WithHints
 from patebench.models.network import Standardise, seeded
+from patebench.models.precision import autocast_to, compute_dtype_for
+from patebench.models.recipes import MODERN
 
 #: Samples that are predicted at once.
 _AT_ONCE = 500
@@ -16,17 +18,20 @@ class Student:
     """A network of that width, with a regressor from its guided layer to the teachers' hints (FitNets).
 
     The regressor is a 1×1 convolution: the widths of the two layers may differ. Inputs are standardised by the public
-    pool. Batch normalisation sees public samples alone.
+    pool. Batch normalisation sees public samples alone. Like the networks of today's recipes it computes in bfloat16
+    where that pays.
     """
 
     def __init__(self, pool: Tensor, classes: int, width: int, *, guided: str, features: int, seed: int) -> None:
         self.device = device()
         self.standardise = Standardise(pool.to(self.device))
         with seeded(seed):
-            net = conv_net.build(tuple(pool.shape[1:]), classes, width=width)
-            self.net = WithHints(net, guided).to(self.device)
+            shape = tuple(pool.shape[1:])
+            net = conv_net.build(shape, classes, width=width)
+            self.compute_dtype = compute_dtype_for(net, shape, MODERN, self.device)
+            self.net = WithHints(net, guided).to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
             with torch.no_grad():
-                _, hints = self.net.eval()(torch.zeros(2, *pool.shape[1:], device=self.device))
+                _, hints = self.net.eval()(torch.zeros(2, *shape, device=self.device))
             self.regressor = nn.Conv2d(hints.shape[1], features // GRID**2 or 1, 1).to(self.device)
         self.guided = guided
 
@@ -50,11 +55,13 @@ class Student:
 
     def hints(self, x: Tensor) -> Tensor:
         """What the guided layer says of samples, in the teachers' words: (samples, features)."""
-        found: Tensor = self.regressor(self.net.hints(x)).flatten(1)
+        with autocast_to(self.device, self.compute_dtype):
+            found: Tensor = self.regressor(self.net.hints(x)).float().flatten(1)
         return found
 
     def logits(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(x)[0]
+        with autocast_to(self.device, self.compute_dtype):
+            logits: Tensor = self.net(x)[0].float()
         return logits
 
     def samples(self, x: Tensor) -> Tensor:
