@@ -16,9 +16,9 @@ from patebench.reporting.style import BLUE, KINDS, MECHANISMS, METHODS, TEACHERS
 PUBLISHED = read_published(made.PUBLISHED)
 
 
-def _draw(name, collected, baselines=()):
+def _draw(name, collected, baselines=(), models=()):
     with themed():
-        figure = FIGURES.load(name)(made.load_records(collected, baselines), PUBLISHED)
+        figure = FIGURES.load(name)(made.load_records(collected, baselines, models=models), PUBLISHED)
         figure.draw_without_rendering()
     return figure
 
@@ -435,6 +435,23 @@ def test_a_student_measured_once_is_among_the_learning_curves(tmp_path):
     (axis,) = _draw("learning-curves", [made.write_collected(tmp_path / "c.json", [record])]).axes
     (line,) = axis.get_lines()
     assert line.get_xydata().tolist() == [[1.0, 0.9]]
+
+
+def test_models_that_are_private_themselves_have_learning_curves_too(tmp_path):
+    epochs = [{"epoch": epoch, "accuracy": epoch / 10} for epoch in (2, 4)]
+    steps = [{"step": step, "accuracy": step / 1000} for step in (100, 200, 400)]
+    several = made.private_model(2.0) | {"curve": steps}
+    several["bounds"] = [*several["bounds"], several["bounds"][0] | {"accountant": "rdp", "epsilon": 3.0}]
+    facts = {"system": "PET-DL", "form": "published", "curve": epochs}
+    students = [made.private_model() | facts | {"teachers": n, "private_model": f"published-{n}"} for n in (2, 10)]
+    models = [*students, several, made.private_model(4.0)]  # the last has no curve
+    paths = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(models)]
+    dpsgd, petdl = _draw("learning-curves", [], models=paths).axes
+    assert [line.get_label() for line in petdl.get_lines()] == ["n = 2", "n = 10"]
+    assert petdl.get_lines()[0].get_xydata().tolist() == [[0.5, 0.2], [1.0, 0.4]]
+    (line,) = dpsgd.get_lines()
+    assert line.get_label() == "ε = 2"
+    assert line.get_xydata().tolist() == [[0.25, 0.1], [0.5, 0.2], [1.0, 0.4]]
 
 
 def test_distances_are_for_runs_with_a_mechanism_or_a_data_set_of_the_paper(tmp_path):

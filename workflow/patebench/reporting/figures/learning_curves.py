@@ -1,4 +1,5 @@
-"""How students learnt: test accuracy over the course of each training, drawn afterwards; it steers nothing."""
+"""How students, and models that are private themselves, learnt: test accuracy over the course of each training, drawn
+afterwards; it steers nothing."""
 
 from typing import TYPE_CHECKING
 
@@ -18,24 +19,21 @@ if TYPE_CHECKING:
 _SETTING = ("dataset", "setting")
 _PANEL = (*_SETTING, "learner")
 #: Sums of the same numbers in another order are others.
-_ORDER = ["queries", "mechanism", "noise", "ensemble", "student", "rounds", "seed"]
+_ORDER = ["mechanism", "noise", "ensemble", "student", "rounds", "seed"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """One panel per data set, method and strategy; a line for each T is the mean over seeds and settings, a band one
-    standard deviation."""
-    students = records.students
-    students = students[[len(_accuracies(curve)) > 0 for curve in students["learning_curve"]]]
-    if students.empty:
+    """One panel per data set, method and strategy, or form of a private model; each line is the mean over seeds and
+    settings, a band one standard deviation: a line for each T, each number of teachers or, of DP-SGD, each ε."""
+    learners = _learners(records)
+    if learners.empty:
         return empty("This run has no students that learnt over epochs,\nso there are no learning curves.")
-    way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
-    students = students.assign(learner=students["method"] + way)
-    names = {panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(students, _PANEL).items()}
-    styles = line_styles(students["queries"])
+    names = {panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(learners, _PANEL).items()}
+    styles = line_styles(learners["line"])
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
-        _draw_students(axis, members(students, panel, _PANEL), styles)
-        axis.set_ylim(*_limits(members(students, panel[:2], _SETTING)))
+        _draw_lines(axis, members(learners, panel, _PANEL), styles)
+        axis.set_ylim(*_limits(members(learners, panel[:2], _SETTING)))
         axis.set_xlabel("share of the training")
         axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
         percent(axis, "accuracy on the test set")
@@ -44,12 +42,31 @@ def draw(records: Records, published: Published) -> "Figure":
     return figure
 
 
-def _draw_students(axis: "Axes", students: "pd.DataFrame", styles: dict[int, LineStyle]) -> None:
-    """The accuracies of the students of as many queries on the test set, over their trainings."""
-    for queries, group in students.sort_values(_ORDER).groupby("queries"):
-        shares, accuracies = _abreast(list(group["learning_curve"]))
-        style, mean = styles[queries], accuracies.mean(axis=0)  # type: ignore[index]
-        axis.plot(shares, mean, color=style.color, linestyle=style.line, linewidth=1.4, label=f"T = {queries}")
+def _learners(records: Records) -> "pd.DataFrame":
+    """All that learnt over epochs or steps: its panel, its line, and its curve."""
+    import pandas as pd
+
+    students, models = records.students.sort_values(_ORDER), records.private_models
+    way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
+    students = students.assign(learner=students["method"] + way, line="T = " + students["queries"].astype(str))
+    models = models.sort_values(["private_model", "seed"]).drop_duplicates(
+        [*_SETTING, "seed", "system", "private_model"]
+    )
+    lines = [
+        f"ε = {spent:.2g}" if pd.isna(teachers) else f"n = {teachers}"
+        for spent, teachers in zip(models["epsilon"], models["teachers"], strict=True)
+    ]
+    models = models.assign(learner=models["system"] + " · " + models["form"], line=lines)
+    found = pd.concat([each[[*_PANEL, "line", "learning_curve"]] for each in (students, models)], ignore_index=True)
+    return found[[len(_accuracies(curve)) > 0 for curve in found["learning_curve"]]]
+
+
+def _draw_lines(axis: "Axes", learners: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
+    """The accuracies on the test set, over their trainings."""
+    for line in sorted(set(learners["line"]), key=natural):
+        shares, accuracies = _abreast(list(learners.loc[learners["line"] == line, "learning_curve"]))
+        style, mean = styles[line], accuracies.mean(axis=0)
+        axis.plot(shares, mean, color=style.color, linestyle=style.line, linewidth=1.4, label=line)
         if len(accuracies) > 1:
             apart = accuracies.std(axis=0, ddof=1)
             axis.fill_between(shares, mean - apart, mean + apart, color=style.color, alpha=0.15, linewidth=0)
@@ -60,7 +77,7 @@ def _abreast(curves: list[list[dict[str, float]]]) -> tuple["Array", "Array"]:
     import numpy as np
 
     each = [_accuracies(curve) for curve in curves]
-    shares = [np.array(list(found)) / curve[-1]["epoch"] for found, curve in zip(each, curves, strict=True)]
+    shares = [np.array(list(found)) / _position(curve[-1]) for found, curve in zip(each, curves, strict=True)]
     measured = np.unique(np.concatenate(shares))
     common = measured[
         (measured >= max(found[0] for found in shares)) & (measured <= min(found[-1] for found in shares))
@@ -69,14 +86,19 @@ def _abreast(curves: list[list[dict[str, float]]]) -> tuple["Array", "Array"]:
     return grid, np.array([np.interp(grid, x, list(y.values())) for x, y in zip(shares, each, strict=True)])
 
 
-def _limits(students: "pd.DataFrame") -> tuple[float, float]:
+def _limits(learners: "pd.DataFrame") -> tuple[float, float]:
     """The range of the accuracies that leaves out the first steps, where all know nothing."""
-    found = [list(_accuracies(curve).values()) for curve in students["learning_curve"]]
+    found = [list(_accuracies(curve).values()) for curve in learners["learning_curve"]]
     low, high = min(each[len(each) // 4] for each in found), max(max(each) for each in found)
     margin = max(0.05 * (high - low), 0.005)
     return low - margin, high + margin
 
 
 def _accuracies(curve: list[dict[str, float]]) -> dict[float, float]:
-    """The accuracy at each epoch after which it was measured."""
-    return {at["epoch"]: at["accuracy"] for at in curve if "accuracy" in at}
+    """The accuracy at each epoch, or step, after which it was measured."""
+    return {_position(at): at["accuracy"] for at in curve if "accuracy" in at}
+
+
+def _position(at: dict[str, float]) -> float:
+    """How many epochs a point of a curve lies after the beginning or, of DP-SGD, how many steps."""
+    return at["epoch"] if "epoch" in at else at["step"]
