@@ -13,7 +13,7 @@ import yaml
 from patebench.config import load, validate
 from patebench.config.schema import page, schema, schema_text
 from patebench.core.errors import PatebenchError
-from patebench.plan.jobs import Account, Collect, Data, Distil, Partition, TrainPetdl
+from patebench.plan.jobs import Account, Collect, Data, Distil, Figures, Partition, Tables, TrainPetdl
 from patebench.plan.parameters import PartitionParameters, SplitParameters
 
 ROOT = Path(__file__).parents[2]
@@ -434,6 +434,12 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         "datasets.mine.public",
         ["is the private part too", "docs/own-data.md"],
     ),
+    "own data set's original": (
+        "datasets",
+        {"mine": {"loader": "npz", "private": "a", "public": "b", "copy_of": "cifar11"}},
+        "datasets.mine.copy_of",
+        ["did you mean 'cifar10'"],
+    ),
     "own data set's name": (
         "datasets",
         {"mnist": {"loader": "npz", "private": "a", "public": "b"}},
@@ -750,8 +756,13 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
     assert plan.inputs(data) == {"sources": [private, public]}
     assert {tuple(plan.inputs(each)["owners"]) for each in plan.of(Partition)} == {(column,)}
     settings["datasets"]["mine"]["class_names"] = ["cat", "dog"]
-    (data,) = validate(settings).plan().of(Data)
+    named = validate(settings).plan()
+    (data,) = named.of(Data)
     assert data.options()["class-names"] == ("cat", "dog")
+    settings["datasets"]["mine"]["copy_of"] = "cifar10"
+    copy = validate(settings).plan()
+    assert all("--copy mine=cifar10" in " ".join(copy.command(job)) for job in (*copy.of(Tables), *copy.of(Figures)))
+    assert copy.command(*copy.of(Data)) == named.command(data), "nothing is made anew for it"
     with pytest.raises(PatebenchError, match=r"^name: 'mine'"):
         validate(settings | {"name": "mine"})
 

@@ -71,6 +71,22 @@ def test_verdicts_by_hand(tmp_path):
     assert nzc["verdict"] == Verdict.BETTER  # it prints 63.5 %
 
 
+def test_what_was_measured_on_a_copy_stands_beside_and_reproduces_nothing(tmp_path):
+    facts = made.label_set(made.ensemble("squeezed"), "lnmax", 0.05)
+    path = made.write_collected(tmp_path / "c.json", [made.student_record(facts, 100, 0.98)])
+    printed = read_published(made.PUBLISHED, {"squeezed": "mnist"})
+    frame = verdicts(made.load_records([path]), printed)
+    both = _of(frame, paper="PATE 2017", row="MNIST 100 queries", quantity="student_accuracy").to_dict("records")
+    found = {each["dataset"]: (each["verdict"], each["measured_mean"]) for each in both}
+    assert found["squeezed"] == (Verdict.NOT_COMPARABLE, 0.98)
+    assert found["mnist"][0] == Verdict.NOT_RUN
+    assert next(each["why"] for each in both if each["dataset"] == "squeezed") == "measured on a changed copy of MNIST"
+    assert len(frame) == len(verdicts(made.load_records([path]), printed.with_copies({"other": "mnist"})))
+    counts = TABLES.load("papers").build(made.load_records([path]), printed).set_index("paper").loc["PATE 2017"]
+    assert counts["printed"] == len(PUBLISHED.of("PATE 2017").values), "no number counts twice"
+    assert counts["reproduced"] == 0
+
+
 def test_only_papers_that_were_touched_have_verdicts(tmp_path):
     frame = verdicts(_records(tmp_path), PUBLISHED)
     assert set(frame["paper"]) == {"PATE 2017", "NZC 2020"}

@@ -27,6 +27,7 @@ from patebench.plan.jobs import (
     LEDGER,
     Audit,
     Collect,
+    Data,
     Figures,
     Job,
     Manifest,
@@ -88,9 +89,9 @@ class Config:
     def _pages(self, plan: Plan, home: Path) -> Iterator[Job]:
         published = str(home / "config" / "published.csv")
         compared = (*plan.of(TrainBaseline), *plan.of(NameClusters))
-        records = [tuple(plan.of(Collect)), compared, tuple(plan.of(Audit))]
-        records.append(tuple(job for job in plan if job.private_model))
-        results = Results(published, *records)
+        models = tuple(job for job in plan if job.private_model)
+        copies = tuple(sorted((job.dataset, job.copy_of) for job in plan.of(Data) if job.copy_of is not None))
+        results = Results(published, tuple(plan.of(Collect)), compared, tuple(plan.of(Audit)), models, copies)
         figures, tables = Figures(self.run, results, tuple(FIGURES)), Tables(self.run, results, tuple(TABLES))
         manifest = Manifest(
             self.run, figures, tables, Rows(self.run, results), json.dumps(self.written, sort_keys=True)

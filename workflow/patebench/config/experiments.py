@@ -422,7 +422,10 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
         raise PatebenchError(f"{where}: the name '{name}' is taken; call your data set otherwise")
     loaders = [each for each in DATASETS if reads_own_files(each)]
     check_among(f"{where}.loader", settings.loader, loaders, "a loader")
-    return Data(name, settings.loader, _files(settings), ClassParameters.of(settings))
+    if settings.copy_of is not None:
+        originals = [each for each in DATASETS if not reads_own_files(each)]
+        check_among(f"{where}.copy_of", settings.copy_of, originals, "a built-in data set")
+    return Data(name, settings.loader, _files(settings), ClassParameters.of(settings), settings.copy_of)
 
 
 def check_own_files(name: str, settings: DatasetSettings) -> None:

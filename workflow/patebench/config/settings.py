@@ -86,6 +86,13 @@ class DatasetSettings(ClassParameters):
     public: Place = Field(
         description="The file or folder with the public samples, from which pool and test set are drawn."
     )
+    copy_of: Text | None = Field(
+        None,
+        description=(
+            "The built-in data set whose samples these are, changed, such as compressed: what papers print of it stands"
+            " beside what is measured here, but nothing counts as reproduced."
+        ),
+    )
 
 
 class EnsembleSettings(TrainingParameters, TeacherParameters):

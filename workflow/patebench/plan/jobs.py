@@ -168,6 +168,7 @@ class Data(Job):
     loader: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
     classes: ClassParameters = _CLASSES
+    copy_of: str | None = None
 
     @property
     def folder(self) -> str:
@@ -951,11 +952,16 @@ class Results:
     baselines: tuple[Job, ...]
     audits: tuple[Audit, ...]
     private_models: tuple[Job, ...]
+    copies: tuple[tuple[str, str], ...] = ()
 
     def inputs(self) -> Inputs:
         kinds: dict[str, tuple[Job, ...]] = {"collected": self.collected, "baselines": self.baselines}
         kinds |= {"audits": self.audits, "models": self.private_models}
         return {kind: [job.file for job in jobs] for kind, jobs in kinds.items()}
+
+    def options(self) -> Options:
+        copies = {"copy": dict(self.copies)} if self.copies else {}
+        return {"published": self.published, **copies}
 
 
 @dataclass(frozen=True)
@@ -971,7 +977,7 @@ class _OfResults(_Page):
         return {"published": [self.results.published]}
 
     def options(self) -> Options:
-        return {"published": self.results.published}
+        return self.results.options()
 
 
 @dataclass(frozen=True)

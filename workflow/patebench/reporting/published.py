@@ -7,8 +7,9 @@ its own order, such as "gamma=0.05; distance=0". An empty cell means "does not a
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -61,6 +62,8 @@ CONFIGURATIONS = {
     **dict.fromkeys(DPSGD, "equal-epsilon"),
 }
 _MEND = "correct the line; config/published.csv in the repository shows the form"
+#: No data set is a copy of another.
+NO_COPIES: Mapping[str, str] = MappingProxyType({})
 #: Percent, a number without a unit, seconds.
 _UNITS = {"%": 100.0, "1": 1.0, "s": 1.0}
 
@@ -82,6 +85,8 @@ class Value:
     parameters: Mapping[str, float] | None
     queries: int | None
     delta: float | None
+    #: The data set that it is printed of, where `dataset` is a copy of that.
+    copy_of: str | None = None
 
     @property
     def name(self) -> str:
@@ -103,6 +108,16 @@ class Published:
     def of(self, *papers: str) -> "Published":
         """What these papers print: later ones measured the same settings again, with other results."""
         return Published(tuple(value for value in self.values if value.paper in papers))
+
+    def with_copies(self, copies: Mapping[str, str]) -> "Published":
+        """These values, and once more for each data set that is a changed copy, by name, of the one they are of."""
+        copied = [
+            replace(value, dataset=name, copy_of=original)
+            for name, original in copies.items()
+            for value in self.values
+            if value.dataset == original
+        ]
+        return Published((*self.values, *copied))
 
     def select(self, quantity: str, **keys: object) -> list[Value]:
         """The printed values of `quantity` whose fields equal `keys`."""
@@ -154,8 +169,11 @@ def is_accuracy(quantity: str) -> bool:
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
-def read_published(path: Path) -> Published:
-    """Read and check the file of published values; raises ArtefactError naming the first line that is wrong."""
+def read_published(path: Path, copies: Mapping[str, str] = NO_COPIES) -> Published:
+    """Read and check the file of published values; raises ArtefactError naming the first line that is wrong.
+
+    `copies` are data sets that are changed copies, each with the one that it is of (`Published.with_copies`).
+    """
     try:
         with open(path, encoding="utf-8", newline="") as stream:
             rows = list(csv.reader(stream))
@@ -173,7 +191,7 @@ def read_published(path: Path) -> Published:
         except ValueError as fault:
             raise ArtefactError(path, f"line {number} is wrong ({fault})", _MEND) from None
         values[key] = value
-    return Published(tuple(values.values()))
+    return Published(tuple(values.values())).with_copies(copies)
 
 
 def _value(cells: list[str]) -> Value:

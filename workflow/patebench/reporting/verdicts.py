@@ -21,6 +21,7 @@ from patebench.reporting.frames import Records, least, sound
 from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
 from patebench.reporting.petdl import alike, students
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,6 +145,15 @@ def no_way(value: Value) -> str | None:
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
+    """The verdicts on a number; of a copy of its data set only what was measured, and that reproduces nothing."""
+    if value.copy_of is None:
+        return _judged_alike(value, measures)
+    why = f"measured on a changed copy of {in_words(value.copy_of)}"
+    found = _judged_alike(value, measures)
+    return [{**each, "verdict": Verdict.NOT_COMPARABLE, "why": why} for each in found if "measured_mean" in each]
+
+
+def _judged_alike(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
     if (why := why_not(value)) is not None:
         return [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
     found = measures.of(value)

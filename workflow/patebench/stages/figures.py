@@ -1,10 +1,11 @@
 """The stage `figures`: figures from the records of a run."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patebench.core.errors import PatebenchError
+from patebench.reporting.published import NO_COPIES, read_published
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.records import read_records, record_files
 
@@ -18,12 +19,12 @@ def run(
     audits: Sequence[Path],
     models: Sequence[Path] = (),
     published: Path,
+    copy: Mapping[str, str] = NO_COPIES,
     png: Sequence[Path] = (),
     pdf: Sequence[Path] = (),
 ) -> None:
     """Draw figures as PNG and PDF; each file shows the figure that it is named after."""
     from patebench.reporting.figures import FIGURES
-    from patebench.reporting.published import read_published
     from patebench.reporting.style import save, themed
 
     for suffix, paths in ((".png", png), (".pdf", pdf)):
@@ -31,7 +32,7 @@ def run(
             if path.suffix != suffix:
                 raise PatebenchError(f"{path}: --{suffix[1:]} writes {suffix} files; call it {path.stem}{suffix}")
     wanted = {path: FIGURES.check(path.stem) for path in (*png, *pdf)}
-    records, values = read_records(collected, baselines, audits, models), read_published(published)
+    records, values = read_records(collected, baselines, audits, models), read_published(published, copy)
     with themed():
         for name in dict.fromkeys(wanted.values()):
             log.info("figure %s", name)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from patebench.core.errors import ArtefactError
 from patebench.core.files import read_any_json, read_json
-from patebench.stages.command import file_option, together
+from patebench.stages.command import Assignment, file_option, together
 from patebench.stages.names import Facts, of_baseline, of_naming, of_private_model
 
 if TYPE_CHECKING:
@@ -45,4 +47,8 @@ record_files = together(
         "models", "Results of models that are private themselves; repeat for each.", needed=False, several=True
     ),
     file_option("published", "Values that the papers print (CSV)."),
-)
+    click.option(
+        "--copy", type=Assignment(number=False), multiple=True, callback=lambda *given: dict(given[-1]),
+        help="A data set that is a changed copy of another, what is printed of which stands beside: copy=original.",
+    ),
+)  # fmt: skip

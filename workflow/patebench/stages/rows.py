@@ -1,9 +1,10 @@
 """The stage `rows`: what a run found, one JSON object per method, data set and ε, for other programs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patebench.core.files import write_json
+from patebench.reporting.published import NO_COPIES, read_published
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.records import read_records, record_files
 
@@ -15,16 +16,16 @@ def run(
     audits: Sequence[Path],
     models: Sequence[Path] = (),
     published: Path,
+    copy: Mapping[str, str] = NO_COPIES,
     out: Path,
 ) -> None:
     """Write one object per method, data set and ε: every ε, accuracy over the seeds, public data used.
 
     `patebench config schema --of rows` prints the JSON schema of the file.
     """
-    from patebench.reporting.published import read_published
     from patebench.reporting.rows import rows
 
-    found = rows(read_records(collected, baselines, audits, models), read_published(published))
+    found = rows(read_records(collected, baselines, audits, models), read_published(published, copy))
     write_json(out, "rows", found.model_dump(mode="json"))
 
 

@@ -1,10 +1,11 @@
 """The stage `tables`: tables from the records of a run."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from patebench.core.files import write_text
+from patebench.reporting.published import NO_COPIES, read_published
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.records import read_records, record_files
 
@@ -18,17 +19,17 @@ def run(
     audits: Sequence[Path],
     models: Sequence[Path] = (),
     published: Path,
+    copy: Mapping[str, str] = NO_COPIES,
     csv: Sequence[Path] = (),
     markdown: Sequence[Path] = (),
     latex: Sequence[Path] = (),
 ) -> None:
     """Write tables as CSV (full precision), Markdown and LaTeX (booktabs); each file is named after its table."""
-    from patebench.reporting.published import read_published
     from patebench.reporting.tables import TABLES
 
     forms = {"csv": csv, "markdown": markdown, "latex": latex}
     wanted = [(TABLES.check(path.stem), form, path) for form, paths in forms.items() for path in paths]
-    records, values = read_records(collected, baselines, audits, models), read_published(published)
+    records, values = read_records(collected, baselines, audits, models), read_published(published, copy)
     for name in dict.fromkeys(each for each, _, _ in wanted):
         log.info("table %s", name)
         table = TABLES.load(name)
