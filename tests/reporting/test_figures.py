@@ -442,16 +442,33 @@ def test_models_that_are_private_themselves_have_learning_curves_too(tmp_path):
     steps = [{"step": step, "accuracy": step / 1000} for step in (100, 200, 400)]
     several = made.private_model(2.0) | {"curve": steps}
     several["bounds"] = [*several["bounds"], several["bounds"][0] | {"accountant": "rdp", "epsilon": 3.0}]
-    facts = {"system": "PET-DL", "form": "published", "curve": epochs}
+    facts = {"system": "PET-DL", "form": "noisy-knowledge", "curve": epochs}
     students = [made.private_model() | facts | {"teachers": n, "private_model": f"published-{n}"} for n in (2, 10)]
     models = [*students, several, made.private_model(4.0)]  # the last has no curve
     paths = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(models)]
     dpsgd, petdl = _draw("learning-curves", [], models=paths).axes
-    assert [line.get_label() for line in petdl.get_lines()] == ["n = 2", "n = 10"]
+    assert [line.get_label() for line in petdl.get_lines()] == ["n = 2, ε = 1.0", "n = 10, ε = 1.0"]
     assert petdl.get_lines()[0].get_xydata().tolist() == [[0.5, 0.2], [1.0, 0.4]]
     (line,) = dpsgd.get_lines()
-    assert line.get_label() == "ε = 2"
+    assert line.get_label() == "ε = 2.0"
     assert line.get_xydata().tolist() == [[0.25, 0.1], [0.5, 0.2], [1.0, 0.4]]
+
+
+def test_claims_tell_no_curves_of_an_ensemble_apart_and_no_two_lines_look_alike(tmp_path):
+    curve = [{"epoch": 1, "accuracy": 0.5}]
+    claims = []
+    for n, epsilon, teachers in ((0, 1.0, 4), (1, 3.0, 4), (2, 1.0, None)):
+        model = made.private_model(epsilon, form="published") | {"curve": curve, "teachers": teachers}
+        model |= {"private_model": str(n), "system": "PET-DL" if teachers else "Private-kNN"}
+        model["bounds"] = [each | {"kind": "claimed"} for each in model["bounds"]]
+        claims.append(model)
+    sound = [made.private_model(float(epsilon)) | {"curve": curve} for epsilon in range(1, 16)]
+    paths = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate((*claims, *sound))]
+    dpsgd, petdl, knn = (axis for axis in _draw("learning-curves", [], models=paths).axes if axis.get_title())
+    assert list(_lines(petdl)) == ["n = 4"]
+    assert list(_lines(knn)) == ["ε = 1.0, claimed"]
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in dpsgd.get_lines()}
+    assert len(looks) == 15
 
 
 def test_distances_are_for_runs_with_a_mechanism_or_a_data_set_of_the_paper(tmp_path):

@@ -7,7 +7,7 @@ of teachers, a mechanism, a kind of bound) looks the same in every figure.
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +129,7 @@ KINDS: Mapping[str, LineStyle] = {
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
     """A line style for each thing: the fixed one where there is one, else the free ones in sorted order, in turn.
 
-    Free are colours that no fixed style has, and where all are taken, colours with another marker.
+    Free are colours that no fixed style has, and where all are taken, colours with another marker and other dashes.
     """
     fixed = fixed or {}
     wanted = sorted(set(things))
@@ -139,8 +139,15 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
     free = free or [style for style in _STYLES if (style.color, style.marker) not in marks] or list(_STYLES)
     rest = [thing for thing in wanted if thing not in fixed]
     return {thing: fixed[thing] for thing in wanted if thing in fixed} | {
-        thing: free[index % len(free)] for index, thing in enumerate(rest)
+        thing: _nth(free, index) for index, thing in enumerate(rest)
     }
+
+
+def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
+    """One of these, and beyond the last its colour with the dashes and the marker of another."""
+    turn, place = divmod(index, len(styles))
+    other = styles[(place + turn) % len(styles)]
+    return replace(styles[place], marker=other.marker, line=other.line)
 
 
 @contextmanager

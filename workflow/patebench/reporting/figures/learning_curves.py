@@ -3,11 +3,12 @@ afterwards; it steers nothing."""
 
 from typing import TYPE_CHECKING
 
+from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, natural
 from patebench.reporting.published import Published
 from patebench.reporting.style import LineStyle, empty, labelled, legend, line_styles, panels, percent
-from patebench.reporting.words import in_words
+from patebench.reporting.words import epsilon_in_words, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,16 +25,19 @@ _ORDER = ["mechanism", "noise", "ensemble", "student", "rounds", "seed"]
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set, method and strategy, or form of a private model; each line is the mean over seeds and
-    settings, a band one standard deviation: a line for each T, each number of teachers or, of DP-SGD, each ε."""
+    settings, a band one standard deviation. A line is of one T, one number of teachers, one ε."""
     learners = _learners(records)
     if learners.empty:
-        return empty("This run has no students that learnt over epochs,\nso there are no learning curves.")
+        return empty("Nothing in this run learnt over epochs,\nso there are no learning curves.")
     names = {panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(learners, _PANEL).items()}
-    styles = line_styles(learners["line"])
+    lines = sorted(set(learners["line"]), key=natural)
+    styles = dict(zip(lines, line_styles(range(len(lines))).values(), strict=True))
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
-        _draw_lines(axis, members(learners, panel, _PANEL), styles)
-        axis.set_ylim(*_limits(members(learners, panel[:2], _SETTING)))
+        here = members(learners, panel, _PANEL)
+        _draw_lines(axis, here, styles)
+        of_kind = learners["private"] == here["private"].iloc[0]
+        axis.set_ylim(*_limits(members(learners[of_kind], panel[:2], _SETTING)))
         axis.set_xlabel("share of the training")
         axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
         percent(axis, "accuracy on the test set")
@@ -43,22 +47,31 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _learners(records: Records) -> "pd.DataFrame":
-    """All that learnt over epochs or steps: its panel, its line, and its curve."""
+    """All that learnt over epochs or steps: its panel, its line, its curve, and whether it is private itself."""
     import pandas as pd
 
-    students, models = records.students.sort_values(_ORDER), records.private_models
+    students, models = records.students.sort_values(_ORDER), _private_models(records.private_models)
     way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
     students = students.assign(learner=students["method"] + way, line="T = " + students["queries"].astype(str))
-    models = models.sort_values(["private_model", "seed"]).drop_duplicates(
-        [*_SETTING, "seed", "system", "private_model"]
-    )
-    lines = [
-        f"ε = {spent:.2g}" if pd.isna(teachers) else f"n = {teachers}"
-        for spent, teachers in zip(models["epsilon"], models["teachers"], strict=True)
-    ]
-    models = models.assign(learner=models["system"] + " · " + models["form"], line=lines)
-    found = pd.concat([each[[*_PANEL, "line", "learning_curve"]] for each in (students, models)], ignore_index=True)
+    both = [each[[*_PANEL, "line", "learning_curve"]].assign(private=own) for each, own in ((students, 0), (models, 1))]
+    found = pd.concat(both, ignore_index=True)
     return found[[len(_accuracies(curve)) > 0 for curve in found["learning_curve"]]]
+
+
+def _private_models(models: "pd.DataFrame") -> "pd.DataFrame":
+    """One row for each private model and seed. What is claimed of an ensemble's student says nothing of it: such
+    students are told apart by their teachers alone, all others by ε, which is that of the setting's mean."""
+    import pandas as pd
+
+    same = [*_SETTING, "system", "form", "private_model"]
+    models = models.sort_values([*same, "seed", "epsilon"]).drop_duplicates([*same, "seed"])
+    spent = models.groupby(same)["epsilon"].transform("mean")
+    lines = []
+    for epsilon, kind, teachers in zip(spent, models["kind"], models["teachers"], strict=True):
+        claimed, of = kind == Kind.CLAIMED, "" if pd.isna(teachers) else f"n = {teachers}"
+        cost = f"ε = {epsilon_in_words(epsilon)}" + (", claimed" if claimed else "")
+        lines.append(of if of and claimed else ", ".join(filter(None, [of, cost])))
+    return models.assign(learner=models["system"] + " · " + models["form"], line=lines)
 
 
 def _draw_lines(axis: "Axes", learners: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
