@@ -90,6 +90,14 @@ def test_softened_outputs_are_those_of_the_logits() -> None:
     assert torch.allclose(known.softened(3.0, rows), (logits[:, rows] / 3).softmax(2), atol=1e-5)
 
 
+def test_knowledge_goes_where_the_samples_are() -> None:
+    _, y = world.pool()
+    there = world.knowledge(y).to(torch.device("meta"))
+    assert there.hints is not None
+    assert {there.probabilities.device.type, there.hints.device.type} == {"meta"}
+    assert world.knowledge(y, hints=False).to(torch.device("cpu")).hints is None
+
+
 # Noisy gradients.
 
 

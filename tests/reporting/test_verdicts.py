@@ -6,6 +6,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
+from patebench.core.errors import PatebenchError
 from patebench.reporting.published import CONFIGURATIONS, read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
@@ -80,11 +81,33 @@ def test_what_was_measured_on_a_copy_stands_beside_and_reproduces_nothing(tmp_pa
     found = {each["dataset"]: (each["verdict"], each["measured_mean"]) for each in both}
     assert found["squeezed"] == (Verdict.NOT_COMPARABLE, 0.98)
     assert found["mnist"][0] == Verdict.NOT_RUN
-    assert next(each["why"] for each in both if each["dataset"] == "squeezed") == "measured on a changed copy of MNIST"
+    (why,) = (each["why"] for each in both if each["dataset"] == "squeezed")
+    assert why == "measured on squeezed, a changed copy of MNIST"
     assert len(frame) == len(verdicts(made.load_records([path]), printed.with_copies({"other": "mnist"})))
     counts = TABLES.load("papers").build(made.load_records([path]), printed).set_index("paper").loc["PATE 2017"]
     assert counts["printed"] == len(PUBLISHED.of("PATE 2017").values), "no number counts twice"
     assert counts["reproduced"] == 0
+    alone = verdicts(made.load_records([path]), PUBLISHED)
+    assert alone.empty, "without the copy nothing was measured, so with it nothing more is compared or runs"
+    of_pate = _of(frame, paper="PATE 2017")
+    assert counts["not comparable"] == (of_pate["copy_of"].isna() & (of_pate["verdict"] == "not comparable")).sum()
+
+
+def test_a_claim_that_fails_on_a_copy_fails(tmp_path):
+    parameters = {"c": 1e100, "gamma": 1e-10, "distance": 0.0}
+    facts = made.ensemble("squeezed") | made.WHOLE_POOL
+    facts |= {"mechanism": "immutable-lnmax", "noise": "c-1e+100_gamma-1e-10_distance-0", "parameters": parameters}
+    claimed = made.bound_record(facts, 9000, 1e-90, "moments", Kind.CLAIMED) | {"conversion": "classic"}
+    exact = made.bound_record(facts, 9000, math.inf, "exact", Kind.DATA_DEPENDENT) | {"epsilon": "inf"}
+    path = made.write_collected(tmp_path / "nzc.json", [claimed, exact, made.student_record(facts, 9000, 0.95)])
+    frame = verdicts(made.load_records([path]), read_published(made.PUBLISHED, {"squeezed": "mnist"}))
+    found = _of(frame, row="MNIST NZC (c=1e^100 γ=1e^10)", dataset="squeezed").set_index("quantity")["verdict"]
+    assert (found["epsilon"], found["student_accuracy"]) == (Verdict.UNSOUND, Verdict.NOT_COMPARABLE)
+
+
+def test_a_copy_of_nothing_is_refused():
+    with pytest.raises(PatebenchError, match=r"cifar11.*did you mean 'cifar10'"):
+        read_published(made.PUBLISHED, {"squeezed": "cifar11"})
 
 
 def test_only_papers_that_were_touched_have_verdicts(tmp_path):

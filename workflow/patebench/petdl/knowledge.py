@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 #: The least probability that a logarithm is taken of.
@@ -32,6 +33,11 @@ class Knowledge:
         """What is said of the first samples alone."""
         hints = None if self.hints is None else self.hints[:, :samples]
         return replace(self, probabilities=self.probabilities[:, :samples], hints=hints)
+
+    def to(self, device: torch.device) -> "Knowledge":
+        """The same on that device, where the student's samples are."""
+        hints = None if self.hints is None else self.hints.to(device)
+        return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
         """softmax(logits / temperature) (teachers, rows, classes) of some of the samples."""

@@ -160,7 +160,10 @@ _CLASSES = ClassParameters()
 
 @dataclass(frozen=True)
 class Data(Job):
-    """A data set: one of the registry, or the user's own with a loader, its files and perhaps its classes."""
+    """A data set: one of the registry, or the user's own with a loader, its files and perhaps its classes.
+
+    `copy_of` makes no other data: it is for those who read of it what papers print.
+    """
 
     files = {"private": "{dataset}/private.npz", "public": "{dataset}/public.npz"}
 

@@ -125,7 +125,7 @@ def _printed(value: Value, accuracy: float) -> dict[str, Any]:
     of_record = value.mechanism in (DP_SGD, PRIVATE_KNN)
     where = ", ".join(filter(None, [value.table, value.row]))
     return {
-        **{"dataset": value.dataset, "method": f"printed: {value.paper}", "detail": where, "paper": value.paper},
+        **{"dataset": value.dataset, "method": f"printed: {value.source}", "detail": where, "paper": value.paper},
         **{"kind": str(kind), "epsilon": value.value, "delta": value.delta},
         "adjacency": str(Adjacency.ADD_OR_REMOVE_RECORD if of_record else Adjacency.REPLACE_TEACHER),
         **{"accuracy_mean": accuracy, "accuracy_std": None, "baseline_accuracy_mean": None},

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.slugs import parameters_slug
+from patebench.data import DATASETS
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,6 +96,11 @@ class Value:
         return f"{self.paper}, {self.table}, {self.row}"
 
     @property
+    def source(self) -> str:
+        """The paper, and of which data set it prints the value, where `dataset` is a copy of that."""
+        return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
+
+    @property
     def noise(self) -> str | None:
         """The parameters as records name them."""
         return None if self.parameters is None else parameters_slug(self.parameters)
@@ -110,7 +117,12 @@ class Published:
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """These values, and once more for each data set that is a changed copy, by name, of the one they are of."""
+        """These values, and once more for each data set that is a changed copy, by name, of the one they are of.
+
+        PatebenchError for an original that there is not.
+        """
+        for original in copies.values():
+            DATASETS.check(original)
         copied = [
             replace(value, dataset=name, copy_of=original)
             for name, original in copies.items()

@@ -269,7 +269,9 @@ def _printed_of_models(published: Published, key: Mapping[str, Any], row: "pd.Se
 
 
 def _as_printed(values: Any) -> list[Printed]:
-    return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in values]
+    """But for those of which a data set is only a copy: that is another setting."""
+    same = (value for value in values if value.copy_of is None)
+    return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]
 
 
 def _audited(records: Records, key: Mapping[str, Any]) -> Epsilon | None:

@@ -77,7 +77,7 @@ _NO_DATA = {
 #: What every verdict says of the measured side; NaN or None where nothing was measured.
 _MEASURED = ("how", "measured_mean", "measured_std", "seeds", "worst_case", "exact", "audited")
 COLUMNS = (
-    *("paper", "table", "row", "column", "dataset", "quantity", "published"),
+    *("paper", "table", "row", "column", "dataset", "copy_of", "quantity", "published"),
     *(*_MEASURED, "verdict", "why"),
 )
 
@@ -117,7 +117,7 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
 
 
 def _printed(value: Value) -> dict[str, Any]:
-    names = ("paper", "table", "row", "column", "dataset", "quantity")
+    names = ("paper", "table", "row", "column", "dataset", "copy_of", "quantity")
     return {**{name: getattr(value, name) for name in names}, "published": value.value}
 
 
@@ -145,12 +145,14 @@ def no_way(value: Value) -> str | None:
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """The verdicts on a number; of a copy of its data set only what was measured, and that reproduces nothing."""
-    if value.copy_of is None:
-        return _judged_alike(value, measures)
-    why = f"measured on a changed copy of {in_words(value.copy_of)}"
+    """The verdicts on a number. On a copy of its data set only what was measured has one, and reproduces nothing; a
+    claim that fails there fails."""
     found = _judged_alike(value, measures)
-    return [{**each, "verdict": Verdict.NOT_COMPARABLE, "why": why} for each in found if "measured_mean" in each]
+    if value.copy_of is None:
+        return found
+    why = f"measured on {in_words(value.dataset)}, a changed copy of {in_words(value.copy_of)}"
+    other = {"verdict": Verdict.NOT_COMPARABLE, "why": why}
+    return [each if each["verdict"] == Verdict.UNSOUND else each | other for each in found if "measured_mean" in each]
 
 
 def _judged_alike(value: Value, measures: "_Measures") -> list[dict[str, Any]]:

@@ -175,11 +175,12 @@ def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> in
     return value
 
 
-def _each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, float]:
+def each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
+    """The pairs of a repeated option as a mapping; PatebenchError for a key that is given twice."""
     names = [name for name, _ in value]
     for name in names:
         if names.count(name) > 1:
-            raise PatebenchError(f"--parameter {name} is given twice; give each parameter once")
+            raise PatebenchError(f"{param.opts[0]} {name} is given twice; give each once")
     return dict(value)
 
 
@@ -221,7 +222,7 @@ seeded_or_release = together(
 
 #: The parameters of a mechanism as a mapping.
 parameter_values = click.option(
-    "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=_each_once,
+    "--parameter", "parameters", type=Assignment(number=True), multiple=True, callback=each_once,
     help="Of the mechanism: sigma=40; --sigma 40 says the same.",
 )  # fmt: skip
 

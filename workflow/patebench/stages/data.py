@@ -18,7 +18,7 @@ from patebench.core.words import plural
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
 from patebench.plan.parameters import ClassParameters
-from patebench.stages.command import FILE, Assignment, file_option, parameter_options, stage_command
+from patebench.stages.command import FILE, Assignment, each_once, file_option, parameter_options, stage_command
 
 log = logging.getLogger("patebench")
 
@@ -106,7 +106,7 @@ command = stage_command(
     click.option("--root", type=FILE, default="data", show_default=True, help="Where downloaded data sets lie."),
     click.option("--download/--no-download", default=True, show_default=True, help="Fetch what is missing."),
     click.option(
-        "--option", type=Assignment(number=False), multiple=True, callback=lambda *given: dict(given[-1]),
+        "--option", type=Assignment(number=False), multiple=True, callback=each_once,
         help="A loader's option: key=value.",
     ),
     parameter_options(ClassParameters),

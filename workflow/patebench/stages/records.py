@@ -8,7 +8,7 @@ import click
 
 from patebench.core.errors import ArtefactError
 from patebench.core.files import read_any_json, read_json
-from patebench.stages.command import Assignment, file_option, together
+from patebench.stages.command import Assignment, each_once, file_option, together
 from patebench.stages.names import Facts, of_baseline, of_naming, of_private_model
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ record_files = together(
     ),
     file_option("published", "Values that the papers print (CSV)."),
     click.option(
-        "--copy", type=Assignment(number=False), multiple=True, callback=lambda *given: dict(given[-1]),
-        help="A data set that is a changed copy of another, what is printed of which stands beside: copy=original.",
+        "--copy", type=Assignment(number=False), multiple=True, callback=each_once,
+        help="A data set, and the one that it is a changed copy of: copy=original. What papers print stands beside.",
     ),
 )  # fmt: skip

@@ -51,6 +51,8 @@ def run(
     import torch
 
     from patebench.models import conv_net
+    from patebench.models.device import device
+    from patebench.models.network import device_facts
     from patebench.petdl import FORMS
     from patebench.petdl.form import Streams
     from patebench.petdl.student import Student
@@ -66,7 +68,7 @@ def run(
     form: Form = FORMS.load(parameters.form)
     settings = form.settled(parameters.model_dump(), len(public["x"]), known.hints is not None)
     assert settings.samples is not None
-    known, classes = known.first(settings.samples), int(source.meta["classes"])
+    known, classes = known.first(settings.samples).to(device()), int(source.meta["classes"])
     samples, test_x = torch.from_numpy(public["x"])[: settings.samples], torch.from_numpy(test_set["x"])
     shape = tuple(samples.shape[1:])
     width = conv_net.width_of(_parameters(summary, shape, classes) / (parameters.compression or 1), shape, classes)
@@ -106,6 +108,7 @@ def run(
             "parameters": {**asdict(settings), **_chosen(parameters), "hint_layer": layer},
             "model": f"conv, width {width}",
             "model_parameters": student.parameters,
+            **device_facts(student.device, student.compute_dtype),
             "accuracy": curve[-1]["accuracy"],
             "curve": curve,
             "seconds": seconds,

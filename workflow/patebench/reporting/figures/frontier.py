@@ -208,7 +208,7 @@ def _draw_published(axis: "Axes", published: Published, dataset: str) -> list[_N
     for value, accuracy in published.points("student_accuracy", dataset=dataset):
         style = MECHANISMS.get(value.mechanism or "", LineStyle(GREY, "d"))
         cited = "" if value.queries else f"{value.row}, cited by "
-        hollow(axis, value.value, accuracy, BLACK, style.marker, f"published: {cited}{value.paper}")
+        hollow(axis, value.value, accuracy, BLACK, style.marker, f"published: {cited}{value.source}")
         if value.queries:
             found.append((value.value, accuracy, f"T = {value.queries:,}"))
     return found
@@ -223,7 +223,7 @@ def _draw_published_models(axis: "Axes", published: Published, dataset: str) -> 
     """What papers print of models that are private themselves: one outline for each paper."""
     for value, accuracy in published.points("private_model_accuracy", dataset=dataset):
         marker = _MARKERS[OF_RECORDS.index(value.paper)]
-        hollow(axis, value.value, accuracy, PURPLE, marker, f"published: {value.paper}, of one record")
+        hollow(axis, value.value, accuracy, PURPLE, marker, f"published: {value.source}, of one record")
 
 
 def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:

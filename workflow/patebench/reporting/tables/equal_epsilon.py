@@ -115,10 +115,10 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
     for dataset, setting in panels.itertuples(index=False):
         panel = {"dataset": dataset, "setting": setting}
         for value, accuracy in models.points("private_model_accuracy", dataset=dataset):
-            rows.append({**panel, **_printed(value, value.paper, value.value, accuracy)})
+            rows.append({**panel, **_printed(value, value.source, value.value, accuracy)})
         for value in comparisons.select("accuracy_at_epsilon", dataset=dataset):
             if (spent := comparisons.spent(value)) is not None:
-                rows.append({**panel, **_printed(value, f"{value.paper}, {value.column}", spent, value.value)})
+                rows.append({**panel, **_printed(value, f"{value.source}, {value.column}", spent, value.value)})
     return pd.DataFrame(rows, columns=[*_METHOD, *_FOUND])
 
 

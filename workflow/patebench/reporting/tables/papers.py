@@ -14,8 +14,12 @@ _NUMBER = ["paper", "table", "row", "column"]
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per paper; of several settings that measured one number, that with the best verdict counts."""
+    """One row per paper; of several settings that measured one number, that with the best verdict counts.
+
+    A copy of a data set measures no printed number.
+    """
     frame = verdicts(records, published)
+    frame = frame[frame["copy_of"].isna()]
     ranked = frame.assign(rank=frame["verdict"].map({verdict: rank for rank, verdict in enumerate(COUNTING)}))
     best = ranked.sort_values("rank", kind="stable").drop_duplicates(_NUMBER)
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
