@@ -68,6 +68,13 @@ def test_printed_values_stand_beside_the_students_that_they_are_of(tmp_path: Pat
     assert all(map(math.isnan, printed[4, 3.0]))
 
 
+def test_an_accuracy_is_never_unsound_though_the_claim_beside_it_is(tmp_path: Path) -> None:
+    frame = verdicts(records(tmp_path, student(accuracy=0.95)), PUBLISHED)
+    judged = frame[(frame["row"] == "PET-DL (n = 4)") & frame["column"].str.startswith("MNIST")]
+    found = judged.set_index("quantity")["verdict"]
+    assert (found["student_accuracy"], found["epsilon"]) == (Verdict.SHORT, Verdict.UNSOUND)
+
+
 def test_weighted_and_sound_students_have_printed_values_of_their_own_or_none(tmp_path: Path) -> None:
     of_ten = [student(teachers=10), student(teachers=10, weighted=True), student("noisy-knowledge", teachers=10)]
     found = rows(records(tmp_path, *of_ten))
@@ -131,7 +138,7 @@ def test_a_verdict_is_on_the_students_at_the_printed_epsilon(tmp_path: Path) -> 
     (_, few), (_, accuracy) = _on(frame, "PET-DL (n = 4)", "student_accuracy").iterrows()
     assert (accuracy["how"], accuracy["measured_mean"]) == ("conv, width 12, iid, 2 + 20 epochs", pytest.approx(0.992))
     assert (few["how"], few["measured_mean"]) == ("conv, width 12, iid, 2 + 2 epochs", 0.97)
-    assert {accuracy["verdict"], few["verdict"]} == {Verdict.UNSOUND}
+    assert (accuracy["verdict"], few["verdict"]) == (Verdict.REPRODUCED, Verdict.SHORT)
     claimed = _on(frame, "PET-DL (n = 4)", "epsilon")
     assert claimed["measured_mean"].tolist() == [1.2, pytest.approx(1.21)]
 

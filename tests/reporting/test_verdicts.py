@@ -131,6 +131,16 @@ def test_a_claim_below_what_is_exact_is_unsound(tmp_path):
     assert row["why"] == "what is claimed loses at least ε = inf"
 
 
+def test_teachers_of_several_epochs_are_several_settings(tmp_path):
+    facts = [made.ensemble() | {"epochs": epochs, "ensemble": f"of-{epochs}"} for epochs in (10, 50)]
+    records = [made.ensemble_record(each, mean) for each, mean in zip(facts, (0.80, 0.84), strict=True)]
+    path = made.write_collected(tmp_path / "e.json", records)
+    frame = verdicts(made.load_records([path]), PUBLISHED.of("PATE 2017"))
+    found = _of(frame, quantity="teacher_accuracy").dropna(subset="measured_mean")
+    assert list(found["how"]) == [f"small-cnn, modern, iid, trained for {epochs} epochs" for epochs in (10, 50)]
+    assert list(found["verdict"]) == [Verdict.SHORT, Verdict.REPRODUCED]
+
+
 def test_models_by_dpsgd_are_compared_at_what_they_spend(tmp_path):
     paths = [
         made.write_private_model(tmp_path / f"{epsilon}.json", made.private_model(epsilon, accuracy))

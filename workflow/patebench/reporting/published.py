@@ -181,6 +181,11 @@ def is_accuracy(quantity: str) -> bool:
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
+def is_epsilon(quantity: str) -> bool:
+    """Whether a quantity is an ε, which may be claimed and not hold."""
+    return quantity.startswith("epsilon")
+
+
 def read_published(path: Path, copies: Mapping[str, str] = NO_COPIES) -> Published:
     """Read and check the file of published values; raises ArtefactError naming the first line that is wrong.
 

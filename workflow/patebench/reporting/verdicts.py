@@ -7,6 +7,7 @@ is above it. What is `not comparable` says why, and what is `not run` why and by
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +21,7 @@ from patebench.reporting.accountants import compared
 from patebench.reporting.frames import Records, least, sound
 from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
 from patebench.reporting.petdl import alike, students
-from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy
+from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
 from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
@@ -174,7 +175,8 @@ def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
         if column in group and group[column].notna().any():
             found[name] = float(group[column].max())
     lost = max(found.get("exact", 0.0), found.get("audited", 0.0))
-    if "kind" in group and (group["kind"] == Kind.CLAIMED).all() and lost > max(value.value, mean) * (1 + 1e-9):
+    claimed = is_epsilon(value.quantity) and "kind" in group and (group["kind"] == Kind.CLAIMED).all()
+    if claimed and lost > max(value.value, mean) * (1 + 1e-9):
         found |= {"verdict": Verdict.UNSOUND, "why": f"what is claimed loses at least ε = {lost:.3g}"}
     return found
 
@@ -299,8 +301,9 @@ class _Measures:
         printed = self.published.lookup("epsilon", paper=value.paper, mechanism=PETDL, **same)
         spent = frame["epsilon"].map(lambda each: at_epsilon(each, printed)).astype(bool)
         frame = frame[spent] if spent.any() else frame
-        epochs = [f"{row.hint_epochs} + {row.distillation_epochs} epochs" for row in frame.itertuples()]
-        return _same(frame.assign(epochs=epochs), value, column, (), ("model", "partition", "epochs"))
+        passes = [f"{row.hint_epochs} + {row.distillation_epochs} epochs" for row in frame.itertuples()]
+        frame = frame.assign(passes=passes, epochs=frame["teacher_epochs"])
+        return _same(frame, value, column, (), ("model", "partition", "passes"))
 
     def _bounds(self, value: Value) -> "pd.DataFrame":
         """By the accountant of the mechanism's own paper; beside it what holds, what is exact and what audits found."""
@@ -323,9 +326,17 @@ _LEARNER = ("model", "recipe")
 def _same(
     frame: "pd.DataFrame", value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> "pd.DataFrame":
-    """The rows whose `keys` are those of the printed number, which may leave some open."""
+    """The rows whose `keys` are those of the printed number, which may leave some open.
+
+    Where `how` is the same of networks, or of an ensemble's teachers, that were trained for several numbers of epochs,
+    they are told apart.
+    """
     for key in keys:
         if (wanted := getattr(value, key)) is not None:
             frame = frame[frame[key] == wanted]
     words = [", ".join(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()]
+    if "epochs" in frame:
+        pairs = list(zip(words, frame["epochs"], strict=True))
+        several = Counter(word for word, _ in set(pairs))
+        words = [f"{word}, trained for {epochs} epochs" if several[word] > 1 else word for word, epochs in pairs]
     return frame.assign(how=words, measured=frame[measured].astype(float))

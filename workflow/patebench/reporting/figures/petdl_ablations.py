@@ -1,5 +1,6 @@
 """What each choice does to a student of PET-DL: Figures 2 to 5 of the paper, one panel for each choice."""
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,9 @@ _FORMS = {
     "noisy-gradient": LineStyle(BLUE, "o", "-"),
     "noisy-knowledge": LineStyle(GREEN, "^", "-"),
 }
+
+#: A usual number of test samples.
+_TESTED = 1000
 
 #: All that must be equal on one line, but for what is varied there.
 _ALL = [*TEACHERS, "dataset", "setting", "form", "teachers", "target", *(name for name in CHOSEN if name != "epsilon")]
@@ -107,7 +111,16 @@ def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, Lin
     elif wide:
         logarithmic(axis.xaxis)
     axis.set_xlabel(_VARIED[name])
+    _widen(axis, float(drawn["accuracy"].mean()))
     percent(axis, "accuracy on the test set")
+
+
+def _widen(axis: "Axes", accuracy: float) -> None:
+    """Show no fewer points of accuracy than chance moves it by: two standard errors of so many samples either way."""
+    low, high = axis.get_ylim()
+    missing = 4 * math.sqrt(accuracy * (1 - accuracy) / _TESTED) - (high - low)
+    if missing > 0:
+        axis.set_ylim(low - missing / 2, min(high + missing / 2, 1.0))
 
 
 def _named(lines: "list[pd.DataFrame]", name: str) -> "Iterator[tuple[str, bool, pd.DataFrame]]":
