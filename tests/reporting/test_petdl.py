@@ -126,6 +126,23 @@ def test_two_lines_of_one_form_say_what_was_chosen_otherwise(tmp_path: Path) -> 
     assert panels["MNIST: epochs of distillation"].get_xticks().tolist() == [10, 15]
 
 
+def test_lines_of_several_numbers_of_teachers_look_different(tmp_path: Path) -> None:
+    """And the noise, which follows from a target ε, tells none of them apart."""
+    students = [
+        student("noisy-knowledge", teachers=n, epsilon=target, stated=target, noise=samples / target, samples=samples)
+        for n in (4, 10)
+        for samples in (100, 1000)
+        for target in (1.0, 8.0)
+    ]
+    epsilon, *_ = (axis for axis in drawn(records(tmp_path, *students)).axes if axis.get_title())
+    lines = {each.get_label(): each for each in epsilon.containers}
+    assert set(lines) == {
+        *(f"noisy knowledge, n = {n}" for n in (4, 10)),
+        *(f"noisy knowledge, n = {n}, but public samples asked for: 1000" for n in (4, 10)),
+    }
+    assert len({line[0].get_color() for line in lines.values()}) == 4
+
+
 def test_one_student_varies_nothing(tmp_path: Path) -> None:
     assert "varied no choice" in drawn(records(tmp_path, student())).get_label()
 

@@ -46,6 +46,9 @@ _FORMS = {
     "noisy-knowledge": LineStyle(GREEN, "^", "-"),
 }
 
+#: What a line is called, whether it is the usual one of its form and n, and its students.
+_Line = tuple[str, bool, "pd.DataFrame"]
+
 #: A usual number of test samples.
 _TESTED = 1000
 
@@ -69,12 +72,27 @@ def draw(records: Records, published: Published) -> "Figure":
     ]
     if not wanted:
         return empty("This run varied no choice of PET-DL's students, so there is nothing to draw.")
-    styles = line_styles(found["form"], _FORMS)
+    named = [(name, list(_named(_lines(found[found["dataset"] == dataset], name), name))) for dataset, name in wanted]
+    styles = _styles([lines for _, lines in named])
     figure, axes = panels([f"{in_words(dataset)}: {_in_words(name)}" for dataset, name in wanted], sharey=False)
-    for axis, (dataset, name) in zip(axes, wanted, strict=True):
-        _panel(axis, found[found["dataset"] == dataset], name, styles)
+    for axis, (name, lines) in zip(axes, named, strict=True):
+        _panel(axis, name, lines, styles)
     legend(figure, labelled(axes))
     return figure
+
+
+def _styles(panels: "list[list[_Line]]") -> dict[str, LineStyle]:
+    """By the words of a line: one for each form, or, where a panel has several of a form, one for each line."""
+    lines = {words: line["form"].iloc[0] for panel in panels for words, _, line in panel}
+    several = any(
+        sum(usual for _, usual, line in panel if line["form"].iloc[0] == form) > 1
+        for panel in panels
+        for form in set(lines.values())
+    )
+    if several:
+        return dict(zip(lines, line_styles(range(len(lines))).values(), strict=True))
+    of_form = line_styles(lines.values(), _FORMS)
+    return {words: of_form[form] for words, form in lines.items()}
 
 
 def _settings(found: "pd.DataFrame") -> "pd.DataFrame":
@@ -92,15 +110,14 @@ def _lines(found: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
     return [group for group in groups if group[name].nunique() > 1]
 
 
-def _panel(axis: "Axes", found: "pd.DataFrame", name: str, styles: dict[str, LineStyle]) -> None:
+def _panel(axis: "Axes", name: str, lines: "list[_Line]", styles: dict[str, LineStyle]) -> None:
     import pandas as pd
 
-    lines = _lines(found, name)
-    for words, usual, line in _named(lines, name):
+    for words, usual, line in lines:
         points = over_seeds(line.astype({name: float}), [name], ["accuracy", "teacher_accuracy"])
         face = {} if usual else {"markerfacecolor": "white"}
-        means(axis, points, name, "accuracy", **styles[line["form"].iloc[0]].settings, **face, capsize=2, label=words)
-    drawn = pd.concat(lines)
+        means(axis, points, name, "accuracy", **styles[words].settings, **face, capsize=2, label=words)
+    drawn = pd.concat([line for _, _, line in lines])
     level(axis, float(drawn["teacher_accuracy"].mean()), "its teachers, on average")
     values = sorted(set(drawn[name].astype(float)))
     wide = 0 < 8 * values[0] < values[-1]
@@ -123,7 +140,7 @@ def _widen(axis: "Axes", accuracy: float) -> None:
         axis.set_ylim(low - missing / 2, min(high + missing / 2, 1.0))
 
 
-def _named(lines: "list[pd.DataFrame]", name: str) -> "Iterator[tuple[str, bool, pd.DataFrame]]":
+def _named(lines: "list[pd.DataFrame]", name: str) -> "Iterator[_Line]":
     """Each line by its form and n, and whether it is the first of them: a later one says what was chosen otherwise."""
     firsts: dict[str, pd.Series[Any]] = {}
     for line in lines:
@@ -131,7 +148,8 @@ def _named(lines: "list[pd.DataFrame]", name: str) -> "Iterator[tuple[str, bool,
         words = in_words(one["form"]) if name == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
         first = firsts.setdefault(words, one)
         if first is not one:
-            others = [each for each in CHOSEN if each != name and one[each] == one[each] and one[each] != first[each]]
+            follows = {name} if one["target"] != one["target"] else {name, "noise"}  # which a target ε decides
+            others = [each for each in CHOSEN if each not in follows and one[each] == one[each] != first[each]]
             words += ", but " + "; ".join(f"{_in_words(each)}: {one[each]:.4g}" for each in others)
         yield words, first is one, line
 
