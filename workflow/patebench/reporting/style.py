@@ -143,6 +143,11 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
     }
 
 
+def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
+    """A line style for each of these different things, in the order in which they are given."""
+    return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
+
+
 def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
     """One of these, and beyond the last its colour with the dashes and the marker of another."""
     turn, place = divmod(index, len(styles))

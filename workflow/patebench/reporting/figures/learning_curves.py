@@ -7,7 +7,7 @@ from patebench.core.bound import Kind
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, natural
 from patebench.reporting.published import Published
-from patebench.reporting.style import LineStyle, empty, labelled, legend, line_styles, panels, percent
+from patebench.reporting.style import LineStyle, empty, labelled, legend, panels, percent, styles_in_order
 from patebench.reporting.words import epsilon_in_words, in_words
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def draw(records: Records, published: Published) -> "Figure":
         return empty("Nothing in this run learnt over epochs,\nso there are no learning curves.")
     names = {panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(learners, _PANEL).items()}
     lines = sorted(set(learners["line"]), key=natural)
-    styles = dict(zip(lines, line_styles(range(len(lines))).values(), strict=True))
+    styles = styles_in_order(lines)
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
         here = members(learners, panel, _PANEL)

@@ -20,6 +20,7 @@ from patebench.reporting.style import (
     logarithmic,
     panels,
     percent,
+    styles_in_order,
 )
 from patebench.reporting.words import in_words
 
@@ -90,7 +91,7 @@ def _styles(panels: "list[list[_Line]]") -> dict[str, LineStyle]:
         for form in set(lines.values())
     )
     if several:
-        return dict(zip(lines, line_styles(range(len(lines))).values(), strict=True))
+        return styles_in_order(list(lines))
     of_form = line_styles(lines.values(), _FORMS)
     return {words: of_form[form] for words, form in lines.items()}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.figures.axes import at_values, means
 from patebench.reporting.frames import Records, distinct, over_seeds
 from patebench.reporting.outcomes import outcomes
-from patebench.reporting.style import GREY, LineStyle, empty, labelled, legend, line_styles, panels, percent
+from patebench.reporting.style import GREY, LineStyle, empty, labelled, legend, panels, percent, styles_in_order
 from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def draw_sweep(sweep: Sweep, frame: "pd.DataFrame", namings: "pd.DataFrame") -> 
     if frame.empty:
         return empty(sweep.without)
     lines = _from_the_least_epsilon(sweep, frame)
-    styles = dict(zip(lines, line_styles(range(len(lines))).values(), strict=True))
+    styles = styles_in_order(lines)
     panel_of = distinct(frame, sweep.panels)
     figure, axes = panels(_titles(panel_of), sharey=True)
     for axis, panel in zip(axes, panel_of, strict=True):
