@@ -37,11 +37,12 @@ def table(file: str) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def equal(cell: str, wanted: object) -> bool:
-    return cell == wanted if isinstance(wanted, str) else bool(cell) and float(cell) == wanted
+def equal(cell: str, wanted: float | str) -> bool:
+    """Numbers may differ as far as an ε may that was calibrated, and no two settings are as near to one another."""
+    return cell == wanted if isinstance(wanted, str) else bool(cell) and math.isclose(float(cell), wanted, rel_tol=1e-6)
 
 
-def row(file: str, where: dict[str, object]) -> SimpleNamespace:
+def row(file: str, where: dict[str, float | str]) -> SimpleNamespace:
     """The cells of the one row of a table that `where` selects; numbers as such, empty ones left out."""
     found = [line for line in table(file) if all(equal(line[column], wanted) for column, wanted in where.items())]
     assert len(found) == 1, f"{file}: {len(found)} rows are {where}"
