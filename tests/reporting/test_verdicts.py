@@ -199,6 +199,22 @@ def test_papers_count_each_number_once(tmp_path):
     assert frame.loc["PATE 2017", "reproduced"] == 3  # one number that stands in two sections and Figure 4
 
 
+def test_what_was_measured_comes_first_and_what_a_paper_chose_last_by_its_own_words(tmp_path):
+    table = TABLES.load("verdicts").build(_records(tmp_path), PUBLISHED)
+    table = table[table["paper"] == "PATE 2017"]
+    measured = table["measured"].notna()
+    assert list(measured) == sorted(measured, reverse=True)
+    assert set(table["what"].tail(3)) <= {value.column for value in PUBLISHED.of("PATE 2017").values}
+    assert "setting" not in set(table["what"])
+
+
+def test_a_gap_that_can_not_be_right_is_not_beaten(tmp_path):
+    """Teachers that are as accurate as printed have a gap of two thirds, so none beats a fifth."""
+    gaps = _of(verdicts(_records(tmp_path), PUBLISHED), quantity="gap_share_below")
+    assert set(gaps["verdict"]) == {Verdict.NOT_COMPARABLE}
+    assert set(gaps["why"]) == {"can not be right, by the accuracy that the paper prints: docs/corrections.md"}
+
+
 def test_an_empty_run_has_empty_tables(tmp_path):
     digits = made.write_collected(tmp_path / "digits.json", [made.ensemble_record(made.ensemble("digits"))])
     for name in ("papers", "verdicts"):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from patebench.audit.verdict import Verdict as Audited
-from patebench.core.bound import Kind
-from patebench.reporting.summary import join, percent, plural, voters
+from patebench.core.bound import Adjacency, Kind
+from patebench.reporting.summary import asked, join, percent, plural, voters
 from patebench.reporting.verdicts import COUNTING, Verdict
 from patebench.reporting.words import WEAK, WEAK_SOURCE, epsilon_in_words, in_words
 
@@ -93,10 +93,10 @@ def _papers(tables: Tables) -> Iterator[str]:
     judged = sum(counts[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
     names = join([str(name) for name in papers["paper"]])
     yield (
-        f"Of {int(papers['printed'].sum())} numbers that {names} print, {judged} were measured:"
-        f" {counts[Verdict.REPRODUCED]} reproduced, {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short,"
-        f" {counts[Verdict.UNSOUND]} unsound; {counts[Verdict.NOT_COMPARABLE]} can not be compared and"
-        f" {counts[Verdict.NOT_RUN]} were not run."
+        f"Of {int(papers['printed'].sum())} numbers that {names} print, {judged} were measured, and of several"
+        f" settings that measured one the best counts: {counts[Verdict.REPRODUCED]} reproduced,"
+        f" {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short, {counts[Verdict.UNSOUND]} unsound;"
+        f" {counts[Verdict.NOT_COMPARABLE]} can not be compared and {counts[Verdict.NOT_RUN]} were not run."
     )
 
 
@@ -156,11 +156,13 @@ def _reached(row: Mapping[Any, Any]) -> str:
     noise = "" if row["may_publish"] == "yes" else ", of fresh noise"
     delta = f"{row['delta']:g}".replace("e-0", "e-")
     epsilon = epsilon_in_words(row["worst_case_epsilon_mean"])
-    return f"{percent(row['accuracy_mean'])} at a worst-case ε of {epsilon}{noise} (δ = {delta})"
+    protected = in_words(Adjacency.REPLACE_TEACHER)
+    spent = f"{epsilon}{noise} (δ = {delta}), which protects {protected}"
+    return f"{percent(row['accuracy_mean'])} at a worst-case ε of {spent}"
 
 
 def _beside(row: Mapping[Any, Any]) -> str:
-    """By which mechanism, and how accurate a model without privacy is, where there is one."""
-    by = f", with {row['queries']} labels by {in_words(row['mechanism'])}"
+    """Which student, of which labels, and how accurate a model without privacy is, where there is one."""
+    by = f", {in_words(row['method'])} with {asked(row, 'label', 'labels')} by {in_words(row['mechanism'])}"
     free = row["baseline_accuracy_mean"]
     return f"{by}; without privacy {percent(free)}" if free == free else by

@@ -68,9 +68,9 @@ def _ensemble_cards(ensembles: "pd.DataFrame | None") -> list[Card]:
 def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     if students is None or students.empty:
         return []
-    best = students.sort_values("accuracy_mean").iloc[-1]
-    asked = f"{plural(best['queries'], 'query', 'queries')} to {in_words(best['mechanism'])}"
-    taught = f"{in_words(best['dataset'])}, {asked}, {best['noise_in_words']}"
+    best = students.sort_values("accuracy_mean").iloc[-1].to_dict()
+    labels = f"{in_words(best['method'])} with {asked(best, 'query', 'queries')} to {in_words(best['mechanism'])}"
+    taught = f"{in_words(best['dataset'])}, {labels}, {best['noise_in_words']}"
     free = best["baseline_accuracy_mean"]
     ceiling = f"; without privacy: {percent(free)}" if free == free else ""
     found = [Card("Best student", percent(best["accuracy_mean"]), taught + ceiling)]
@@ -85,13 +85,25 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     return found
 
 
+def asked(row: Mapping[Any, Any], one: str, many: str) -> str:
+    """How many queries were asked, or labels given, and how they were selected where that was not by chance."""
+    strategy = row.get("strategy")
+    return plural(row["queries"], one, many) + (f" ({strategy})" if isinstance(strategy, str) and strategy else "")
+
+
 def _time(manifest: Mapping[str, Any]) -> list[Card]:
     rules = manifest["rules"]
     if not rules:
         return []
     jobs, seconds = sum(rule["jobs"] for rule in rules), sum(rule["seconds"] for rule in rules)
     cores = manifest["hardware"]["cores"]
-    return [Card("Computing time", duration(seconds), f"{plural(jobs, 'job')}; machine with {plural(cores, 'core')}")]
+    return [
+        Card(
+            "Computing time",
+            duration(seconds),
+            f"of {plural(jobs, 'job')} together; machine with {plural(cores, 'core')}",
+        )
+    ]
 
 
 def percent(value: float) -> str:

@@ -189,7 +189,7 @@ def _is_asked(experiment: Experiment, value: Value) -> Iterable[bool]:
     asked = [(account.labels, account.queries) for account in experiment.accounts]
     if value.quantity in ("student_accuracy", "answered"):
         asked = [(student.labels, (student.queries,)) for student in experiment.students]
-    counts = value.quantity not in ("teacher_accuracy", "plurality_accuracy", "label_accuracy", "gap_share_below")
+    counts = value.quantity not in ("teacher_accuracy", "plurality_accuracy", "label_accuracy")
     for labels, queries in asked:
         same = labels.ensemble.split.data.dataset == value.dataset and value.teachers in (
             None,

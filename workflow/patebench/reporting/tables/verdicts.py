@@ -5,22 +5,39 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published, is_accuracy
 from patebench.reporting.tables.table import Column, Table
-from patebench.reporting.verdicts import verdicts
+from patebench.reporting.verdicts import Verdict, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per printed number and setting of ours that measured it."""
+    """One row per printed number and setting of ours that measured it; of each paper what was measured comes first."""
+    import pandas as pd
+
     frame = verdicts(records, published)
+    papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
+    order = pd.DataFrame({"paper": frame["paper"].map(papers), "after": [_after(row) for _, row in frame.iterrows()]})
+    frame = frame.loc[order.sort_values(["paper", "after"], kind="stable").index].reset_index(drop=True)
     rows = frame.to_dict("records")
     measured: list[Any] = [_measured(row) for row in rows]
     return frame.assign(
-        what=[str(row["quantity"]).replace("_", " ") for row in rows],
+        what=[_what(row) for row in rows],
         printed=[_shown(row["quantity"], row["published"]) for row in rows],
         measured=measured,
     )
+
+
+def _after(row: "pd.Series[Any]") -> int:
+    """What was measured comes first, then what could be, then what the paper chose or what can not be compared."""
+    if row["measured_mean"] == row["measured_mean"]:
+        return 0
+    return 1 if row["verdict"] == Verdict.NOT_RUN else 2
+
+
+def _what(row: dict[Any, Any]) -> str:
+    """The quantity; what a paper chose is called as it calls it."""
+    return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
 def _shown(quantity: Any, value: float) -> str:
