@@ -156,8 +156,8 @@ def test_shows_the_run_in_numbers(page):
     text = page[1]
     assert "Ensembles of 10 and 250 teachers trained on MNIST voted on 9,000 public samples." in text
     best = (
-        "96.68 % at a worst-case ε of 6.3 (δ = 1e-5), which protects one teacher’s shard, supervised with 1,000 labels"
-        " by GNMax; without privacy 99.05 %."
+        "96.68 % at a worst-case ε of 6.3 (δ = 1e-5), which protects one teacher’s shard; student:"
+        " supervised with 1,000 labels by GNMax; without privacy 99.05 %."
     )
     assert f"On MNIST the best student of released labels reached {best}" in text
     assert re.search(r"Its ε, to publish</span><b>12.6 \(weak\)", text), "these labels are a release"
@@ -188,7 +188,7 @@ def test_findings_of_other_runs():
     _, one, two = _found("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])
     assert one == (
         "On MNIST the best student of released labels reached 90.00 % at a worst-case ε of 0.5, of fresh noise "
-        "(δ = 1e-6), which protects one teacher’s shard, GAN with 100 labels (prototypes) by GNMax;"
+        "(δ = 1e-6), which protects one teacher’s shard; student: GAN with 100 labels (prototypes) by GNMax;"
         " without privacy 99.00 %."
     )
     assert two.startswith("On SVHN the best student of released labels reached 90.00 % at a worst-case ε of 3.0,")

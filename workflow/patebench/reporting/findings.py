@@ -163,6 +163,6 @@ def _reached(row: Mapping[Any, Any]) -> str:
 
 def _beside(row: Mapping[Any, Any]) -> str:
     """Which student, of which labels, and how accurate a model without privacy is, where there is one."""
-    by = f", {in_words(row['method'])} with {asked(row, 'label', 'labels')} by {in_words(row['mechanism'])}"
+    by = f"; student: {in_words(row['method'])} with {asked(row, 'label', 'labels')} by {in_words(row['mechanism'])}"
     free = row["baseline_accuracy_mean"]
     return f"{by}; without privacy {percent(free)}" if free == free else by
