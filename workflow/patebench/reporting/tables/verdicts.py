@@ -16,19 +16,17 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     import pandas as pd
 
     frame = verdicts(records, published)
-    papers = {paper: place for place, paper in enumerate(dict.fromkeys(frame["paper"]))}
-    order = pd.DataFrame({"paper": frame["paper"].map(papers), "after": [_after(row) for _, row in frame.iterrows()]})
-    frame = frame.loc[order.sort_values(["paper", "after"], kind="stable").index].reset_index(drop=True)
-    rows = frame.to_dict("records")
+    papers = list(dict.fromkeys(frame["paper"]))
+    rows = sorted(frame.to_dict("records"), key=lambda row: (papers.index(row["paper"]), _after(row)))
     measured: list[Any] = [_measured(row) for row in rows]
-    return frame.assign(
+    return pd.DataFrame(rows, columns=frame.columns).assign(
         what=[_what(row) for row in rows],
         printed=[_shown(row["quantity"], row["published"]) for row in rows],
         measured=measured,
     )
 
 
-def _after(row: "pd.Series[Any]") -> int:
+def _after(row: dict[Any, Any]) -> int:
     """What was measured comes first, then what could be, then what the paper chose or what can not be compared."""
     if row["measured_mean"] == row["measured_mean"]:
         return 0
