@@ -64,13 +64,17 @@ format: setup
 	$(RUN) ruff format .
 	$(RUN) snakefmt Snakefile workflow/Snakefile workflow/rules
 
-# What is made from the code: the schema of configurations, and the pages about them, all commands and all corrections.
+# What is made from the code: the schema of configurations, and the pages about them, all commands and all corrections;
+# and the first picture of the README from the tables that are kept.
 pages: setup
 	$(RUN) patebench config schema > config/config.schema.json
 	$(RUN) patebench config schema --of rows > docs/rows.schema.json
 	$(RUN) patebench config page > docs/config.md
 	$(RUN) python -m patebench.cli.page > docs/commands.md
 	$(RUN) patebench corrections > docs/corrections.md
+	$(RUN) python -m patebench.reporting.figures.equal_epsilon results/reference/equal-epsilon.png \
+		results/reference/equal-epsilon/tables/equal-epsilon.csv \
+		results/reference/equal-epsilon-teachers/tables/equal-epsilon.csv
 
 # Labels that were released are write-protected, for drawing them again would cost their privacy again.
 PROTECTED := -type f ! -perm -200 ! -perm -020 ! -perm -002

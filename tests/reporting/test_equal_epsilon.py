@@ -5,6 +5,7 @@ import math
 import pytest
 from tests.reporting import made
 
+from patebench.reporting.figures.equal_epsilon import of_table
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
@@ -70,3 +71,29 @@ def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_ke
     assert "At ε ≤ 2: accuracy %" in headings
     assert "At ε ≤ 0.1: ε" not in headings
     assert "At ε ≤ 0.1: accuracy %" not in headings
+
+
+def lines(frame):
+    """The lines of the figure's one panel: their words and points."""
+    (axis,) = of_table(frame).axes
+    return {words: handle for handle, words in zip(*axis.get_legend_handles_labels(), strict=True)}
+
+
+def test_the_figure_draws_each_setting_once(frame):
+    found = lines(frame)["GNMax, supervised (n = 250)"]
+    points = found.lines[0].get_xydata().tolist()
+    assert [epsilon for epsilon, _ in points] == [
+        pytest.approx(2.0),
+        pytest.approx(0.2 * 1000**0.5),
+    ]  # not of each target
+    ours = row(frame, way="gnmax")
+    assert [height for _, height in points] == [ours["accuracy_at_2_mean"], ours["accuracy_at_8_mean"]]
+    assert "DP-SGD, scratch, tanh CNN (one record)" in lines(frame)
+
+
+def test_of_several_printed_networks_the_figure_shows_the_best_at_each_epsilon(frame):
+    found = lines(frame)["printed: DPMLBench 2023, PATE, best of 4 networks"]
+    networks = frame[(frame["system"] == "PATE") & frame["learner"].str.startswith("DPMLBench")]
+    assert len(networks) == 4
+    for epsilon, height in found.get_xydata():
+        assert height == networks[f"accuracy_at_{epsilon:g}_mean"].max()

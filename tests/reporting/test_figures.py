@@ -188,6 +188,34 @@ def test_students_of_selected_queries_are_on_the_frontier_at_what_these_cost(tmp
     assert (5.8, 0.96) in points
 
 
+def test_no_bar_of_the_frontier_is_above_100_percent(tmp_path):
+    records = []
+    for seed, accuracy in ((0, 1.0), (1, 0.4), (2, 1.0)):  # 80 ± 35 %
+        facts = made.label_set(made.ensemble(seed=seed), "gnmax", 40.0)
+        bound = made.bound_record(facts, 100, 1.0, "gdp", Kind.WORST_CASE)
+        records += [made.student_record(facts, 100, accuracy), bound]
+    (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    tops = [
+        place[1]
+        for bars in axis.containers
+        for caps in bars.lines[2]
+        for segment in caps.get_segments()
+        for place in segment.reshape(-1, 2)
+    ]
+    assert max(tops) == pytest.approx(1.0)
+    assert axis.get_ylim()[1] <= 1.02
+
+
+def test_students_whose_words_would_be_the_same_are_told_apart_by_their_noise(tmp_path):
+    records = []
+    for sigma, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):
+        facts = made.label_set(made.ensemble(), "gnmax", sigma)
+        bound = made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE)
+        records += [made.student_record(facts, 100, accuracy), bound]
+    (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    assert {"T = 100, σ = 40", "T = 100, σ = 80"} <= {text.get_text() for text in axis.texts}
+
+
 def test_words_of_the_frontier_cover_no_other_point(tmp_path):
     """Two students that are as good, one a little to the right of the other: both are named."""
     facts = [made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40.0, 50.0)]
@@ -242,6 +270,7 @@ SUBSETS = {
     "distance": "no distances to draw",
     "epsilon": "no ε to draw",
     "methods": "no headline to draw",
+    "equal-epsilon": "no students and no private models at an ε",
     "frontier": "no students",
     "label-frontier": "no labels with a bound",
     "learning-curves": "no learning curves",
@@ -266,7 +295,8 @@ def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
     needed |= dict.fromkeys(("frontier", "epsilon-gap", "learning-curves", "generated-samples"), "student")
     needed |= dict.fromkeys(("clusters", "pool", "cap"), "two settings")
     needed |= {"audit": "audit", "distillation": "distillation", "petdl-ablations": "private_model"}
-    pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}, "methods": {"student", "bound"}}
+    pairs = {"epsilon": {"student", "bound"}, "label-frontier": {"label_set", "bound"}}
+    pairs |= {both: {"student", "bound"} for both in ("methods", "equal-epsilon")}
     shown = set(kinds) >= (pairs[name] if name in pairs else {needed[name]})
     shown &= name != "generated-samples"  # the made-up students draw nothing
     assert (SUBSETS[name] not in words) == shown

@@ -10,7 +10,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.reporting.chart import FILTERS, script, specification
-from patebench.reporting.figures.methods import TICKS
+from patebench.reporting.figures.axes import TICKS
 from patebench.reporting.methods import methods
 from patebench.reporting.published import Published, Value, read_published
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.figures.methods import TICKS, style_of
+from patebench.reporting.figures.axes import TICKS
+from patebench.reporting.figures.methods import style_of
 from patebench.reporting.style import GREY
 from patebench.reporting.words import WEAK, in_words
 

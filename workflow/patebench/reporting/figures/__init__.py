@@ -10,6 +10,7 @@ from patebench.reporting.published import DISTRIBUTED_2018, NZC_2020, PATE_2017,
 
 FIGURES = Registry("figure", "patebench.figures", called_with("records", "published"))
 FIGURES.add("methods", "patebench.reporting.figures.methods:draw", section="results")
+FIGURES.add("equal-epsilon", "patebench.reporting.figures.equal_epsilon:draw", section="results")
 FIGURES.add("noisy-accuracy", "patebench.reporting.figures.noisy_accuracy:draw", section=PATE_2017)
 FIGURES.add("gap", "patebench.reporting.figures.gap:draw", section="learning")
 FIGURES.add("distance", "patebench.reporting.figures.distance:draw", section=NZC_2020)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.style import BLACK, GREY, logarithmic, percent
+from patebench.reporting.words import WEAK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
 #: Which way is better on an axis of ε; a line does not break within it.
 SMALLER = "(← more private)".replace(" ", "\N{NO-BREAK SPACE}")
+
+#: Accuracies that an upright axis names where it is stretched.
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 
 
 def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
@@ -61,3 +65,25 @@ def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
             best["worst_case_epsilon_mean"], best["accuracy_mean"], where="post", color=BLACK, linewidth=0.9,
             linestyle=(0, (2, 2)), zorder=0, label=label,
         )  # fmt: skip
+
+
+def stretch(axis: "Axes", least: float, most: float) -> None:
+    """A logit scale upright from the least accuracy to the most: 98 and 99 % are as far apart there as 50 and 67 %."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    axis.set_yscale("logit", nonpositive="clip")
+    axis.yaxis.set_major_locator(FixedLocator(TICKS))
+    axis.yaxis.set_minor_locator(NullLocator())
+    low, high = max(least, TICKS[0]), min(most, TICKS[-1])
+    axis.set_ylim(low * 0.85, high + 0.6 * (1 - high))
+    axis.margins(x=0.08)
+    percent(axis, "accuracy on the test set")
+
+
+def shade_weak(axis: "Axes", largest: float) -> None:
+    """Where an ε is weak, and that it is; nothing where none is."""
+    low, high = axis.get_xlim()
+    if largest > WEAK:
+        axis.axvspan(max(WEAK, low), high, color=GREY, alpha=0.1, linewidth=0, zorder=0)
+        axis.text(0.99, 0.02, f"ε > {WEAK:g}: weak", transform=axis.transAxes, ha="right", color=GREY, fontsize=8)
+        axis.set_xlim(low, high)

@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _PANEL = ("dataset", "setting")
 #: Width and height in inches of a figure of one panel: it has room for words beside the points.
 _WIDE = (9.2, 4.6)
+#: The axis ends here at the latest: no accuracy is above 100 %, and markers are not cut.
+_TOP = 1.02
 #: With more students than these only those on the frontier have words.
 _CROWD = 20
 #: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
@@ -92,6 +95,7 @@ def draw(records: Records, published: Published) -> "Figure":
         costly = "of the student's labels" + (", or of the model" if of_one_record else "")
         accuracy_over(axis, f"ε {costly}   {SMALLER}{_endless(students)}", "accuracy on the test set")
         axis.margins(x=0.18, y=0.12)
+        axis.set_ylim(top=min(axis.get_ylim()[1], _TOP))
     _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], styles)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
@@ -113,7 +117,9 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
         for kind in _KINDS if pair[0] != pair[1] else [Kind.WORST_CASE]:  # an open mark would cover the filled one
             filled = {} if kind is Kind.WORST_CASE else {"markerfacecolor": "white", "markersize": 4.5, "alpha": 0.7}
             settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
-            settings |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": row["accuracy_std"]}
+            mean, deviation = row["accuracy_mean"], row["accuracy_std"]
+            bars = None if deviation != deviation else [[deviation], [min(deviation, 1 - mean)]]  # none is above 100 %
+            settings |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": bars}
             axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **settings)
 
 
@@ -149,17 +155,24 @@ def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle
 
 
 def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
-    """T and what is unusual of the students on the frontier, then of others, where they are not too many."""
+    """T and what is unusual of the students on the frontier, then of others, where they are not too many; of those that
+    would have the same words, the noise too."""
     best = frontier(students)
     rest = students[~best] if len(students) <= _CROWD else students[:0]
     usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
-    for row in [*students[best].to_dict("records"), *rest.to_dict("records")]:
-        name = f"{in_words(row[other])}, " if row[other] != usual else ""
-        name += f"{in_words(row['strategy'])}, " if row["strategy"] else ""
-        name += f"n = {row['teachers']:,}, " if several else ""
-        name += f"T = {row['queries']:,}"
-        if math.isfinite(row["worst_case_epsilon_mean"]):
-            yield row["worst_case_epsilon_mean"], row["accuracy_mean"], name
+
+    def name(row: dict[Any, Any]) -> str:
+        words = f"{in_words(row[other])}, " if row[other] != usual else ""
+        words += f"{in_words(row['strategy'])}, " if row["strategy"] else ""
+        words += f"n = {row['teachers']:,}, " if several else ""
+        return f"{words}T = {row['queries']:,}"
+
+    rows = [*students[best].to_dict("records"), *rest.to_dict("records")]
+    rows = [row for row in rows if math.isfinite(row["worst_case_epsilon_mean"])]
+    times = Counter(map(name, rows))
+    for row in rows:
+        words = name(row) if times[name(row)] == 1 else f"{name(row)}, {row['noise_in_words']}"
+        yield row["worst_case_epsilon_mean"], row["accuracy_mean"], words
 
 
 def _points(axis: "Axes", students: "pd.DataFrame", models: "pd.DataFrame") -> list["Bbox"]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, level
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, shade_weak, stretch
 from patebench.reporting.frames import Records
 from patebench.reporting.methods import methods
 from patebench.reporting.published import Published
@@ -18,9 +18,8 @@ from patebench.reporting.style import (
     legend,
     line_styles,
     panels,
-    percent,
 )
-from patebench.reporting.words import WEAK, in_words
+from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 #: Width and height in inches of a figure of one panel.
 _WIDE = (9.2, 4.6)
-#: Accuracies that the upright axis names.
-TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 
 
 def draw(records: Records, published: Published) -> "Figure":
@@ -52,8 +49,8 @@ def draw(records: Records, published: Published) -> "Figure":
                 axis.plot(pair["epsilon"], pair["accuracy_mean"], color=styles[method].color, linewidth=0.8, alpha=0.6)
         level(axis, mine["baseline_accuracy_mean"].max(), "without privacy")
         accuracy_over(axis, f"ε   {SMALLER}", "accuracy on the test set")
-        _stretch(axis, mine["accuracy_mean"])
-        _shade(axis, mine["epsilon"].max())
+        stretch(axis, mine["accuracy_mean"].min(), mine["accuracy_mean"].max())
+        shade_weak(axis, mine["epsilon"].max())
     for words, fill in (("filled: ε holds for all votes", GREY), ("open: data-dependent or claimed", "white")):
         axes[0].plot([], [], marker="o", color=GREY, markerfacecolor=fill, linestyle="none", label=words)
     legend(figure, labelled(axes))
@@ -75,25 +72,3 @@ def _draw_point(axis: "Axes", row: dict[Any, Any], style: LineStyle) -> None:
     deviation = row["accuracy_std"]
     bars = {} if deviation is None or deviation != deviation else {"yerr": deviation}
     axis.errorbar(row["epsilon"], row["accuracy_mean"], **bars, **settings)
-
-
-def _stretch(axis: "Axes", accuracies: "pd.Series[float]") -> None:
-    """A logit scale upright: 98 and 99 % are as far apart there as 50 and 67 %."""
-    from matplotlib.ticker import FixedLocator, NullLocator
-
-    axis.set_yscale("logit", nonpositive="clip")
-    axis.yaxis.set_major_locator(FixedLocator(TICKS))
-    axis.yaxis.set_minor_locator(NullLocator())
-    low, high = max(accuracies.min(), TICKS[0]), min(accuracies.max(), TICKS[-1])
-    axis.set_ylim(low * 0.85, high + 0.6 * (1 - high))
-    axis.margins(x=0.08)
-    percent(axis, "accuracy on the test set")
-
-
-def _shade(axis: "Axes", largest: float) -> None:
-    """Where an ε is weak, and that it is; nothing where none is."""
-    low, high = axis.get_xlim()
-    if largest > WEAK:
-        axis.axvspan(max(WEAK, low), high, color=GREY, alpha=0.1, linewidth=0, zorder=0)
-        axis.text(0.99, 0.02, f"ε > {WEAK:g}: weak", transform=axis.transAxes, ha="right", color=GREY, fontsize=8)
-        axis.set_xlim(low, high)
