@@ -124,6 +124,23 @@ def test_navigation_leads_to_every_section_twice_and_needs_no_script(page):
     assert text.index('id="found"') < text.index("<script>"), "scripts come last"
 
 
+def test_what_was_measured_of_a_paper_is_open_and_the_other_numbers_are_folded(page):
+    _, text = page
+    measured, others = (text.split(f'id="pate-2017-verdicts{which}"')[1] for which in ("", "-others"))
+    assert "<details" not in measured.partition("</section>")[0]
+    assert "reproduced</span>" in measured.partition("</section>")[0]
+    assert others.partition("</section>")[0].count("<details") == 1
+    assert "patebench reproduce" in others.partition("</section>")[0]
+    assert re.search(r'<a href="#pate-2017">PATE 2017</a> · ', text), "each paper is a click away"
+
+
+def test_the_title_names_the_experiments_where_they_are_few(tmp_path):
+    files = made.files(tmp_path / "records")
+    few, many = ({"name": "x", "experiments": {each: {} for each in names}} for names in ("a", "abcd"))
+    for config, title in ((few, "x: a"), (many, "x"), ({"name": ""}, "default run")):
+        assert f"<title>patebench · {title}</title>" in _write(tmp_path, *files, ["gap"], ["ensembles"], config)
+
+
 def test_a_paper_has_its_verdicts_tables_and_figures_in_one_place(page):
     text = page[1]
     place = text[text.index('id="pate-2017"') : text.index('id="scalable-pate-2018"')]
@@ -206,7 +223,9 @@ def test_the_best_student_is_one_at_an_epsilon_that_says_something():
 
 def test_a_paper_in_one_line():
     row = {"printed": 4, "unsound": 0, "reproduced": 3, "better": 0, "short": 0, "not comparable": 0, "not run": 1}
-    assert paper_line(row) == "Of 4 printed numbers: 3 reproduced and 1 not run."
+    assert paper_line({**row, "short_otherwise": 0}) == "Of 4 printed numbers: 3 reproduced and 1 not run."
+    said = paper_line({**row, "short_otherwise": 2})
+    assert said == "Of 4 printed numbers: 3 reproduced and 1 not run; of 2 of them another setting of ours fell short."
 
 
 def test_what_is_the_same_in_all_rows_is_said_once(page):

@@ -7,6 +7,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
+from patebench.reporting.findings import findings
 from patebench.reporting.published import CONFIGURATIONS, read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
@@ -197,6 +198,22 @@ def test_papers_count_each_number_once(tmp_path):
     assert frame.loc["PATE 2017", "printed"] == len(PUBLISHED.of("PATE 2017").values)
     assert frame.loc["PATE 2017", [str(each) for each in COUNTING]].sum() == frame.loc["PATE 2017", "printed"]
     assert frame.loc["PATE 2017", "reproduced"] == 3  # one number that stands in two sections and Figure 4
+
+
+def test_papers_tell_where_another_setting_fell_short(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    learnt = [made.student_record(facts, 100, accuracy) for accuracy in (0.98, 0.9)]
+    learnt[1] |= {"method": "gan", "student": "gan_queries-100"}
+    records = made.load_records([made.write_collected(tmp_path / "c.json", learnt)])
+    counts = TABLES.load("papers").build(records, PUBLISHED).set_index("paper").loc["PATE 2017"]
+    assert (counts["reproduced"], counts["short"], counts["short_otherwise"]) == (3, 0, 3)
+    tables = {name: TABLES.load(name).build(records, PUBLISHED) for name in ("papers", "verdicts")}
+    (told,) = (each for each in findings(tables) if "that PATE 2017" in each)
+    assert "by 2 results of this run" in told
+    assert "of several settings that measured one the best counts" in told
+    assert told.endswith("of them another setting of ours fell short.")
+    (student,) = (each for each in findings(tables) if each.startswith("PATE 2017 prints"))
+    assert student.endswith("has 98.00 %: reproduced.")
 
 
 def test_what_was_measured_comes_first_and_what_a_paper_chose_last_by_its_own_words(tmp_path):

@@ -52,13 +52,17 @@ def test_other_experiments_can_be_named():
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ("PATE 2017, Figure 4, MNIST 10 queries", "there is no row"),
+        ("PATE 2017, Figure 4, MNIST 10 queries", r"there is no row .*did you mean"),
+        (
+            "PATE 2017, Figure 4",
+            r"may be each of 4 rows: 'PATE 2017, Figure 4, MNIST 100 queries', .*give the whole name",
+        ),
         ("Scalable PATE 2018, Figure 1 (left), Glyph LNMax", "the paper does not say for which queries"),
     ],
 )
 def test_what_can_not_be_run_says_why(row, fault):
     with pytest.raises(PatebenchError, match=fault):
-        reproduce.run(row=row, only="", seeds="", cores="1", dry=True, home=ROOT)
+        _run(row, home=ROOT)
 
 
 @pytest.mark.slow
@@ -84,4 +88,31 @@ def test_what_a_paper_quotes_is_run_by_the_configuration_of_the_other():
 
 def test_another_folder_is_refused(tmp_path):
     with pytest.raises(PatebenchError, match="run this in the folder of the Snakefile"):
-        reproduce.run(row=None, only="", seeds="", cores="1", dry=True, home=tmp_path)
+        _run(None, home=tmp_path)
+
+
+def _run(row, **more):
+    chosen = {"only": "", "seeds": "", "data_root": "", "cores": "1", "dry": True, "compare": False}
+    reproduce.run(row=row, **chosen | more)
+
+
+def test_part_of_a_name_will_do_and_data_may_lie_elsewhere():
+    said = _asked("figure 4 mnist 100", "--dry", "--only", "mnist-paper", "--data-root", "/some/where")
+    assert said.split()[-2:] == ["'only=[mnist-paper]'", "data_root=/some/where"]
+
+
+def test_comparing_alone_runs_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(reproduce.subprocess, "run", None)  # calling it would fail
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    with pytest.raises(PatebenchError, match=r"verdicts.csv: is not there, so there is nothing to compare"):
+        _run(ROW, home=tmp_path, dry=False, compare=True)
+    table = tmp_path / "results" / "pate-2017" / "tables"
+    table.mkdir(parents=True)
+    head = "paper,table,row,what,printed,measured,seeds,how,verdict,why"
+    rows = ["PATE 2017,Figure 4,MNIST 100 queries,epsilon,2.04,1.48,1,small-cnn,better,"]
+    rows += ["PATE 2017,Figure 4,MNIST 1000 queries,epsilon,8.03,2.6,1,small-cnn,better,"]
+    (table / "verdicts.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    _run(ROW, home=tmp_path, dry=False, compare=True)
+    said = capsys.readouterr().out
+    assert "1.48" in said
+    assert "8.03" not in said

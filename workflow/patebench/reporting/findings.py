@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.summary import asked, join, percent, plural, voters
-from patebench.reporting.verdicts import COUNTING, Verdict
+from patebench.reporting.verdicts import COLUMNS, COUNTING, Verdict
 from patebench.reporting.words import WEAK, WEAK_SOURCE, epsilon_in_words, in_words
+from patebench.students.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 #: The frames of a run by the names of their tables, with the rows that it has; any may be missing.
 Tables = Mapping[str, "pd.DataFrame"]
 
+#: Strategies that are no chance.
+_SELECTING = {*STRATEGIES} - {"random"}
 #: Data sets of which each finding is told.
 _MOST = 2
 
@@ -82,7 +85,12 @@ def _public_alone(tables: Tables) -> Iterator[str]:
 def paper_line(row: Mapping[Any, Any]) -> str:
     """How close a paper came out, from its row of the table `papers`."""
     counts = [(int(row[str(verdict)]), str(verdict)) for verdict in COUNTING]
-    return f"Of {plural(int(row['printed']), 'printed number')}: {join([f'{n} {word}' for n, word in counts if n])}."
+    told = f"Of {plural(int(row['printed']), 'printed number')}: {join([f'{n} {word}' for n, word in counts if n])}"
+    return f"{told}{_short_otherwise(int(row['short_otherwise']))}."
+
+
+def _short_otherwise(numbers: int) -> str:
+    return f"; of {numbers} of them another setting of ours fell short" if numbers else ""
 
 
 def _papers(tables: Tables) -> Iterator[str]:
@@ -93,11 +101,42 @@ def _papers(tables: Tables) -> Iterator[str]:
     judged = sum(counts[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
     names = join([str(name) for name in papers["paper"]])
     yield (
-        f"Of {int(papers['printed'].sum())} numbers that {names} print, {judged} were measured, and of several"
-        f" settings that measured one the best counts: {counts[Verdict.REPRODUCED]} reproduced,"
+        f"Of {int(papers['printed'].sum())} numbers that {names} print, {judged} were measured{_by(tables, judged)},"
+        f" and of several settings that measured one the best counts: {counts[Verdict.REPRODUCED]} reproduced,"
         f" {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short, {counts[Verdict.UNSOUND]} unsound;"
-        f" {counts[Verdict.NOT_COMPARABLE]} can not be compared and {counts[Verdict.NOT_RUN]} were not run."
+        f" {counts[Verdict.NOT_COMPARABLE]} can not be compared and {counts[Verdict.NOT_RUN]} were not run"
+        f"{_short_otherwise(int(papers['short_otherwise'].sum()))}."
     )
+
+
+def _by(tables: Tables, judged: int) -> str:
+    """How many different results stand behind the verdicts, for papers quote each other."""
+    measured = _compared_numbers(tables)
+    results = len(measured.drop_duplicates(["quantity", "measured_mean"]))
+    return f" by {plural(results, 'result')} of this run" if results < judged else ""
+
+
+def _compared_numbers(tables: Tables) -> "pd.DataFrame":
+    """The rows of the table of verdicts that were measured on the printed data set."""
+    import pandas as pd
+
+    verdicts = tables.get("verdicts", pd.DataFrame(columns=list(COLUMNS)))
+    return verdicts[verdicts["measured_mean"].notna() & verdicts["copy_of"].isna()]
+
+
+def _as_printed(tables: Tables) -> Iterator[str]:
+    """What papers print of their students beside ours: those whose queries were random, as the papers' are, first."""
+    students = _compared_numbers(tables)
+    students = students[students["quantity"] == "student_accuracy"]
+    ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
+    selected = students["how"].map(lambda how: any(word in _SELECTING for word in how.split(", ")))
+    students = students.assign(selected=selected, rank=students["verdict"].map(ranks))
+    students = students.sort_values(["selected", "rank"], kind="stable")
+    told = students.drop_duplicates(["paper"]).drop_duplicates("measured_mean")
+    for row in told.head(_MOST).to_dict("records"):
+        printed = f"{row['paper']} prints {percent(row['published'])} for {row['row']} ({row['column']})"
+        ours = f"a student here ({in_words(row['how'])}) has {percent(row['measured_mean'])}"
+        yield f"{printed}; {ours}: {row['verdict']}."
 
 
 def _audits(tables: Tables) -> Iterator[str]:
@@ -125,7 +164,7 @@ def _claims(tables: Tables) -> Iterator[str]:
 
 
 _FINDINGS: tuple[Callable[[Tables], Iterator[str]], ...] = (
-    *(_who_voted, _best_students, _private_models, _public_alone, _papers, _claims, _audits),
+    *(_who_voted, _best_students, _private_models, _public_alone, _papers, _as_printed, _claims, _audits),
 )
 
 

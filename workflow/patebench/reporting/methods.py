@@ -119,9 +119,9 @@ def _pairs(published: Published, dataset: str) -> list[tuple[Value, float]]:
 
 
 def _printed(value: Value, accuracy: float) -> dict[str, Any]:
-    """The row of a printed point; of which kind its ε is, as far as the paper's own theorem goes."""
-    kind = Kind.DATA_DEPENDENT if value.paper in (PATE_2017, SCALABLE_2018) else Kind.CLAIMED
-    kind = Kind.WORST_CASE if value.mechanism == DP_SGD else kind
+    """The row of a printed point: its ε is claimed, for nobody checked it here, or is by a data-dependent theorem."""
+    of_votes = value.paper in (PATE_2017, SCALABLE_2018) and value.mechanism != DP_SGD
+    kind = Kind.DATA_DEPENDENT if of_votes else Kind.CLAIMED
     of_record = value.mechanism in (DP_SGD, PRIVATE_KNN)
     where = ", ".join(filter(None, [value.table, value.row]))
     return {

@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 
     from patebench.reporting.tables.table import Column, Table
 
-#: The table that stands in pieces, each with its paper.
+#: The table that stands in pieces, two with each paper, and what these are called.
 VERDICTS = "verdicts"
+MEASURED, OTHERS = "Printed and measured: the numbers", "Not run, or not comparable: the other numbers"
 #: Tables of more rows are folded at first: those that are for looking things up, and others.
 SHORT_TABLE, LONG_TABLE = 4, 12
+#: More experiments than that are not named in the title.
+_FEW = 3
 #: Folded tables of no more rows are printed.
 BRIEF = 40
 #: More rows than that are not for reading on a page: the files beside it hold them.
@@ -61,7 +64,11 @@ MEANINGS = {
         "A data-dependent bound that was itself released with noise, at a cost that it includes. What may be published "
         "is one draw with noise that nobody can draw again; those of a benchmark come from named seeds.",
     ),
-    Kind.CLAIMED: ("no", "Printed by a paper; we know of no proof that we accept. Shown to compare, never to rely on."),
+    Kind.CLAIMED: (
+        "no",
+        "Printed by a paper and not checked here, or without a proof that we accept. Shown to compare, never to rely "
+        "on.",
+    ),
     Kind.AUDITED_LOWER: (
         "",
         "Not an upper bound: no mechanism with a smaller ε behaves as measured. A bound below it is wrong.",
@@ -109,7 +116,7 @@ def render(
     environment.filters |= {"duration": duration, "pieces": pieces}
     environment.globals |= {"chips": _CHIPS, "dash": DASH, "brief": BRIEF}
     return environment.get_template("page.html").render(
-        title=content["config"].get("name") or "default run",
+        title=_title(content["config"]),
         findings=findings(frames),
         introduction=read_caption(captions / "workflow.rst"),
         cards=cards(frames, content),
@@ -123,6 +130,14 @@ def render(
         config=_yaml(content["config"]),
         slowest=max((rule["seconds"] for rule in content["rules"]), default=0) or 1,
     )
+
+
+def _title(config: dict[str, Any]) -> str:
+    """The configuration's name, and its experiments where they are few: a run may be of one alone."""
+    name, experiments = config.get("name"), list(config.get("experiments") or ())
+    if not name:
+        return "default run"
+    return f"{name}: {', '.join(experiments)}" if 0 < len(experiments) <= _FEW else str(name)
 
 
 def _sections(
@@ -205,13 +220,17 @@ def _small(image: "Image") -> bytes:
 
 
 def _tables(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> list[dict[str, Any]]:
-    """What the template needs of a table: of the verdicts one for each paper, else one."""
+    """What the template needs of a table: of the verdicts two for each paper, what was measured open to all eyes."""
     if path.stem != VERDICTS or frame.empty:
         return [_table(frame, path, captions, out)]
-    papers = [(str(paper), rows) for paper, rows in frame.groupby("paper", sort=False)]
-    parts = [_table(rows, path, captions, out) for _, rows in papers]
-    for (paper, _), part in zip(papers, parts, strict=True):
-        part |= {"id": f"{slug(paper)}-{VERDICTS}", "place": paper, "title": f"{part['title']} of {paper}"}
+    parts: list[dict[str, Any]] = []
+    for paper, rows in frame.groupby("paper", sort=False):
+        measured = rows["measured_mean"].notna()
+        for kind, mine in ((MEASURED, rows[measured]), (OTHERS, rows[~measured])):
+            if not mine.empty:
+                part = _table(mine, path, captions, out)
+                name = f"{slug(str(paper))}-{VERDICTS}" + ("" if kind == MEASURED else "-others")
+                parts.append(part | {"id": name, "place": paper, "title": f"{kind} of {paper}"})
     for part in parts[1:]:
         part["caption"] = ""  # said once, and not for every paper
     return parts
@@ -223,6 +242,8 @@ def _table(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
+    measured = name == VERDICTS and frame["measured_mean"].notna().all()
+    folded = len(rows) > (BRIEF if measured else SHORT_TABLE if table.folded else LONG_TABLE)
     same = [index for index in places if _of_all(columns[index]) and len({row[index] for row in rows}) == 1]
     varying = [index for index in range(len(columns)) if index not in same]
     suffixes = {"CSV": ".csv", "Markdown": ".md", "LaTeX": ".tex"}
@@ -235,7 +256,7 @@ def _table(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict
         "columns": [columns[index] for index in varying],
         "headings": _headings([columns[index] for index in varying]),
         "rows": [[row[index] for index in varying] for row in rows],
-        "folded": len(rows) > (SHORT_TABLE if table.folded else LONG_TABLE),
+        "folded": folded,
         "shown": len(rows) <= MOST_ROWS,
         "links": [(title, _relative(path.with_suffix(suffix), out)) for title, suffix in suffixes.items()],
     }

@@ -49,7 +49,9 @@ def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _in_words(value: float) -> str:
-    return "∞" if value == float("inf") else number(value)
+    if value == float("inf"):
+        return "∞"
+    return number(value) if abs(value) < 1e6 else f"{value:.4g}".replace("e+", "e")
 
 
 def in_words(name: str) -> str:

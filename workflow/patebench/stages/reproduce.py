@@ -31,15 +31,23 @@ if TYPE_CHECKING:
 
     from patebench.config import Config
 
+#: What Snakemake need not say: files and reasons of each job; its progress stays.
+_QUIET = ("rules", "reason")
+#: Rows that may be meant, of which no more are named.
+_SHOWN = 8
 #: Of MNIST, SVHN and CIFAR-10 alike: what some labels cost depends on it.
 _CLASSES = 10
 
 
-def run(*, row: str | None, only: str, seeds: str, cores: str, dry: bool, home: Path) -> None:
+def run(
+    *, row: str | None, only: str, seeds: str, data_root: str, cores: str, dry: bool, compare: bool, home: Path
+) -> None:
     """Run what a ROW of a paper's table needs, and compare what it prints with what was measured.
 
-    Without ROW, list all rows. The command that is run is printed first; --dry stops there. What is there already is
-    not made again. The experiments are those that measure most of the row with the fewest jobs; --only names others.
+    Without ROW, list all rows; part of a name will do where one row alone has it. The command that is run is printed
+    first; --dry stops there, and --compare runs nothing but compares what is there. What is there already is not made
+    again. The experiments are those that measure most of the row with the fewest jobs; --only names others. Data sets
+    are looked for in --data-root, or where the environment variable PATEBENCH_DATA says.
     """
     published = read_published(_existing(home / "config" / "published.csv"))
     rows = _rows(published)
@@ -47,20 +55,46 @@ def run(*, row: str | None, only: str, seeds: str, cores: str, dry: bool, home: 
         for name, values in rows.items():
             click.echo(f"{name}   ({', '.join(dict.fromkeys(value.column for value in values))})")
         return
-    if row not in rows:
-        raise PatebenchError(f"there is no row '{row}'{nearest(row, rows)}; `patebench reproduce` lists all")
+    row = _named(row, rows)
     file, config, experiments = _experiments(home, rows[row], published)
+    verdicts = home / config.pages / "tables" / "verdicts.csv"
+    if compare:
+        _show(_verdicts(_made(verdicts), rows[row]))
+        return
     experiments = only.split(",") if only else experiments
     if not experiments:
         raise PatebenchError(f"no experiment of {file.parent} measures '{row}'{_reasons(rows[row])}")
     chosen = [f"only=[{','.join(experiments)}]", *([f"seeds=[{seeds}]"] if seeds else [])]
-    command = ["snakemake", "--cores", cores, "--configfile", str(file), "--config", *chosen]
+    chosen += [f"data_root={data_root}"] if data_root else []
+    command = ["snakemake", "--cores", cores, "--quiet", *_QUIET, "--configfile", str(file), "--config", *chosen]
     click.echo(shlex.join(command))
     if dry:
         return
     if subprocess.run(command, cwd=home, check=False).returncode:
         raise PatebenchError("Snakemake stopped before the end; mend what it names, and give the same command again")
-    _show(_verdicts(home / config.pages / "tables" / "verdicts.csv", rows[row]))
+    _show(_verdicts(verdicts, rows[row]))
+
+
+def _named(row: str, rows: Iterable[str]) -> str:
+    """The row of that name, or the only one whose name has all of these words; raises PatebenchError for others."""
+    wanted = set(_words(row))
+    found = [row] if row in rows else [name for name in rows if wanted and wanted <= set(_words(name))]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise PatebenchError(f"there is no row '{row}'{nearest(row, rows)}; `patebench reproduce` lists all")
+    shown = ", ".join(f"'{name}'" for name in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+    raise PatebenchError(f"'{row}' may be each of {len(found)} rows: {shown}; give the whole name of one")
+
+
+def _words(name: str) -> list[str]:
+    return name.lower().replace(",", " ").split()
+
+
+def _made(path: Path) -> Path:
+    if not path.exists():
+        raise PatebenchError(f"{path}: is not there, so there is nothing to compare; run it without --compare")
+    return path
 
 
 def _rows(published: Published) -> dict[str, list[Value]]:
@@ -236,7 +270,11 @@ command = stage_command(
     click.argument("row", required=False),
     click.option("--only", default="", help="The experiments to run, such as mnist,svhn [default: see above]."),
     click.option("--seeds", default="", help="Base seeds, such as 0,1,2 [default: the configuration's]."),
+    click.option(
+        "--data-root", default="", help="Where data sets lie [default: PATEBENCH_DATA, or the configuration]."
+    ),
     click.option("--cores", default="all", show_default=True, help="For Snakemake."),
     click.option("--dry", is_flag=True, help="Print the command alone."),
+    click.option("--compare", is_flag=True, help="Run nothing, and compare what the last run left."),
     click.option("--home", type=FILE, default=".", help="The folder of the Snakefile."),
 )

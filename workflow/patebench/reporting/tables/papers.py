@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
-from patebench.reporting.verdicts import COUNTING, verdicts
+from patebench.reporting.verdicts import COUNTING, Verdict, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,19 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     counts = counts.reindex(
         index=list(dict.fromkeys(frame["paper"])), columns=[str(each) for each in COUNTING], fill_value=0
     )
-    return counts.assign(printed=counts.sum(axis=1)).rename_axis(columns=None).reset_index(names="paper")
+    counts = counts.assign(printed=counts.sum(axis=1), short_otherwise=_short_otherwise(frame, best))
+    return counts.rename_axis(columns=None).reset_index(names="paper")
+
+
+def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[int]":
+    """Of each paper, the numbers of a better verdict of which another setting fell short."""
+    import pandas as pd
+
+    judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
+    short = frame[frame["verdict"] == Verdict.SHORT].drop_duplicates(_NUMBER)
+    number = judged[_NUMBER].merge(short[_NUMBER], on=_NUMBER)
+    papers = pd.Index(dict.fromkeys(frame["paper"]))
+    return number["paper"].value_counts().reindex(papers, fill_value=0).astype(int)
 
 
 TABLE = Table(
@@ -35,6 +47,7 @@ TABLE = Table(
         Column("paper", "Paper"),
         Column("printed", "Numbers printed", "count"),
         *(Column(str(verdict), str(verdict), "count") for verdict in COUNTING),
+        Column("short_otherwise", "short by another setting", "count"),
     ),
     build=build,
 )

@@ -43,7 +43,7 @@ TABLE = Table(
         *ACCURACY_COLUMNS,
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %"),
         *EPSILON_COLUMNS,
-        Column("may_publish", "publishable", group="ε"),
+        Column("may_publish", "this draw publishable", group="ε"),
         Column("published_epsilon", "published", "epsilon", group="ε"),
         Column("delta", "δ", "number"),
         Column("answered_mean", "Answered", "count"),
