@@ -136,8 +136,10 @@ def test_what_was_measured_of_a_paper_is_open_and_the_other_numbers_are_folded(p
 
 def test_the_title_names_the_experiments_where_they_are_few(tmp_path):
     files = made.files(tmp_path / "records")
-    few, many = ({"name": "x", "experiments": {each: {} for each in names}} for names in ("a", "abcd"))
-    for config, title in ((few, "x: a"), (many, "x"), ({"name": ""}, "default run")):
+    all_of_it = {"name": "x", "experiments": {each: {} for each in "abcde"}}
+    few, word, many = ({**all_of_it, "only": only} for only in (["a"], "a,b", list("abcd")))
+    titles = ((few, "x: a"), (word, "x: a, b"), (many, "x"), (all_of_it, "x"), ({"name": ""}, "default run"))
+    for config, title in titles:
         assert f"<title>patebench · {title}</title>" in _write(tmp_path, *files, ["gap"], ["ensembles"], config)
 
 

@@ -133,11 +133,12 @@ def render(
 
 
 def _title(config: dict[str, Any]) -> str:
-    """The configuration's name, and its experiments where they are few: a run may be of one alone."""
-    name, experiments = config.get("name"), list(config.get("experiments") or ())
+    """The configuration's name, and the experiments that it was asked for where they are few."""
+    name, only = config.get("name"), config.get("only") or ()
+    asked = only.split(",") if isinstance(only, str) else only
     if not name:
         return "default run"
-    return f"{name}: {', '.join(experiments)}" if 0 < len(experiments) <= _FEW else str(name)
+    return f"{name}: {', '.join(asked)}" if 0 < len(asked) <= _FEW else str(name)
 
 
 def _sections(
