@@ -227,7 +227,7 @@ def test_a_paper_in_one_line():
     row = {"printed": 4, "unsound": 0, "reproduced": 3, "better": 0, "short": 0, "not comparable": 0, "not run": 1}
     assert paper_line({**row, "short_otherwise": 0}) == "Of 4 printed numbers: 3 reproduced and 1 not run."
     said = paper_line({**row, "short_otherwise": 2})
-    assert said == "Of 4 printed numbers: 3 reproduced and 1 not run; of 2 of them another setting of ours fell short."
+    assert said == "Of 4 printed numbers: 3 reproduced and 1 not run, though other settings fell short of 2."
 
 
 def test_what_is_the_same_in_all_rows_is_said_once(page):

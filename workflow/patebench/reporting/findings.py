@@ -90,7 +90,7 @@ def paper_line(row: Mapping[Any, Any]) -> str:
 
 
 def _short_otherwise(numbers: int) -> str:
-    return f"; of {numbers} of them another setting of ours fell short" if numbers else ""
+    return f", though other settings fell short of {numbers}" if numbers else ""
 
 
 def _papers(tables: Tables) -> Iterator[str]:
@@ -103,9 +103,9 @@ def _papers(tables: Tables) -> Iterator[str]:
     yield (
         f"Of {int(papers['printed'].sum())} numbers that {names} print, {judged} were measured{_by(tables, judged)},"
         f" and of several settings that measured one the best counts: {counts[Verdict.REPRODUCED]} reproduced,"
-        f" {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short, {counts[Verdict.UNSOUND]} unsound;"
-        f" {counts[Verdict.NOT_COMPARABLE]} can not be compared and {counts[Verdict.NOT_RUN]} were not run"
-        f"{_short_otherwise(int(papers['short_otherwise'].sum()))}."
+        f" {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short, {counts[Verdict.UNSOUND]} unsound"
+        f"{_short_otherwise(int(papers['short_otherwise'].sum()))};"
+        f" {counts[Verdict.NOT_COMPARABLE]} can not be compared and {counts[Verdict.NOT_RUN]} were not run."
     )
 
 
@@ -135,7 +135,8 @@ def _as_printed(tables: Tables) -> Iterator[str]:
     told = students.drop_duplicates(["paper"]).drop_duplicates("measured_mean")
     for row in told.head(_MOST).to_dict("records"):
         printed = f"{row['paper']} prints {percent(row['published'])} for {row['row']} ({row['column']})"
-        ours = f"a student here ({in_words(row['how'])}) has {percent(row['measured_mean'])}"
+        method, *_ = row["how"].split(", ")
+        ours = f"a student here ({in_words(method)}) has {percent(row['measured_mean'])}"
         yield f"{printed}; {ours}: {row['verdict']}."
 
 
