@@ -1,0 +1,75 @@
+"""docs/papers.md names every table and figure of the papers, and what it names is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from patebench.config import load, validate
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.published import CONFIGURATIONS, read_published
+from patebench.reporting.tables import TABLES
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
+TOGETHER = "Comparisons and baselines"
+
+
+def of(paper: str) -> str:
+    """The section of a paper; those without one of their own are together in the last."""
+    return SECTIONS.get(paper) or SECTIONS[TOGETHER]
+
+
+def cells(section: str) -> list[list[str]]:
+    """The rows of its table without the heading."""
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in section.splitlines() if line.startswith("|")]
+    return rows[2:]
+
+
+def places(paper: str) -> set[str]:
+    """The tables, figures and parts that the first column of its section names: "Tables 1 to 3" are three."""
+    found, kind = set(), ""
+    for words in (word for row in cells(of(paper)) for word in re.split(r", | and ", row[0])):
+        named = re.fullmatch(r"(Table|Figure|Section|Appendix)(?:s)? (.+)", words)
+        kind, which = (named[1], named[2]) if named else (kind, words)
+        several = re.fullmatch(r"(\d+) to (\d+)", which)
+        numbers = range(int(several[1]), int(several[2]) + 1) if several else [which]
+        found |= {f"{kind} {number}" for number in numbers}
+    return found
+
+
+def experiments(file: str) -> set[str]:
+    config = validate({**load(ROOT / "config" / "papers" / file), "only": ()}, files=False)
+    return {experiment.name for experiment in config.experiments}
+
+
+@pytest.mark.parametrize(
+    ("paper", "table"),
+    sorted({(each.paper, each.table) for each in read_published(ROOT / "config/published.csv").values}),
+)
+def test_what_a_paper_prints_is_named(paper: str, table: str) -> None:
+    text = of(paper).replace("`", "")
+    assert paper in text
+    assert table in places(paper) or (not re.match("Table|Figure|Section|Appendix", table) and table in text)
+
+
+@pytest.mark.parametrize("section", sorted(SECTIONS))
+def test_what_it_names_is_there(section: str) -> None:
+    text = SECTIONS[section]
+    own = ["distributed-pate-2018.yaml"] if "Distributed" in section else []
+    own = [f"{CONFIGURATIONS[section]}.yaml"] if section in CONFIGURATIONS else own
+    for row in cells(text) or [[text]]:
+        files = re.findall(r"`([a-z0-9-]+\.yaml)`", " ".join(row)) or own
+        known = set().union(*map(experiments, files))
+        asked = set(re.findall(r"`only=([a-z0-9-]+)`", " ".join(row)))
+        assert asked <= known, row
+    shown = {name for row in cells(text) for name in re.findall(r"`([a-z0-9-]+)`", row[3])}
+    assert shown <= {*FIGURES.names(), *TABLES.names()}
+
+
+@pytest.mark.parametrize("section", [name for name in sorted(SECTIONS) if cells(SECTIONS[name])])
+def test_each_row_is_kept_or_says_why_not(section: str) -> None:
+    for row in cells(SECTIONS[section]):
+        assert len(row) == 5, row
+        assert "](" in row[4] or row[4].startswith("not ") or "no data" in row[1], row
