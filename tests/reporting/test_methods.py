@@ -76,7 +76,7 @@ def test_the_chart_has_all_points_and_filters(tmp_path: Path) -> None:
     assert len(drawn(frame)) == len(frame) > 10
     assert {param["name"] for param in chart["params"]} == {f"chosen_{name}" for name in FILTERS}
     shown = [each for each in drawn(frame) if not each["method"].startswith("printed")]
-    assert {(each["method"], each["kind"], each["filled"]) for each in shown} == {
+    assert {(each["method"], each["kind"], each["shade"] != "transparent") for each in shown} == {
         *[("GNMax", "worst case", True), ("GNMax", "data-dependent", False)]
     }
 

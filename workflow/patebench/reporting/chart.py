@@ -92,7 +92,8 @@ def _chart(frame: "pd.DataFrame") -> Any:
             axis=_axis(map(_logit, _ticks(points)), f"format({_SHARE}, '.4~p')"),
         ),
         **_looks(alt, frame),
-        fillOpacity=alt.condition("datum.filled", alt.value(1), alt.value(0)),
+        # Not a scale of fills, which would fill the symbols of the legend: a fill tells the kind of ε.
+        fill=alt.Fill("shade:N", scale=None, legend=None),
         tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in _SHOWN.items()],
         description=alt.Description("words:N"),
     )
@@ -161,10 +162,11 @@ def _ticks(points: "pd.DataFrame") -> list[float]:
 def _looks(alt: Any, frame: "pd.DataFrame") -> dict[str, Any]:
     """Colour and shape of each method, as in all other figures; one legend for them."""
     styles = {in_words(name): style for name, style in style_of(frame).items()}
-    legend = alt.Legend(orient="bottom", labelLimit=280, labelFontSize=12, symbolOpacity=1, columns=_ABREAST)
+    drawn: dict[str, Any] = {"symbolFillColor": "transparent", "symbolStrokeWidth": 1.5, "symbolOpacity": 1}
+    legend = alt.Legend(orient="bottom", labelLimit=280, labelFontSize=12, columns=_ABREAST, **drawn)
     colors = alt.Scale(domain=list(styles), range=[style.color for style in styles.values()])
     shapes = alt.Scale(domain=list(styles), range=[_SHAPES.get(style.marker, "circle") for style in styles.values()])
-    scales = {"stroke": (alt.Stroke, colors), "fill": (alt.Fill, colors), "shape": (alt.Shape, shapes)}
+    scales = {"stroke": (alt.Stroke, colors), "shape": (alt.Shape, shapes)}
     return {name: kind("method:N", scale=scale, title=None, legend=legend) for name, (kind, scale) in scales.items()}
 
 
@@ -180,7 +182,7 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
     """The table's rows in words."""
     import pandas as pd
 
-    rows = []
+    rows, styles = [], style_of(frame)
     for row in frame.to_dict("records"):
         words = {name: in_words(row[name]) for name in ("dataset", "method", "kind")}
         accuracy, cost, deviation = row["accuracy_mean"], f"{row['epsilon']:.3g}", float(row["accuracy_std"] or "nan")
@@ -194,7 +196,8 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
                 **{"share": _within(accuracy), "accuracy": f"{100 * accuracy:.2f} %{spread}", "cost": cost},
                 **{"low": _within(accuracy - deviation), "high": _within(accuracy + deviation)},
                 "baseline": _within(row["baseline_accuracy_mean"]),
-                **{"protects": in_words(row["adjacency"]), "delta": f"{row['delta']:g}", "filled": bool(filled)},
+                **{"protects": in_words(row["adjacency"]), "delta": f"{row['delta']:g}"},
+                "shade": styles[row["method"]].color if filled else "transparent",
                 **{"public": row["public_use"], "used": f"{row['public_use']}{samples}"},
                 "words": f"{words['method']}: {100 * accuracy:.1f} % at {words['kind']} ε {cost}",
             }

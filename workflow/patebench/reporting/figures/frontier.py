@@ -155,8 +155,8 @@ def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle
 
 
 def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
-    """T and what is unusual of the students on the frontier, then of others, where they are not too many; of those that
-    would have the same words, the noise too."""
+    """T and what is unusual of the students on the frontier, then of others, where they are not too many; where the
+    same words would be of several noises, the noise too."""
     best = frontier(students)
     rest = students[~best] if len(students) <= _CROWD else students[:0]
     usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
@@ -169,9 +169,9 @@ def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
 
     rows = [*students[best].to_dict("records"), *rest.to_dict("records")]
     rows = [row for row in rows if math.isfinite(row["worst_case_epsilon_mean"])]
-    times = Counter(map(name, rows))
+    noises = Counter(words for words, _ in {(name(row), row["noise_in_words"]) for row in rows})
     for row in rows:
-        words = name(row) if times[name(row)] == 1 else f"{name(row)}, {row['noise_in_words']}"
+        words = name(row) if noises[name(row)] == 1 else f"{name(row)}, {row['noise_in_words']}"
         yield row["worst_case_epsilon_mean"], row["accuracy_mean"], words
 
 
