@@ -1,6 +1,8 @@
 """What each method reaches at the same ε, worked out by hand from made-up records."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 from tests.reporting import made
@@ -97,3 +99,70 @@ def test_of_several_printed_networks_the_figure_shows_the_best_at_each_epsilon(f
     assert len(networks) == 4
     for epsilon, height in found.get_xydata():
         assert height == networks[f"accuracy_at_{epsilon:g}_mean"].max()
+
+
+def of_models(tmp_path, *models):
+    """The table of private models alone: the changes of each, with ε and accuracy."""
+    paths = []
+    for number, (epsilon, accuracy, changes) in enumerate(models):
+        record = made.private_model(epsilon, accuracy) | {"private_model": f"model-{number}"} | changes
+        paths.append(made.write_private_model(tmp_path / f"{number}.json", record))
+    return TABLES.load("equal-epsilon").build(made.load_records([], [], models=paths), PUBLISHED)
+
+
+def test_what_we_measured_in_a_published_form_is_not_printed(tmp_path):
+    words = lines(of_models(tmp_path, (0.9, 0.7, {"system": "Private-kNN", "form": "published"})))
+    assert [name for name in words if "published" in name] == ["Private-kNN, published, tanh CNN (one record)"]
+    assert not any("tanh" in name for name in words if name.startswith("printed"))
+
+
+def test_a_method_looks_the_same_in_every_panel_and_settings_have_panels_of_their_own(tmp_path):
+    other = {"split": {"pool": 500, "test": None}}
+    better, worse = {"model": "small-cnn"}, {"model": "tanh-cnn"}
+    models = [(1.0, 0.9, better), (1.0, 0.8, worse), (1.0, 0.7, better | other), (1.0, 0.8, worse | other)]
+    found = of_models(tmp_path, *models)
+    axes = of_table(found).axes
+    assert [axis.get_title() for axis in axes] == ["MNIST · pool 500", "MNIST · pool 9000"]
+    looks = []
+    for axis in axes:
+        handles, words = axis.get_legend_handles_labels()
+        looks.append({name: _look(handle) for handle, name in zip(handles, words, strict=True)})
+        assert "printed: DP-SGD 2016, DP-SGD" in words
+        assert "printed: DPMLBench 2023, DP-SGD, best of 4 networks" in words
+    assert looks[0] == looks[1]
+    assert len(set(looks[0].values())) == len(looks[0]), "and no two look alike"
+
+
+def _look(handle):
+    line = getattr(handle, "lines", [handle])[0]
+    return line.get_color(), line.get_marker(), line.get_linestyle(), line.get_markersize()
+
+
+def test_an_accuracy_of_100_percent_is_drawn_and_no_bar_is_above(tmp_path):
+    accuracies = enumerate((1.0, 0.8, 1.0))
+    seeds = [(2.0, accuracy, {"seed": seed, "private_model": "one"}) for seed, accuracy in accuracies]
+    found = of_models(tmp_path, *seeds, (2.0, 1.0, {"form": "linear"}))
+    (axis,) = of_table(found).axes
+    bars = {name: handle for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    assert bars["DP-SGD, linear, tanh CNN (one record)"].lines[0].get_ydata()[0] == 0.999
+    (segment,) = bars["DP-SGD, scratch, tanh CNN (one record)"].lines[2][0].get_segments()
+    assert segment[:, 1].max() == pytest.approx(1.0)
+
+
+def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):
+    for name, accuracy in (("a", 0.9), ("b", 0.8)):
+        (tmp_path / name).mkdir()
+        of_models(tmp_path / name, (1.0, accuracy, {})).to_csv(tmp_path / f"{name}.csv", index=False)
+    draw = "patebench.reporting.figures.equal_epsilon"
+    for words, fault in (
+        (("a.csv", "b.csv"), "they differ in what tanh-cnn reaches"),
+        (("c.csv",), "c.csv: there is no such table"),
+        ((), "usage"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", draw, "out.png", *words], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert (done.returncode, fault in done.stderr, done.stderr.count("\n")) == (1, True, 1)
+    done = subprocess.run([sys.executable, "-m", draw, "out.png", "a.csv", "a.csv"], cwd=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")

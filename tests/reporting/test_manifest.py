@@ -83,5 +83,13 @@ def test_the_commit_is_that_of_the_checkout(tmp_path, monkeypatch):
     git("add", "module.py")
     git("commit", "-q", "-m", "made")
     assert manifest.commit() == {"id": git("rev-parse", "HEAD"), "dirty": False}
+    made_at = float(git("show", "--no-patch", "--format=%ct"))
+    for name, moment in (("older", made_at - 100), ("newer", made_at + 100)):
+        path = tmp_path / "benchmarks" / f"{name}.tsv"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("s\tmax_rss\n1\t1\n")
+        os.utime(path, (moment, moment))
+    content = manifest.manifest({}, [0], {}, tmp_path / "benchmarks", ["older", "newer", "missing"])
+    assert content["commit"]["older_jobs"] == 1
     module.write_text("# changed\n")
     assert manifest.commit() == {"id": git("rev-parse", "HEAD"), "dirty": True}

@@ -137,8 +137,10 @@ def test_what_was_measured_of_a_paper_is_open_and_the_other_numbers_are_folded(p
 def test_the_title_names_the_experiments_where_they_are_few(tmp_path):
     files = made.files(tmp_path / "records")
     all_of_it = {"name": "x", "experiments": {each: {} for each in "abcde"}}
-    few, word, many = ({**all_of_it, "only": only} for only in (["a"], "a,b", list("abcd")))
-    titles = ((few, "x: a"), (word, "x: a, b"), (many, "x"), (all_of_it, "x"), ({"name": ""}, "default run"))
+    few, word, many = ({**all_of_it, "only": only} for only in (["a"], "a, b", list("abcd")))
+    quick = {**few, "preset": "quick", "presets": {"quick": {"only": ["e"]}}}
+    titles = ((few, "x: a"), (word, "x: a, b"), (many, "x"), (all_of_it, "x"), (quick, "x-quick"))
+    titles += (({"name": ""}, "default run"),)
     for config, title in titles:
         assert f"<title>patebench · {title}</title>" in _write(tmp_path, *files, ["gap"], ["ensembles"], config)
 

@@ -338,7 +338,7 @@ def test_settings_in_words():
     assert rounds_in_words(rounds) == "random 100 + least-confident 50"
     assert rounds_in_words([]) == ""
     assert parameters_in_words({"sigma": 40.0}) == "σ = 40"
-    assert parameters_in_words({"c": 1e100, "gamma": 1e-10, "distance": 3.0}) == "c = 1e+100, γ = 1e-10, distance = 3"
+    assert parameters_in_words({"c": 1e100, "gamma": 1e-10, "distance": 3.0}) == "c = 1e100, γ = 1e-10, distance = 3"
     assert (
         parameters_in_words({"threshold": 30.0, "sigma1": "inf", "sigma2": 0.5}) == "threshold = 30, σ₁ = ∞, σ₂ = 0.5"
     )

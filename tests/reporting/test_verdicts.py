@@ -216,6 +216,24 @@ def test_papers_tell_where_another_setting_fell_short(tmp_path):
     assert student.endswith("has 98.00 %: reproduced.")
 
 
+def test_different_students_that_are_as_accurate_are_different_results(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    learnt = [made.student_record(facts, queries, 0.98) for queries in (100, 1000)]
+    frame = verdicts(made.load_records([made.write_collected(tmp_path / "c.json", learnt)]), PUBLISHED)
+    assert frame["result"].nunique() == 2
+    assert frame["result"].notna().sum() > 2  # several numbers, some quoted, are compared with each
+
+
+def test_a_private_model_is_no_student(tmp_path):
+    """Of DP-SGD that PATE 2017 quotes, the first lines tell elsewhere."""
+    model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0, 0.96))
+    records = made.load_records([], [], models=[model])
+    tables = {name: TABLES.load(name).build(records, PUBLISHED) for name in ("papers", "verdicts")}
+    assert tables["verdicts"]["result"].nunique() == 1, "one accuracy, whatever it is compared with"
+    assert not [each for each in findings(tables) if "a student here" in each]
+    assert not [each for each in findings({"papers": tables["papers"]}) if " by 0 results" in each]
+
+
 def test_what_was_measured_comes_first_and_what_a_paper_chose_last_by_its_own_words(tmp_path):
     table = TABLES.load("verdicts").build(_records(tmp_path), PUBLISHED)
     table = table[table["paper"] == "PATE 2017"]

@@ -97,8 +97,36 @@ def _run(row, **more):
 
 
 def test_part_of_a_name_will_do_and_data_may_lie_elsewhere():
-    said = _asked("figure 4 mnist 100", "--dry", "--only", "mnist-paper", "--data-root", "/some/where")
-    assert said.split()[-2:] == ["'only=[mnist-paper]'", "data_root=/some/where"]
+    said = _asked("figure 4 mnist 100", "--dry", "--only", "mnist-paper", "--data-root", "/some where").splitlines()
+    assert said[0] == f"row: {ROW}"
+    assert said[1].startswith("PATEBENCH_DATA='/some where' snakemake --cores all --quiet reason --configfile /")
+    assert said[1].endswith("'only=[mnist-paper]'")
+
+
+def test_data_root_is_what_the_run_gets(monkeypatch, tmp_path):
+    """Whatever the variable says that overrides configurations, and wherever the command is given."""
+    given = {}
+    monkeypatch.setenv("PATEBENCH_DATA", "/other")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduce.subprocess, "run", lambda command, **more: given.update(more) or _Failed)
+    with pytest.raises(PatebenchError, match="Snakemake stopped"):
+        _run(ROW, home=ROOT, dry=False, only="figure-4", data_root="my data")
+    assert given["env"]["PATEBENCH_DATA"] == str(tmp_path / "my data")
+
+
+class _Failed:
+    returncode = 1
+
+
+def test_names_need_their_words_in_order_and_a_whole_name_is_enough():
+    assert "row: NZC 2020, Table 1, MNIST NZC (5 teachers only)" in _asked(
+        "nzc mnist 5 teachers", "--dry", "--only", "mnist"
+    )
+    for row in ("DP reproducibility 2024, Table 1, CIFAR-10 at ε = 8", "PATE 2017, Figure 10, n = 10", ""):
+        with pytest.raises(PatebenchError, match="there is no row"):
+            _run(row, home=ROOT)
+    rows = reproduce._rows(read_published(ROOT / "config" / "published.csv"))
+    assert all(reproduce._named(row.lower(), rows) == row for row in rows)
 
 
 def test_comparing_alone_runs_nothing(monkeypatch, tmp_path, capsys):
@@ -116,3 +144,11 @@ def test_comparing_alone_runs_nothing(monkeypatch, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "1.48" in said
     assert "8.03" not in said
+    with pytest.raises(PatebenchError, match=r"has no verdict on 'PATE 2017, Section 3\.1"):
+        _run("PATE 2017, Section 3.1, 1,000 labels", home=tmp_path, compare=True, dry=False, only="")
+    with pytest.raises(PatebenchError, match="goes with none of --only"):
+        _run(ROW, home=tmp_path, compare=True, dry=False, seeds="1")
+    for broken in ("", "paper,table\n"):
+        (table / "verdicts.csv").write_text(broken, encoding="utf-8")
+        with pytest.raises(PatebenchError, match="is no table of verdicts"):
+            _run(ROW, home=tmp_path, compare=True, dry=False)

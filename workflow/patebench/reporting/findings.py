@@ -8,6 +8,7 @@ from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.summary import asked, join, percent, plural, voters
 from patebench.reporting.verdicts import COLUMNS, COUNTING, Verdict
 from patebench.reporting.words import WEAK, WEAK_SOURCE, epsilon_in_words, in_words
+from patebench.students import STUDENTS
 from patebench.students.strategies import STRATEGIES
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 #: Strategies that are no chance.
 _SELECTING = {*STRATEGIES} - {"random"}
+#: What tells a printed number from others.
+_NUMBER = ["paper", "table", "row", "column"]
 #: Data sets of which each finding is told.
 _MOST = 2
 
@@ -111,9 +114,8 @@ def _papers(tables: Tables) -> Iterator[str]:
 
 def _by(tables: Tables, judged: int) -> str:
     """How many different results stand behind the verdicts, for papers quote each other."""
-    measured = _compared_numbers(tables)
-    results = len(measured.drop_duplicates(["quantity", "measured_mean"]))
-    return f" by {plural(results, 'result')} of this run" if results < judged else ""
+    results = _compared_numbers(tables)["result"].nunique()
+    return f" by {plural(results, 'result')} of this run" if 0 < results < judged else ""
 
 
 def _compared_numbers(tables: Tables) -> "pd.DataFrame":
@@ -125,14 +127,22 @@ def _compared_numbers(tables: Tables) -> "pd.DataFrame":
 
 
 def _as_printed(tables: Tables) -> Iterator[str]:
-    """What papers print of their students beside ours: those whose queries were random, as the papers' are, first."""
+    """What a paper prints first of a student, and ours: one whose queries were random, as the papers' are, if there is.
+
+    Of several such students the one with the best verdict is told.
+    """
     students = _compared_numbers(tables)
-    students = students[students["quantity"] == "student_accuracy"]
+    words = students["how"].map(lambda how: str(how).split(", "))  # empty ones come back from a file as NaN
     ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
-    selected = students["how"].map(lambda how: any(word in _SELECTING for word in how.split(", ")))
-    students = students.assign(selected=selected, rank=students["verdict"].map(ranks))
-    students = students.sort_values(["selected", "rank"], kind="stable")
-    told = students.drop_duplicates(["paper"]).drop_duplicates("measured_mean")
+    students = students.assign(
+        learns=words.map(lambda each: each[0] in STUDENTS),
+        selected=words.map(lambda each: not _SELECTING.isdisjoint(each)),
+        rank=students["verdict"].map(ranks),
+        place=students.groupby(_NUMBER, sort=False).ngroup(),
+    )
+    students = students[(students["quantity"] == "student_accuracy") & students["learns"].astype(bool)]
+    students = students.sort_values(["place", "selected", "rank"], kind="stable")
+    told = students.drop_duplicates("paper").drop_duplicates("result")
     for row in told.head(_MOST).to_dict("records"):
         printed = f"{row['paper']} prints {percent(row['published'])} for {row['row']} ({row['column']})"
         method, *_ = row["how"].split(", ")

@@ -33,12 +33,13 @@ def manifest(
     `jobs` are the names of its benchmark files below the folder `benchmarks`, without ".tsv": other runs keep theirs
     there too.
     """
+    jobs = tuple(jobs)
     return {
         "config": dict(config),
         "seeds": list(seeds),
         "labels": dict(modes),
         "versions": versions(),
-        "commit": commit(),
+        "commit": _with_older_jobs(commit(), benchmarks, jobs),
         "hardware": hardware(),
         **times(benchmarks, jobs),
     }
@@ -64,6 +65,15 @@ def commit() -> dict[str, Any] | None:
     found = _output("git", "-C", str(here.parent), "rev-parse", "HEAD")
     changes = _output("git", "-C", str(here.parent), "status", "--porcelain")
     return {"id": found, "dirty": bool(changes)} if found else None
+
+
+def _with_older_jobs(commit: dict[str, Any] | None, benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any] | None:
+    """The same with `older_jobs`, how many jobs ended before the commit was made: another one ran them."""
+    if commit is None:
+        return None
+    moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])
+    ends = [path.stat().st_mtime for job in jobs if (path := benchmarks / f"{job}.tsv").exists()]
+    return {**commit, "older_jobs": sum(end < float(moment) for end in ends) if moment else None}
 
 
 def times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:

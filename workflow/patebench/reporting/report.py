@@ -26,7 +26,7 @@ from patebench.reporting.style import KINDS
 from patebench.reporting.summary import cards, duration
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import DASH
-from patebench.reporting.verdicts import Verdict
+from patebench.reporting.verdicts import COLUMNS, Verdict
 from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ VERDICTS = "verdicts"
 MEASURED, OTHERS = "Printed and measured: the numbers", "Not run, or not comparable: the other numbers"
 #: Tables of more rows are folded at first: those that are for looking things up, and others.
 SHORT_TABLE, LONG_TABLE = 4, 12
-#: More experiments than that are not named in the title.
-_FEW = 3
 #: Folded tables of no more rows are printed.
 BRIEF = 40
 #: More rows than that are not for reading on a page: the files beside it hold them.
@@ -52,7 +50,8 @@ MEANINGS = {
     Kind.WORST_CASE: (
         "yes",
         "Holds whatever the teachers vote and is computed from public parameters alone. It is the ε of a release, "
-        "whose noise is drawn afresh and never again; labels whose noise comes from a named seed are none.",
+        "whose noise is drawn afresh and never again; labels whose noise comes from a named seed are none. The "
+        "accountant called label is a theorem of this project on what labels tell, less than noisy counts would.",
     ),
     Kind.DATA_DEPENDENT: (
         "no",
@@ -85,6 +84,7 @@ _CHIPS: dict[str, str] = {
 
 def render(
     *,
+    title: str,
     figures: Sequence[Path],
     tables: Sequence[Path],
     manifest: Path,
@@ -93,7 +93,7 @@ def render(
     citation: Path | None,
     out: Path,
 ) -> str:
-    """The page, to lie at `out`: links lead from there.
+    """The page of a run called `title`, to lie at `out`: links lead from there.
 
     `figures` are PNG and `tables` CSV files named after what they show; `captions` is the folder of the captions;
     `content` is that of the file `manifest`; `citation` is a CITATION.cff. Raises ArtefactError for a file that is
@@ -116,7 +116,7 @@ def render(
     environment.filters |= {"duration": duration, "pieces": pieces}
     environment.globals |= {"chips": _CHIPS, "dash": DASH, "brief": BRIEF}
     return environment.get_template("page.html").render(
-        title=_title(content["config"]),
+        title=title,
         findings=findings(frames),
         introduction=read_caption(captions / "workflow.rst"),
         cards=cards(frames, content),
@@ -130,15 +130,6 @@ def render(
         config=_yaml(content["config"]),
         slowest=max((rule["seconds"] for rule in content["rules"]), default=0) or 1,
     )
-
-
-def _title(config: dict[str, Any]) -> str:
-    """The configuration's name, and the experiments that it was asked for where they are few."""
-    name, only = config.get("name"), config.get("only") or ()
-    asked = only.split(",") if isinstance(only, str) else only
-    if not name:
-        return "default run"
-    return f"{name}: {', '.join(asked)}" if 0 < len(asked) <= _FEW else str(name)
 
 
 def _sections(
@@ -291,6 +282,7 @@ def _read_table(path: Path) -> "pd.DataFrame":
     except (OSError, ValueError) as fault:
         raise ArtefactError(path, f"it cannot be read ({str(fault).splitlines()[0]})") from None
     needed = {column.value for column in table.all_columns(frame)}
+    needed |= set(COLUMNS) if path.stem == VERDICTS else set()  # findings read what no column shows
     if missing := needed - set(frame.columns):
         raise ArtefactError(path, f"it lacks the column '{min(missing)}'")
     return frame

@@ -77,7 +77,8 @@ _NO_DATA = {
 }
 
 #: What every verdict says of the measured side; NaN or None where nothing was measured.
-_MEASURED = ("how", "measured_mean", "measured_std", "seeds", "worst_case", "exact", "audited")
+#: `result` numbers the different results: several papers may print what one of them is compared with.
+_MEASURED = ("how", "measured_mean", "measured_std", "seeds", "worst_case", "exact", "audited", "result")
 COLUMNS = (
     *("paper", "table", "row", "column", "dataset", "copy_of", "quantity", "published"),
     *(*_MEASURED, "verdict", "why"),
@@ -94,6 +95,9 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     measures = _Measures(records, published)
     rows = [{**_printed(value), **found} for value in published.values for found in _judged(value, measures)]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame["result"] = frame["result"].map(
+        {each: number for number, each in enumerate(frame["result"].dropna().unique())}
+    )
     touched = set(frame.loc[frame["measured_mean"].notna(), "paper"])
     return frame[frame["paper"].isin(touched)].reset_index(drop=True)
 
@@ -169,6 +173,7 @@ def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
     mean, deviation = float(group["measured"].mean()), float(group["measured"].std(ddof=1))
     found: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": deviation}
     found |= {"seeds": group["seed"].nunique(), "verdict": compare(value.quantity, value.value, mean, deviation)}
+    found["result"] = (is_accuracy(value.quantity) or value.quantity, how, mean, *sorted(group.index))
     found["why"] = ""
     for name, column in (("worst_case", "least_sound"), ("exact", "least_exact"), ("audited", "audited")):
         if column in group and group[column].notna().any():

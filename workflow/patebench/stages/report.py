@@ -1,10 +1,15 @@
 """The stage `report`: the page that shows everything, from figures, tables and the manifest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from patebench.config import shown
 from patebench.core.files import read_json, write_text
 from patebench.stages.command import file_option, stage_command
+
+#: More experiments than that are not named in the title.
+_FEW = 3
 
 
 def run(
@@ -24,6 +29,7 @@ def run(
 
     content = read_json(manifest, "manifest")
     page = render(
+        title=_title(content.get("config") or {}),
         figures=figures,
         tables=tables,
         manifest=manifest,
@@ -33,6 +39,16 @@ def run(
         out=out,
     )
     write_text(out, page)
+
+
+def _title(written: Mapping[str, Any]) -> str:
+    """The configuration's name with its preset, and the experiments that it selects where they are few."""
+    name, preset = written.get("name"), written.get("preset")
+    if not name:
+        return "default run"
+    chosen = [] if preset or not written.get("only") else list(shown(written))
+    told = f": {', '.join(chosen)}" if 0 < len(chosen) <= _FEW else ""
+    return f"{name}-{preset}" if preset else f"{name}{told}"
 
 
 command = stage_command(

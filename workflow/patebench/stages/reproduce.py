@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,8 +33,11 @@ if TYPE_CHECKING:
 
     from patebench.config import Config
 
-#: What Snakemake need not say: files and reasons of each job; its progress stays.
-_QUIET = ("rules", "reason")
+#: What Snakemake need not say: reasons of jobs, which may hold the whole configuration. Its errors stay.
+_QUIET = "reason"
+#: Columns of the table of verdicts that are shown, and their headings.
+_SHOWN_COLUMNS = {name: name for name in ("what", "printed", "measured", "seeds", "how", "verdict", "why")}
+_SHOWN_COLUMNS["how"] = "by our"
 #: Rows that may be meant, of which no more are named.
 _SHOWN = 8
 #: Of MNIST, SVHN and CIFAR-10 alike: what some labels cost depends on it.
@@ -55,30 +60,49 @@ def run(
         for name, values in rows.items():
             click.echo(f"{name}   ({', '.join(dict.fromkeys(value.column for value in values))})")
         return
-    row = _named(row, rows)
+    asked, row = row, _named(row, rows)
+    if row != asked:
+        click.echo(f"row: {row}")
     file, config, experiments = _experiments(home, rows[row], published)
     verdicts = home / config.pages / "tables" / "verdicts.csv"
     if compare:
-        _show(_verdicts(_made(verdicts), rows[row]))
+        if only or seeds or data_root or dry:
+            raise PatebenchError(
+                "--compare runs nothing, so it goes with none of --only, --seeds, --data-root and --dry"
+            )
+        _show(_verdicts(verdicts, rows[row]))
         return
     experiments = only.split(",") if only else experiments
     if not experiments:
         raise PatebenchError(f"no experiment of {file.parent} measures '{row}'{_reasons(rows[row])}")
     chosen = [f"only=[{','.join(experiments)}]", *([f"seeds=[{seeds}]"] if seeds else [])]
-    chosen += [f"data_root={data_root}"] if data_root else []
-    command = ["snakemake", "--cores", cores, "--quiet", *_QUIET, "--configfile", str(file), "--config", *chosen]
-    click.echo(shlex.join(command))
+    command = [
+        "snakemake",
+        "--cores",
+        cores,
+        "--quiet",
+        _QUIET,
+        "--configfile",
+        str(file.resolve()),
+        "--config",
+        *chosen,
+    ]
+    # The variable overrides every configuration, so it is what says where data lie.
+    variables = {"PATEBENCH_DATA": str(Path(data_root).expanduser().resolve())} if data_root else {}
+    said = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+    click.echo(" ".join([*said, shlex.join(command)]))
     if dry:
         return
-    if subprocess.run(command, cwd=home, check=False).returncode:
+    if subprocess.run(command, cwd=home, env={**os.environ, **variables}, check=False).returncode:
         raise PatebenchError("Snakemake stopped before the end; mend what it names, and give the same command again")
     _show(_verdicts(verdicts, rows[row]))
 
 
 def _named(row: str, rows: Iterable[str]) -> str:
-    """The row of that name, or the only one whose name has all of these words; raises PatebenchError for others."""
-    wanted = set(_words(row))
-    found = [row] if row in rows else [name for name in rows if wanted and wanted <= set(_words(name))]
+    """The row of that name, or the only one whose name has these words in their order; raises PatebenchError for
+    others."""
+    wanted = _words(row)
+    found = [name for name in rows if _words(name) == wanted] or [name for name in rows if _in_order(wanted, name)]
     if len(found) == 1:
         return found[0]
     if not found:
@@ -88,13 +112,13 @@ def _named(row: str, rows: Iterable[str]) -> str:
 
 
 def _words(name: str) -> list[str]:
-    return name.lower().replace(",", " ").split()
+    return re.findall(r"[^\s,()]+", name.lower())
 
 
-def _made(path: Path) -> Path:
-    if not path.exists():
-        raise PatebenchError(f"{path}: is not there, so there is nothing to compare; run it without --compare")
-    return path
+def _in_order(wanted: Sequence[str], name: str) -> bool:
+    """Whether a name has these words, others between them allowed."""
+    left = iter(_words(name))
+    return bool(wanted) and all(word in left for word in wanted)
 
 
 def _rows(published: Published) -> dict[str, list[Value]]:
@@ -244,10 +268,18 @@ def _reasons(values: Sequence[Value]) -> str:
 def _verdicts(path: Path, values: Sequence[Value]) -> "pd.DataFrame":
     import pandas as pd
 
-    frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    first = values[0]
-    mine = (frame["paper"] == first.paper) & (frame["table"] == first.table) & (frame["row"] == first.row)
-    return frame[mine]
+    if not path.exists():
+        raise PatebenchError(f"{path}: is not there, so there is nothing to compare; run it without --compare")
+    try:
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
+        first = values[0]
+        mine = (frame["paper"] == first.paper) & (frame["table"] == first.table) & (frame["row"] == first.row)
+        found = frame.loc[mine, list(_SHOWN_COLUMNS)]
+    except (OSError, ValueError, KeyError):
+        raise PatebenchError(f"{path}: is no table of verdicts; run it without --compare") from None
+    if found.empty:
+        raise PatebenchError(f"{path}: has no verdict on '{first.name}', for that run measured nothing of its paper")
+    return found
 
 
 def _show(frame: "pd.DataFrame") -> None:
@@ -255,10 +287,10 @@ def _show(frame: "pd.DataFrame") -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("what", "printed", "measured", "seeds", "by our", "verdict", "why"):
+    for heading in _SHOWN_COLUMNS.values():
         table.add_column(heading, overflow="fold")
     for row in json.loads(frame.to_json(orient="records")):
-        shown = [row[name] for name in ("what", "printed", "measured", "seeds", "how", "verdict", "why")]
+        shown = [row[name] for name in _SHOWN_COLUMNS]
         table.add_row(
             *("" if cell is None else f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in shown)
         )

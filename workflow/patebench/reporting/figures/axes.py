@@ -17,6 +17,16 @@ SMALLER = "(← more private)".replace(" ", "\N{NO-BREAK SPACE}")
 TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 
 
+def within(accuracy: float) -> float:
+    """An accuracy that a stretched axis can place; NaN stays."""
+    return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
+
+
+def bar(accuracy: float, deviation: float) -> "list[list[float]] | None":
+    """One deviation down and up, as matplotlib takes it, but never above 100 %; none of one seed."""
+    return None if deviation is None or deviation != deviation else [[deviation], [min(deviation, 1 - accuracy)]]
+
+
 def accuracy_over(axis: "Axes", across: str, upright: str) -> None:
     """Label an axis that has its data already: logarithmic across, in percent upright."""
     axis.set_xscale("log")
@@ -74,7 +84,7 @@ def stretch(axis: "Axes", least: float, most: float) -> None:
     axis.set_yscale("logit", nonpositive="clip")
     axis.yaxis.set_major_locator(FixedLocator(TICKS))
     axis.yaxis.set_minor_locator(NullLocator())
-    low, high = max(least, TICKS[0]), min(most, TICKS[-1])
+    low, high = within(least), within(most)
     axis.set_ylim(low * 0.85, high + 0.6 * (1 - high))
     axis.margins(x=0.08)
     percent(axis, "accuracy on the test set")

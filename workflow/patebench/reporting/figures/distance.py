@@ -82,3 +82,4 @@ def _dress(axes: list["Axes"]) -> None:
     axes[1].set_xlabel("k votes between the two largest counts, at least")
     for axis, words in zip(axes, ("accuracy", "share of the queries", "share of the queries"), strict=True):
         percent(axis, words)
+        axis.set_ylim(top=min(axis.get_ylim()[1], 1.02))  # no share is larger than 1

@@ -6,21 +6,22 @@ As a command it draws tables `equal-epsilon` that are kept, of several runs on o
 """
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, stretch
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, stretch, within
+from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
-from patebench.reporting.published import Published
+from patebench.reporting.published import DPMLBENCH_2023, Published
 from patebench.reporting.style import (
     GREY,
     MECHANISMS,
     PRIVATE_MODELS,
-    LineStyle,
     empty,
     labelled,
     legend,
@@ -29,19 +30,22 @@ from patebench.reporting.style import (
     save,
     themed,
 )
-from patebench.reporting.tables.equal_epsilon import TARGETS, build
+from patebench.reporting.tables.equal_epsilon import METHOD, TARGETS, build
 from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Width and height in inches of a figure of one panel.
 _WIDE = (11.4, 5.2)
 #: Of what papers print, in turn.
-_MARKERS = "so^Dv<>dph"
-#: Lines of one colour, such as those of one mechanism whose students differ.
-_DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
+_MARKERS = "so^Dv<>dph*X8"
+#: Of lines of one colour, such as those of one mechanism whose students differ, the second and further ones.
+_DASHES = ((0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.2, 1, 1.2)))
+_OTHER_MARKERS = ("", "d", "p", "h", "8")
+_PANEL = ("dataset", "setting")
 
 
 def draw(records: Records, published: Published) -> "Figure":
@@ -51,41 +55,56 @@ def draw(records: Records, published: Published) -> "Figure":
 
 def of_table(frame: "pd.DataFrame") -> "Figure":
     """The same from rows of the table of that name."""
-    ours = frame[(frame["way"] != "published") | (frame["system"] == "PET-DL")]
-    if ours.empty:
+    measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
+    ours, printed = _by_accuracy(frame[measured]), frame[~measured]
+    if not ours:
         return empty("This run has no students and no private models at an ε of 8 or less.")
-    styles = line_styles(map(_key, ours.to_dict("records")), {**MECHANISMS, **PRIVATE_MODELS})
-    names = sorted(set(ours["dataset"]))
-    figure, axes = panels([in_words(name) for name in names], sharey=False)
+    looks, names = _looks(ours), titles(frame[measured], _PANEL)
+    series = {panel: _printed(members(printed, panel, _PANEL)) for panel in names}
+    marks = dict(zip(dict.fromkeys(words for each in series.values() for words in each), cycle(_MARKERS), strict=False))
+    figure, axes = panels(list(names.values()), sharey=False)
     if len(axes) == 1:
         figure.set_size_inches(_WIDE)
-    for axis, name in zip(axes, names, strict=True):
-        seen: dict[str, int] = {}
-        for row in _by_accuracy(ours[ours["dataset"] == name]):
-            nth = seen[_key(row)] = seen.get(_key(row), -1) + 1
-            _draw(axis, _points(row), _words(row), styles[_key(row)], nth, held=row["kind"] == Kind.WORST_CASE)
-        panel = frame[frame["dataset"] == name]
-        printed = panel[~panel.index.isin(ours.index)]
-        for nth, (words, points) in enumerate(_printed(printed)):
-            drawn: dict[str, Any] = {"color": GREY, "markerfacecolor": "white", "linewidth": 0.7}
-            drawn |= {"marker": _MARKERS[nth % len(_MARKERS)]}
-            axis.plot(*zip(*points, strict=True), **drawn, linestyle=(0, (1, 2)), zorder=3, label=words)
+    for axis, panel in zip(axes, names, strict=True):
+        for row in ours:
+            if tuple(row[name] for name in _PANEL) == panel:
+                _draw(axis, row, looks[_words(row)])
+        for words, points in series[panel].items():
+            drawn: dict[str, Any] = {"color": GREY, "markerfacecolor": "white", "linewidth": 0.7, "zorder": 3}
+            epsilons, heights = zip(*points, strict=True)
+            drawn |= {"marker": marks[words], "linestyle": (0, (1, 2)), "label": words}
+            axis.plot(epsilons, list(map(within, heights)), **drawn)
         accuracy_over(axis, f"ε   {SMALLER}", "accuracy on the test set")
-        reached = panel[[f"accuracy_at_{target:g}_mean" for target in TARGETS]].to_numpy(float)
+        reached = members(frame, panel, _PANEL)[[f"accuracy_at_{target:g}_mean" for target in TARGETS]].to_numpy(float)
         stretch(axis, float(np.nanmin(reached)), float(np.nanmax(reached)))
     legend(figure, dict(sorted(labelled(axes).items(), key=lambda entry: entry[0].startswith("printed"))))
     return figure
 
 
-def _draw(
-    axis: Any, points: list[tuple[float, float, float]], words: str, style: LineStyle, nth: int, *, held: bool
-) -> None:
-    """A line with bars over the seeds; of several of one style the second and further ones are broken and smaller."""
-    drawn: dict[str, Any] = {"color": style.color, "marker": style.marker, "linestyle": _DASHES[nth % len(_DASHES)]}
-    drawn |= {"markersize": 7 if nth == 0 else 5, "linewidth": 1.4, "elinewidth": 0.8, "capsize": 2}
-    drawn |= {} if held else {"markerfacecolor": "white", "markeredgewidth": 1.4}
-    epsilons, means, deviations = zip(*points, strict=True)
-    axis.errorbar(epsilons, means, yerr=deviations, label=words, **drawn)
+def _looks(rows: list[dict[Any, Any]]) -> dict[str, dict[str, Any]]:
+    """How each method is drawn, by its words; of several of one style, further ones are broken and have other marks."""
+    styles = line_styles(map(_key, rows), {**MECHANISMS, **PRIVATE_MODELS})
+    found: dict[str, dict[str, Any]] = {}
+    seen: Counter[str] = Counter()
+    for row in rows:
+        if (words := _words(row)) in found:
+            continue
+        style, nth = styles[_key(row)], seen[_key(row)]
+        seen[_key(row)] += 1
+        marker = _OTHER_MARKERS[(nth // len(_DASHES)) % len(_OTHER_MARKERS)] or style.marker
+        dashes = _DASHES[(nth - 1) % len(_DASHES)] if nth else "-"
+        found[words] = {"color": style.color, "marker": marker, "linestyle": dashes, "markersize": 5 if nth else 7}
+    return found
+
+
+def _draw(axis: "Axes", row: dict[Any, Any], look: dict[str, Any]) -> None:
+    """A line with bars over the seeds, none of which is above 100 %; open marks where an ε is only claimed."""
+    epsilons, means, deviations = zip(*_points(row), strict=True)
+    heights = [within(mean) for mean in means]
+    up = [min(deviation, 1 - height) for height, deviation in zip(heights, deviations, strict=True)]
+    drawn = {**look, "linewidth": 1.4, "elinewidth": 0.8, "capsize": 2}
+    drawn |= {} if row["kind"] == Kind.WORST_CASE else {"markerfacecolor": "white", "markeredgewidth": 1.4}
+    axis.errorbar(epsilons, heights, yerr=[deviations, up], label=_words(row), **drawn)
 
 
 def _key(row: dict[Any, Any]) -> str:
@@ -108,10 +127,8 @@ def _points(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
     targets."""
     found = {}
     for target in TARGETS:
-        epsilon, mean, deviation = (
-            row[f"{name}_at_{target:g}{part}"]
-            for name, part in (("epsilon", ""), ("accuracy", "_mean"), ("accuracy", "_std"))
-        )
+        names = (f"epsilon_at_{target:g}", f"accuracy_at_{target:g}_mean", f"accuracy_at_{target:g}_std")
+        epsilon, mean, deviation = (row[name] for name in names)
         if epsilon == epsilon:
             found[epsilon] = (mean, deviation if deviation == deviation else 0.0)
     return [(epsilon, *found[epsilon]) for epsilon in sorted(found)]
@@ -122,25 +139,32 @@ def _by_accuracy(rows: "pd.DataFrame") -> list[dict[Any, Any]]:
     return sorted(rows.to_dict("records"), key=lambda row: -_points(row)[-1][1])
 
 
-def _printed(rows: "pd.DataFrame") -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """What each paper prints of each system, in words; of several networks the best."""
-    rows = rows.assign(paper=rows["learner"].str.split(", ").str[0])
-    for (system, paper), group in rows.groupby(["system", "paper"]):
-        best: dict[float, float] = {}
-        for row in group.to_dict("records"):
-            for epsilon, mean, _ in _points(row):
-                best[epsilon] = max(mean, best.get(epsilon, 0.0))
+def _printed(rows: "pd.DataFrame") -> dict[str, list[tuple[float, float]]]:
+    """What papers print, in words, by ε; of the networks of the paper that compares several the best at each ε."""
+    found: dict[str, dict[float, float]] = {}
+    networks = rows["learner"].str.startswith(DPMLBENCH_2023)
+    for (system, learner), group in rows.groupby(["system", rows["learner"].where(~networks, DPMLBENCH_2023)]):
         several = f", best of {len(group)} networks" if len(group) > 1 else ""
-        yield f"printed: {paper}, {system}{several}", sorted(best.items())
+        best = found.setdefault(f"printed: {learner}, {system}{several}", {})
+        for epsilon, mean, _ in (point for row in group.to_dict("records") for point in _points(row)):
+            best[epsilon] = max(mean, best.get(epsilon, 0.0))
+    return {words: sorted(best.items()) for words, best in found.items()}
 
 
-def _main(out: str, *tables: str) -> None:
+def _main(*paths: str) -> None:
     import pandas as pd
 
-    frame = pd.concat([pd.read_csv(path) for path in tables], ignore_index=True)
-    keys = ["dataset", "setting", "system", "way", "learner", "kind", "teachers"]
+    if len(paths) < 2:
+        sys.exit("usage: python -m patebench.reporting.figures.equal_epsilon OUT.png TABLE.csv…")
+    out, *tables = map(Path, paths)
+    if missing := [str(path) for path in tables if not path.exists()]:
+        sys.exit(f"{missing[0]}: there is no such table")
+    frame = pd.concat([pd.read_csv(path) for path in tables], ignore_index=True).drop_duplicates(ignore_index=True)
+    twice = frame[frame.duplicated(list(METHOD))]
+    if not twice.empty:
+        sys.exit(f"{', '.join(map(str, tables))}: they differ in what {twice['learner'].iloc[0]} reaches")
     with themed():
-        save(of_table(frame.drop_duplicates(keys, ignore_index=True)), Path(out))
+        save(of_table(frame), out)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.models import MODELS, on_queries
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, staircase
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bar, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
@@ -117,9 +117,10 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
         for kind in _KINDS if pair[0] != pair[1] else [Kind.WORST_CASE]:  # an open mark would cover the filled one
             filled = {} if kind is Kind.WORST_CASE else {"markerfacecolor": "white", "markersize": 4.5, "alpha": 0.7}
             settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
-            mean, deviation = row["accuracy_mean"], row["accuracy_std"]
-            bars = None if deviation != deviation else [[deviation], [min(deviation, 1 - mean)]]  # none is above 100 %
-            settings |= {"xerr": row[f"{kind}_epsilon_std"], "yerr": bars}
+            settings |= {
+                "xerr": row[f"{kind}_epsilon_std"],
+                "yerr": bar(row["accuracy_mean"], row["accuracy_std"]),
+            }
             axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **settings)
 
 

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from patebench.core.bound import Kind
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, shade_weak, stretch
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bar, level, shade_weak, stretch, within
 from patebench.reporting.frames import Records
 from patebench.reporting.methods import methods
 from patebench.reporting.published import Published
@@ -46,10 +48,17 @@ def draw(records: Records, published: Published) -> "Figure":
             _draw_point(axis, row, styles[row["method"]])
         for method, pair in mine[~mine["published"].astype(bool)].groupby("method"):
             if len(pair) > 1:
-                axis.plot(pair["epsilon"], pair["accuracy_mean"], color=styles[method].color, linewidth=0.8, alpha=0.6)
-        level(axis, mine["baseline_accuracy_mean"].max(), "without privacy")
+                axis.plot(
+                    pair["epsilon"],
+                    pair["accuracy_mean"].map(within),
+                    color=styles[method].color,
+                    linewidth=0.8,
+                    alpha=0.6,
+                )
+        free = within(mine["baseline_accuracy_mean"].max())
+        level(axis, free, "without privacy")
         accuracy_over(axis, f"ε   {SMALLER}", "accuracy on the test set")
-        stretch(axis, mine["accuracy_mean"].min(), mine["accuracy_mean"].max())
+        stretch(axis, mine["accuracy_mean"].min(), np.nanmax([free, mine["accuracy_mean"].max()]))
         shade_weak(axis, mine["epsilon"].max())
     for words, fill in (("filled: ε holds for all votes", GREY), ("open: data-dependent or claimed", "white")):
         axes[0].plot([], [], marker="o", color=GREY, markerfacecolor=fill, linestyle="none", label=words)
@@ -69,6 +78,5 @@ def _draw_point(axis: "Axes", row: dict[Any, Any], style: LineStyle) -> None:
     settings |= {"elinewidth": 0.8, "markersize": 7, "label": in_words(row["method"])}
     if row["kind"] != Kind.WORST_CASE or row["published"]:
         settings |= {"markerfacecolor": "white", "markeredgewidth": 1.4}
-    deviation = row["accuracy_std"]
-    bars = {} if deviation is None or deviation != deviation else {"yerr": deviation}
-    axis.errorbar(row["epsilon"], row["accuracy_mean"], **bars, **settings)
+    mean = within(row["accuracy_mean"])
+    axis.errorbar(row["epsilon"], mean, yerr=bar(mean, row["accuracy_std"]), **settings)

@@ -33,7 +33,7 @@ TABLE = Table(
         *SUBJECT_COLUMNS,
         Column("epsilon", "ε", "epsilon", deviation=True),
         Column("kind", "Kind"),
-        Column("publishable", "Publishable", "flag"),
+        Column("publishable", "This draw publishable", "flag"),
         Column("accountant", "Accountant"),
         Column("conversion", "Conversion"),
         Column("order_min", "Order", "number"),

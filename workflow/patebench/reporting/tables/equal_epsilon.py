@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 #: What makes a method: its settings of noise, queries and ε differ, and nothing else.
-_METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
+METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
 #: What follows from an ε that is wanted.
 _OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
@@ -33,17 +33,17 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
     frames = [_students(records), _models(records), _published(published, records)]
     settings = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
-    methods = settings[list(_METHOD)].drop_duplicates()
+    methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
-        spent = within.drop_duplicates(list(_METHOD), keep="last")
+        spent = within.drop_duplicates(list(METHOD), keep="last")
         named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
         named |= {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
-        methods = methods.merge(spent.rename(columns=named), on=list(_METHOD), how="left")
+        methods = methods.merge(spent.rename(columns=named), on=list(METHOD), how="left")
     accuracies = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
-    numbers = methods.columns.difference([*_METHOD])
+    numbers = methods.columns.difference([*METHOD])
     methods[numbers] = methods[numbers].astype(float)
-    return arrange(methods.dropna(subset=accuracies, how="all"), list(_METHOD))
+    return arrange(methods.dropna(subset=accuracies, how="all"), list(METHOD))
 
 
 def columns(frame: "pd.DataFrame") -> Sequence[Column]:
@@ -75,7 +75,7 @@ def _students(records: Records) -> "pd.DataFrame":
         kind=str(Kind.WORST_CASE),
         epsilon=frame["worst_case_epsilon_mean"],
     )
-    return frame[[*_METHOD, *_FOUND]]
+    return frame[[*METHOD, *_FOUND]]
 
 
 def _models(records: Records) -> "pd.DataFrame":
@@ -83,8 +83,8 @@ def _models(records: Records) -> "pd.DataFrame":
     frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
     frame = _told_apart(frame, records)
-    least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*_METHOD, "private_model"])
-    return least[[*_METHOD, *_FOUND]]
+    least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*METHOD, "private_model"])
+    return least[[*METHOD, *_FOUND]]
 
 
 def _told_apart(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
@@ -97,7 +97,7 @@ def _told_apart(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
     settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # a whole number stays one
     settings = settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
     said = frame["learner"].copy()
-    for _, group in frame.groupby(list(_METHOD), dropna=False):
+    for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
         for name in mine:
             if mine[name].nunique(dropna=False) > 1:
@@ -119,7 +119,7 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
         for value in comparisons.select("accuracy_at_epsilon", dataset=dataset):
             if (spent := comparisons.spent(value)) is not None:
                 rows.append({**panel, **_printed(value, f"{value.source}, {value.column}", spent, value.value)})
-    return pd.DataFrame(rows, columns=[*_METHOD, *_FOUND])
+    return pd.DataFrame(rows, columns=[*METHOD, *_FOUND])
 
 
 def _printed(value: Value, learner: str, epsilon: float, accuracy: float) -> dict[str, object]:
