@@ -70,6 +70,15 @@ def test_a_printed_point_is_of_the_same_data_and_has_one_accuracy(tmp_path: Path
     assert points(printed) == [("printed: PATE 2017", "data_dependent", 2.04, 0.98)]
 
 
+def test_a_paper_stands_with_its_own_method_and_on_the_same_data(tmp_path: Path) -> None:
+    """What it quotes of others stands with those; a row may be of several data sets."""
+    frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), read_published(made.PUBLISHED))
+    shown = set(frame[["method", "epsilon", "accuracy_mean"]].itertuples(index=False, name=None))
+    assert {("printed: PET-DL 2019", 1.43, 0.9912), ("printed: Private-kNN 2020", 0.47, 0.988)} <= shown
+    assert {epsilon for method, epsilon, _ in shown if method == "printed: PATE 2017"} == {2.04, 8.03}
+    assert {epsilon for method, epsilon, _ in shown if method == "printed: Scalable PATE 2018"} == {1.97}
+
+
 def test_the_chart_has_all_points_and_filters(tmp_path: Path) -> None:
     frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), read_published(made.PUBLISHED))
     chart = json.loads(specification(frame))

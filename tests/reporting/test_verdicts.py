@@ -208,7 +208,7 @@ def test_papers_tell_where_another_setting_fell_short(tmp_path):
     counts = TABLES.load("papers").build(records, PUBLISHED).set_index("paper").loc["PATE 2017"]
     assert (counts["reproduced"], counts["short"], counts["short_otherwise"]) == (3, 0, 3)
     tables = {name: TABLES.load(name).build(records, PUBLISHED) for name in ("papers", "verdicts")}
-    (told,) = (each for each in findings(tables) if "that PATE 2017" in each)
+    (told,) = (each for each in findings(tables) if "numbers of PATE 2017" in each)
     assert "by 2 results of this run" in told
     assert "of several settings that measured one the best counts" in told
     assert "unsound, though other settings fell short of 3" in told  # one accuracy, printed in three places

@@ -103,12 +103,14 @@ def _papers(tables: Tables) -> Iterator[str]:
     counts = {verdict: int(papers[str(verdict)].sum()) for verdict in Verdict}
     judged = sum(counts[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
     names = join([str(name) for name in papers["paper"]])
+    measurable = int(papers["printed"].sum()) - counts[Verdict.NOT_COMPARABLE]
     yield (
-        f"Of {int(papers['printed'].sum())} numbers that {names} print, {judged} were measured{_by(tables, judged)},"
+        f"Of {measurable} numbers of {names} that a run can measure, {judged} were measured{_by(tables, judged)},"
         f" and of several settings that measured one the best counts: {counts[Verdict.REPRODUCED]} reproduced,"
         f" {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short, {counts[Verdict.UNSOUND]} unsound"
         f"{_short_otherwise(int(papers['short_otherwise'].sum()))};"
-        f" {counts[Verdict.NOT_COMPARABLE]} can not be compared and {counts[Verdict.NOT_RUN]} were not run."
+        f" {counts[Verdict.NOT_RUN]} were not run. {counts[Verdict.NOT_COMPARABLE]} others are settings, or can not be"
+        " compared."
     )
 
 

@@ -15,10 +15,12 @@ from patebench.reporting.published import (
     DP_SGD,
     NZC_2020,
     PATE_2017,
+    PETDL,
     PETDL_2019,
     PRIVATE_KNN,
     PRIVATE_KNN_2020,
     SCALABLE_2018,
+    SYSTEMS,
     Published,
     Value,
 )
@@ -109,13 +111,23 @@ def _models(records: Records) -> list[dict[str, Any]]:
 
 
 def _pairs(published: Published, dataset: str) -> list[tuple[Value, float]]:
-    """Each printed ε with the accuracy in the same row, of a student or a private model, where that is one number."""
+    """Each printed ε with the accuracy in the same row, of a student or a private model, where that is one number.
+
+    Of each paper what it prints of its own method: what it quotes of others stands with those.
+    """
     found = []
-    for value in published.select("epsilon", dataset=dataset):
-        row = {name: getattr(value, name) for name in ("paper", "table", "row", "mechanism")}
+    for value in filter(_own, published.select("epsilon", dataset=dataset)):
+        row = {name: getattr(value, name) for name in ("paper", "table", "row", "mechanism", "dataset")}
         accuracies = {each.value for quantity in _PRINTED for each in published.select(quantity, **row)}
         found += [(value, accuracy) for accuracy in accuracies if len(accuracies) == 1]
     return found
+
+
+def _own(value: Value) -> bool:
+    if value.mechanism == DP_SGD:
+        return value.paper in PAPERS_ON_DPSGD
+    names = {**SYSTEMS, PETDL: "PET-DL"}
+    return PAPERS.get(names.get(value.mechanism, str(value.mechanism))) == value.paper
 
 
 def _printed(value: Value, accuracy: float) -> dict[str, Any]:
