@@ -112,7 +112,7 @@ def _named(row: str, rows: Iterable[str]) -> str:
 
 
 def _words(name: str) -> list[str]:
-    return re.findall(r"[^\s,()]+", name.lower())
+    return re.findall(r"[^\s,()-]+", name.lower())
 
 
 def _in_order(wanted: Sequence[str], name: str) -> bool:
