@@ -137,3 +137,12 @@ def test_a_row_that_is_not_unique_is_refused() -> None:
 def test_a_claim_without_a_number_of_a_table_is_refused() -> None:
     with pytest.raises(AssertionError, match="nothing is taken"):
         check(GROUP, {"text": "98.0 %"}, "98.0 %")
+
+
+@pytest.mark.parametrize(
+    "picture", sorted(REFERENCE.rglob("*.png")), ids=lambda path: path.relative_to(REFERENCE).as_posix()
+)
+def test_a_picture_that_is_kept_is_shown(picture: Path) -> None:
+    root = REFERENCE.parents[1]
+    pages = [root / "README.md", *(root / "docs").glob("*.md"), REFERENCE / "README.md"]
+    assert any(f"{picture.relative_to(REFERENCE).as_posix()})" in page.read_text(encoding="utf-8") for page in pages)
