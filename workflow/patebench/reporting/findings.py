@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.summary import asked, join, percent, plural, voters
-from patebench.reporting.verdicts import COLUMNS, COUNTING, Verdict
+from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
 from patebench.reporting.words import WEAK, WEAK_SOURCE, epsilon_in_words, in_words
 from patebench.students import STUDENTS
 from patebench.students.strategies import STRATEGIES
@@ -19,8 +19,6 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 #: Strategies that are no chance.
 _SELECTING = {*STRATEGIES} - {"random"}
-#: What tells a printed number from others.
-_NUMBER = ["paper", "table", "row", "column"]
 #: Data sets of which each finding is told.
 _MOST = 2
 
@@ -140,7 +138,7 @@ def _as_printed(tables: Tables) -> Iterator[str]:
         learns=words.map(lambda each: each[0] in STUDENTS),
         selected=words.map(lambda each: not _SELECTING.isdisjoint(each)),
         rank=students["verdict"].map(ranks),
-        place=students.groupby(_NUMBER, sort=False).ngroup(),
+        place=students.groupby(NUMBER, sort=False).ngroup(),
     )
     students = students[(students["quantity"] == "student_accuracy") & students["learns"].astype(bool)]
     students = students.sort_values(["place", "selected", "rank"], kind="stable")
@@ -171,7 +169,7 @@ def _claims(tables: Tables) -> Iterator[str]:
     """Numbers of papers that can not be right."""
     verdicts = tables.get("verdicts")
     if verdicts is not None and not (unsound := verdicts[verdicts["verdict"] == Verdict.UNSOUND]).empty:
-        numbers = unsound[["paper", "table", "row", "column"]].drop_duplicates()
+        numbers = unsound[NUMBER].drop_duplicates()
         papers = join(sorted(set(unsound["paper"])))
         yield f"{plural(len(numbers), 'printed ε', 'printed ε')} of {papers} can not be right: more is lost."
 

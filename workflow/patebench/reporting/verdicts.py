@@ -84,6 +84,9 @@ COLUMNS = (
     *(*_MEASURED, "verdict", "why"),
 )
 
+#: What tells a printed number from others.
+NUMBER = ["paper", "table", "row", "column"]
+
 
 def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     """One row per printed number, and more where several settings of ours measured it; columns are `COLUMNS`.

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patebench.config import shown
 from patebench.core.files import read_json, write_text
 from patebench.stages.command import file_option, stage_command
 
@@ -43,6 +42,8 @@ def run(
 
 def _title(written: Mapping[str, Any]) -> str:
     """The configuration's name with its preset, and the experiments that it selects where they are few."""
+    from patebench.config import shown
+
     name, preset = written.get("name"), written.get("preset")
     if not name:
         return "default run"

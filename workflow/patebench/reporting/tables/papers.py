@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import Column, Table
-from patebench.reporting.verdicts import COUNTING, Verdict, verdicts
+from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, verdicts
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_NUMBER = ["paper", "table", "row", "column"]
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -21,7 +19,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     frame = verdicts(records, published)
     frame = frame[frame["copy_of"].isna()]
     ranked = frame.assign(rank=frame["verdict"].map({verdict: rank for rank, verdict in enumerate(COUNTING)}))
-    best = ranked.sort_values("rank", kind="stable").drop_duplicates(_NUMBER)
+    best = ranked.sort_values("rank", kind="stable").drop_duplicates(NUMBER)
     counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
     counts = counts.reindex(
         index=list(dict.fromkeys(frame["paper"])), columns=[str(each) for each in COUNTING], fill_value=0
@@ -35,8 +33,8 @@ def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[
     import pandas as pd
 
     judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
-    short = frame[frame["verdict"] == Verdict.SHORT].drop_duplicates(_NUMBER)
-    number = judged[_NUMBER].merge(short[_NUMBER], on=_NUMBER)
+    short = frame[frame["verdict"] == Verdict.SHORT].drop_duplicates(NUMBER)
+    number = judged[NUMBER].merge(short[NUMBER], on=NUMBER)
     papers = pd.Index(dict.fromkeys(frame["paper"]))
     return number["paper"].value_counts().reindex(papers, fill_value=0).astype(int)
 
