@@ -76,11 +76,11 @@ def test_epsilon_shows_what_may_be_published(tmp_path):
     bars = {container.get_label(): container.lines[0] for container in axis.containers}
     assert set(bars) == {
         "moments: data-dependent, not publishable",
-        "pld: worst case, publishable",
-        "strong-composition: worst case, publishable",
+        "PLD: worst case, publishable",
+        "strong composition: worst case, publishable",
     }
     leaky = bars["moments: data-dependent, not publishable"]
-    sound = bars["pld: worst case, publishable"]
+    sound = bars["PLD: worst case, publishable"]
     assert leaky.get_markerfacecolor() == "none"
     assert sound.get_markerfacecolor() == sound.get_color()
     assert {"worst case, publishable", "data-dependent, not publishable"} < set(_legend(figure))
@@ -111,9 +111,9 @@ def test_epsilon_draws_lines_through_curves_and_markers_where_it_is_stated(tmp_p
     figure = _draw("epsilon", [made.write_collected(tmp_path / "c.json", records)])
     (axis,) = figure.axes
     marked = {container.get_label().split(":")[0]: container.lines[0] for container in axis.containers}
-    assert marked["gdp"].get_xdata().tolist() == [10, 1000]
-    assert marked["gdp"].get_linestyle() == "None" != marked["rdp-sanitised"].get_linestyle()
-    assert marked["rdp-sanitised"].get_markerfacecolor() != "none"
+    assert marked["Gaussian DP"].get_xdata().tolist() == [10, 1000]
+    assert marked["Gaussian DP"].get_linestyle() == "None" != marked["Rényi sanitised"].get_linestyle()
+    assert marked["Rényi sanitised"].get_markerfacecolor() != "none"
     assert "sanitised, drawn from a seed" in _legend(figure)
     (line,) = [line for line in axis.get_lines() if line.get_marker() == "None" and len(line.get_xdata()) == 4]
     assert line.get_xdata().tolist() == [1, 10, 100, 1000]
@@ -129,12 +129,12 @@ def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
         made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
     ]
     collected = [made.write_collected(tmp_path / "c.json", records)]
-    assert "ε = ∞ by pld" in _words(_draw("epsilon", collected))
+    assert "ε = ∞ by PLD" in _words(_draw("epsilon", collected))
     assert "∞" not in _draw("frontier", collected).axes[0].get_xlabel(), "another accountant bounds it"
     curve = {**records[1], "record": "curve", "queries": [1, 10, 100], "epsilon": ["inf"] * 3}
     later = made.bound_record(facts, 9000, float("inf"), "pld", Kind.WORST_CASE)
     endless = [made.write_collected(tmp_path / "d.json", [*records[:2], later, curve])]
-    assert "ε = ∞ by pld" in _words(_draw("epsilon", endless)), "and nothing else"
+    assert "ε = ∞ by PLD" in _words(_draw("epsilon", endless)), "and nothing else"
     assert "ε = ∞: LNMax, T = 100 (90%)" in _draw("frontier", endless).axes[0].get_xlabel()
 
 
@@ -239,11 +239,11 @@ def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
     q = 9 * (2 + 0.05 * 250) / (4 * np.exp(0.05 * 250))
     moment = 19
     alpha = np.log((1 - q) * ((1 - q) / (1 - np.exp(0.1) * q)) ** moment + q * np.exp(0.1 * moment))
-    leaky, sound = (_lines(laplace)[f"rdp: {kind}"] for kind in ("data-dependent", "worst case"))
+    leaky, sound = (_lines(laplace)[f"Rényi: {kind}"] for kind in ("data-dependent", "worst case"))
     assert (leaky.get_xdata()[-1], leaky.get_ydata()[-1]) == pytest.approx((250, alpha / moment))
     assert sound.get_linestyle() == "-"
     assert leaky.get_linestyle() == "--"
-    leaky, sound = (_lines(gaussian)[f"rdp: {kind}"].get_ydata() for kind in ("data-dependent", "worst case"))
+    leaky, sound = (_lines(gaussian)[f"Rényi: {kind}"].get_ydata() for kind in ("data-dependent", "worst case"))
     assert sound == pytest.approx(np.full(len(sound), 5 / 40**2))
     assert leaky[0] == sound[0], "a tie costs the worst case"
     assert np.all(np.diff(leaky[-10:]) < 0), "the more teachers agree, the less an answer costs"

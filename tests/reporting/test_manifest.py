@@ -21,12 +21,16 @@ def _benchmark(path, lines, finished):
     os.utime(path, (finished, finished))
 
 
+def _times(folder, jobs):
+    return manifest.times(folder, manifest.ended(folder, jobs))
+
+
 def test_times_by_rule(tmp_path):
     _benchmark(tmp_path / "teach" / "digits" / "0-24.tsv", "10.5\t0:00:10\t200.5\t1\n", 1_000_100)
     _benchmark(tmp_path / "teach" / "digits" / "25-49.tsv", "30\t0:00:30\t150\t1\n", 1_000_200)
     _benchmark(tmp_path / "votes" / "digits.tsv", "0.3\t0:00:00\t-\t-\n", 1_000_300)
     _benchmark(tmp_path / "teach" / "mnist" / "0-24.tsv", "99\t0:01:39\t999\t1\n", 1_000_400)  # of another run
-    found = manifest.times(tmp_path, ["teach/digits/0-24", "teach/digits/25-49", "votes/digits", "data/digits"])
+    found = _times(tmp_path, ["teach/digits/0-24", "teach/digits/25-49", "votes/digits", "data/digits"])
     assert found["rules"] == [
         {"rule": "teach", "jobs": 2, "seconds": 40.5, "longest": 30.0, "memory_mb": 200.5},
         {"rule": "votes", "jobs": 1, "seconds": 0.3, "longest": 0.3, "memory_mb": 0.0},
@@ -36,14 +40,14 @@ def test_times_by_rule(tmp_path):
 
 
 def test_no_benchmarks_no_times(tmp_path):
-    assert manifest.times(tmp_path / "none", ["data/digits"]) == {"rules": [], "started": None, "finished": None}
+    assert _times(tmp_path / "none", ["data/digits"]) == {"rules": [], "started": None, "finished": None}
 
 
 @pytest.mark.parametrize("lines", ["fast\t0:00:10\t1\t1\n", "\t\t\t\n"])
 def test_refuses_a_damaged_benchmark(tmp_path, lines):
     _benchmark(tmp_path / "teach" / "a.tsv", lines, 0)
     with pytest.raises(ArtefactError, match="no benchmark file of Snakemake"):
-        manifest.times(tmp_path, ["teach/a"])
+        _times(tmp_path, ["teach/a"])
 
 
 def test_holds_config_versions_and_machine(tmp_path):

@@ -33,15 +33,15 @@ def manifest(
     `jobs` are the names of its benchmark files below the folder `benchmarks`, without ".tsv": other runs keep theirs
     there too.
     """
-    jobs = tuple(jobs)
+    ends = ended(benchmarks, jobs)
     return {
         "config": dict(config),
         "seeds": list(seeds),
         "labels": dict(modes),
         "versions": versions(),
-        "commit": _with_older_jobs(commit(), benchmarks, jobs),
+        "commit": _with_older_jobs(commit(), ends.values()),
         "hardware": hardware(),
-        **times(benchmarks, jobs),
+        **times(benchmarks, ends),
     }
 
 
@@ -67,34 +67,37 @@ def commit() -> dict[str, Any] | None:
     return {"id": found, "dirty": bool(changes)} if found else None
 
 
-def _with_older_jobs(commit: dict[str, Any] | None, benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any] | None:
+def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
     """The same with `older_jobs`, how many jobs ended before the commit was made: another one ran them."""
     if commit is None:
         return None
     moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])
-    ends = [path.stat().st_mtime for job in jobs if (path := benchmarks / f"{job}.tsv").exists()]
     return {**commit, "older_jobs": sum(end < float(moment) for end in ends) if moment else None}
 
 
-def times(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
+def ended(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
+    """When each job ended (Unix time), in order of the names.
+
+    Jobs without a benchmark file, as their results came from elsewhere, are left out.
+    """
+    files = ((job, benchmarks / f"{job}.tsv") for job in sorted(jobs))
+    return {job: path.stat().st_mtime for job, path in files if path.exists()}
+
+
+def times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
     """Time and memory by rule, longest first, and when the first job started and the last finished (UTC).
 
-    A job's rule is the first part of its name; jobs without a benchmark file, as their results came from elsewhere,
-    are not counted.
+    `ends` is what `ended` found; a job's rule is the first part of its name.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
-    starts, ends = [], []
-    for job in sorted(jobs):
-        path = benchmarks / f"{job}.tsv"
-        if not path.exists():
-            continue
-        measured = _benchmark(path)
+    starts = []
+    for job, end in ends.items():
+        measured = _benchmark(benchmarks / f"{job}.tsv")
         rules.setdefault(job.split("/")[0], []).extend(measured)
-        ends.append(path.stat().st_mtime)
-        starts.append(ends[-1] - sum(seconds for seconds, _ in measured))
+        starts.append(end - sum(seconds for seconds, _ in measured))
     table = [_rule(name, jobs) for name, jobs in rules.items()]
     table.sort(key=lambda row: (-row["seconds"], row["rule"]))
-    moments = {"started": min(starts), "finished": max(ends)} if ends else {}
+    moments = {"started": min(starts), "finished": max(ends.values())} if ends else {}
     return {"rules": table, **{name: _utc(moments.get(name)) for name in ("started", "finished")}}
 
 

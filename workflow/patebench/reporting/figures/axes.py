@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from patebench.reporting.style import BLACK, GREY, logarithmic, percent
 from patebench.reporting.words import WEAK
 
@@ -22,9 +25,10 @@ def within(accuracy: float) -> float:
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
 
 
-def bar(accuracy: float, deviation: float) -> "list[list[float]] | None":
-    """One deviation down and up, as matplotlib takes it, but never above 100 %; none of one seed."""
-    return None if deviation is None or deviation != deviation else [[deviation], [min(deviation, 1 - accuracy)]]
+def bars(accuracies: Any, deviations: Any) -> NDArray[np.float64]:
+    """One deviation down and up, as matplotlib takes it, but never above 100 %; none of one seed, which has NaN."""
+    down, room = (np.atleast_1d(np.asarray(values, dtype=float)) for values in (deviations, 1 - np.asarray(accuracies)))
+    return np.stack([down, np.minimum(down, room)])
 
 
 def accuracy_over(axis: "Axes", across: str, upright: str) -> None:

@@ -88,7 +88,7 @@ def _entries(bounds: "pd.DataFrame", styles: dict[str, LineStyle]) -> dict[str, 
 
     kinds = bounds[["kind", "publishable"]].drop_duplicates().sort_values("kind").to_dict("records")
     entries: dict[str, Any] = {
-        name: Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
+        in_words(name): Line2D([], [], color=style.color, marker=style.marker) for name, style in styles.items()
     }
     for line in kinds:
         drawn = _drawn(LineStyle(GREY, "o"), line["kind"])
@@ -114,12 +114,12 @@ def _draw_panel(axis: "Axes", bounds: "pd.DataFrame", curves: "pd.DataFrame", st
         marked, drawn = (members(frame, tuple(line.values()), tuple(_LINE)) for frame in (stated, between))
         finite = marked[marked["epsilon_mean"] < float("inf")]
         if len(finite) < len(marked):
-            infinite.append(name)
+            infinite.append(in_words(name))
         settings = _drawn(styles[name], line["kind"])
         if len(drawn):
             axis.plot(drawn["queries"], drawn["epsilon_mean"], color=settings["color"], linestyle=settings["linestyle"])
             settings["linestyle"] = ""
-        settings["label"] = f"{name}: {_meaning(line)}"
+        settings["label"] = f"{in_words(name)}: {_meaning(line)}"
         means(axis, finite, "queries", "epsilon", **settings)
     if infinite:
         note = "ε = ∞ by " + ", ".join(dict.fromkeys(infinite))

@@ -124,7 +124,7 @@ def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, styles: dict
     for (name, kind), curve in costs.items():
         style = styles[name]
         drawn = curve > _LEAST * max(np.max(each) for each in costs.values())
-        label = f"{name}: {in_words(kind)}"
+        label = f"{in_words(name)}: {in_words(kind)}"
         axis.plot(gap[drawn], curve[drawn], color=style.color, linestyle=KINDS[kind].line, label=label)
     axis.set_xlabel("gap between the two largest counts")
     if not costs:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, stretch, within
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, stretch, within
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.published import DPMLBENCH_2023, Published
@@ -101,10 +101,9 @@ def _draw(axis: "Axes", row: dict[Any, Any], look: dict[str, Any]) -> None:
     """A line with bars over the seeds, none of which is above 100 %; open marks where an ε is only claimed."""
     epsilons, means, deviations = zip(*_points(row), strict=True)
     heights = [within(mean) for mean in means]
-    up = [min(deviation, 1 - height) for height, deviation in zip(heights, deviations, strict=True)]
     drawn = {**look, "linewidth": 1.4, "elinewidth": 0.8, "capsize": 2}
     drawn |= {} if row["kind"] == Kind.WORST_CASE else {"markerfacecolor": "white", "markeredgewidth": 1.4}
-    axis.errorbar(epsilons, heights, yerr=[deviations, up], label=_words(row), **drawn)
+    axis.errorbar(epsilons, heights, yerr=bars(heights, deviations), label=_words(row), **drawn)
 
 
 def _key(row: dict[Any, Any]) -> str:
@@ -123,14 +122,14 @@ def _words(row: dict[Any, Any]) -> str:
 
 
 def _points(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
-    """Each ε that was spent, the accuracy there and its deviation (0 of one seed), once though it stands under several
-    targets."""
+    """Each ε that was spent, the accuracy there and its deviation (NaN of one seed), once though it stands under
+    several targets."""
     found = {}
     for target in TARGETS:
         names = (f"epsilon_at_{target:g}", f"accuracy_at_{target:g}_mean", f"accuracy_at_{target:g}_std")
         epsilon, mean, deviation = (row[name] for name in names)
         if epsilon == epsilon:
-            found[epsilon] = (mean, deviation if deviation == deviation else 0.0)
+            found[epsilon] = (mean, deviation)
     return [(epsilon, *found[epsilon]) for epsilon in sorted(found)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.models import MODELS, on_queries
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, bar, level, staircase
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, staircase
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
@@ -119,7 +119,7 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
             settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
             settings |= {
                 "xerr": row[f"{kind}_epsilon_std"],
-                "yerr": bar(row["accuracy_mean"], row["accuracy_std"]),
+                "yerr": bars(row["accuracy_mean"], row["accuracy_std"]),
             }
             axis.errorbar(row[f"{kind}_epsilon_mean"], row["accuracy_mean"], **settings)
 
@@ -142,7 +142,7 @@ def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
         settings |= {"linestyle": (0, (1, 2)), "elinewidth": 0.8, "capsize": 2}
         settings |= {} if kind == Kind.WORST_CASE else {"markerfacecolor": "white"}
         words = f"{in_words(str(name))}, of {_PROTECTED[rows['adjacency'].iloc[0]]}{_SAID.get(str(kind), '')}"
-        axis.errorbar(x, y, yerr=deviation, label=words, **settings)
+        axis.errorbar(x, y, yerr=bars(y, deviation), label=words, **settings)
 
 
 def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle]) -> None:
@@ -208,9 +208,9 @@ def _lines(axis: "Axes") -> list["Bbox"]:
 
     straight = [(line, np.asarray(line.get_xydata(), float)) for line in axis.lines]
     ends = [line.get_transform().transform(points) for line, points in straight if len(points) == 2]
-    for bars in axis.collections:
-        if isinstance(bars, LineCollection):
-            ends += [axis.transData.transform(bar) for bar in bars.get_segments()]
+    for segments in axis.collections:
+        if isinstance(segments, LineCollection):
+            ends += [axis.transData.transform(each) for each in segments.get_segments()]
     return [
         Bbox([each.min(axis=0) - 1, each.max(axis=0) + 1]) for each in ends if each.size and np.isfinite(each).all()
     ]

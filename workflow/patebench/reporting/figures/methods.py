@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, bar, level, shade_weak, stretch, within
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, shade_weak, stretch, within
 from patebench.reporting.frames import Records
 from patebench.reporting.methods import methods
 from patebench.reporting.published import Published
@@ -79,4 +79,4 @@ def _draw_point(axis: "Axes", row: dict[Any, Any], style: LineStyle) -> None:
     if row["kind"] != Kind.WORST_CASE or row["published"]:
         settings |= {"markerfacecolor": "white", "markeredgewidth": 1.4}
     mean = within(row["accuracy_mean"])
-    axis.errorbar(row["epsilon"], mean, yerr=bar(mean, row["accuracy_std"]), **settings)
+    axis.errorbar(row["epsilon"], mean, yerr=bars(mean, row["accuracy_std"]), **settings)
