@@ -46,7 +46,7 @@ from patebench.reporting.tables import TABLES
 from patebench.students import STUDENTS
 from patebench.students.strategies import STRATEGIES
 
-__all__ = ["RESERVED", "Config", "load", "shown", "validate", "with_preset"]
+__all__ = ["RESERVED", "Config", "load", "run_name", "shown", "validate", "with_preset"]
 
 #: What lies directly below the results folder beside the data sets.
 RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
@@ -114,8 +114,13 @@ def with_preset(settings: ConfigSettings) -> ConfigSettings:
         return settings
     check_among("preset", settings.preset, settings.presets, "a preset of this configuration")
     chosen = settings.presets[settings.preset]
-    name = f"{settings.name}-{settings.preset}".lstrip("-")
+    name = run_name(settings.name, settings.preset)
     return settings.model_copy(update={"name": name, "only": chosen.only, "seeds": chosen.seeds or settings.seeds})
+
+
+def run_name(name: str, preset: str) -> str:
+    """What a run is called, as are its page and the folder of its results: the configuration with its preset."""
+    return "-".join(filter(None, (name, preset)))
 
 
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:

@@ -42,14 +42,14 @@ def run(
 
 def _title(written: Mapping[str, Any]) -> str:
     """The configuration's name with its preset, and the experiments that it selects where they are few."""
-    from patebench.config import shown
+    from patebench.config import run_name, shown
 
     name, preset = written.get("name"), written.get("preset")
     if not name:
         return "default run"
     chosen = [] if preset or not written.get("only") else list(shown(written))
     told = f": {', '.join(chosen)}" if 0 < len(chosen) <= _FEW else ""
-    return f"{name}-{preset}" if preset else f"{name}{told}"
+    return run_name(name, preset or "") + told
 
 
 command = stage_command(
