@@ -150,6 +150,15 @@ def test_nothing_keeps_anybody_from_reading_it(opened, browser, report, way):
 _GRAVE = ("serious", "critical")
 
 
+@pytest.mark.parametrize("way", ["wide", "narrow", "narrow, without scripts"])
+def test_a_picture_that_is_wider_than_the_screen_says_that_it_scrolls(opened, way):
+    page, _, _ = opened(way)
+    said = "frame => getComputedStyle(frame, '::before').content.includes('sideways')"
+    for frame in page.locator("figure .frame").all():
+        wider = frame.evaluate("frame => frame.scrollWidth > frame.clientWidth")
+        assert frame.evaluate(said) == wider
+
+
 @pytest.mark.parametrize("way", ["narrow", "narrow, without scripts"])
 def test_accuracies_are_in_sight_on_a_telephone(opened, way):
     page, _, _ = opened(way)
