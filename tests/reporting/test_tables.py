@@ -335,7 +335,7 @@ def test_a_worst_case_of_seeded_labels_is_shown_as_that_of_fresh_noise(tmp_path)
 
 def test_settings_in_words():
     rounds = [{"strategy": "random", "queries": 100}, {"strategy": "least-confident", "queries": 50}]
-    assert rounds_in_words(rounds) == "random 100 + least-confident 50"
+    assert rounds_in_words(rounds) == "random 100 + least confident 50"
     assert rounds_in_words([]) == ""
     assert parameters_in_words({"sigma": 40.0}) == "σ = 40"
     assert parameters_in_words({"c": 1e100, "gamma": 1e-10, "distance": 3.0}) == "c = 1e100, γ = 1e-10, distance = 3"

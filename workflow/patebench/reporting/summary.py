@@ -88,7 +88,8 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
 def asked(row: Mapping[Any, Any], one: str, many: str) -> str:
     """How many queries were asked, or labels given, and how they were selected where that was not by chance."""
     strategy = row.get("strategy")
-    return plural(row["queries"], one, many) + (f" ({strategy})" if isinstance(strategy, str) and strategy else "")
+    selected = f" ({in_words(strategy)})" if isinstance(strategy, str) and strategy else ""
+    return plural(row["queries"], one, many) + selected
 
 
 def _time(manifest: Mapping[str, Any]) -> list[Card]:

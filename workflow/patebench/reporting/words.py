@@ -44,8 +44,9 @@ def parameters_in_words(parameters: Mapping[str, Any]) -> str:
 
 
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Such as "random 100 + siamese 50", from the strategy and the number of queries of each round; "" for none."""
-    return " + ".join(f"{each['strategy']} {each['queries']}" for each in rounds)
+    """Such as "random 100 + least confident 50", from the strategy and the number of queries of each round; "" for
+    none."""
+    return " + ".join(f"{in_words(each['strategy'])} {each['queries']}" for each in rounds)
 
 
 def _in_words(value: float) -> str:
