@@ -87,7 +87,8 @@ def ended(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
 def times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
     """Time and memory by rule, longest first, and when the first job started and the last finished (UTC).
 
-    `ends` is what `ended` found; a job's rule is the first part of its name.
+    `ends` is what `ended` found; a job's rule is the first part of its name. Snakemake measures a job's last run alone:
+    what it did before it was stopped and went on from a checkpoint is not counted.
     """
     rules: dict[str, list[tuple[float, float]]] = {}
     starts = []
