@@ -9,7 +9,7 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_json
-from patebench.reporting.frames import RECORDS, arrange, natural, over_seeds
+from patebench.reporting.frames import RECORDS, arrange, deviation, natural, over_seeds
 
 
 def test_one_frame_per_kind(tmp_path):
@@ -78,6 +78,16 @@ def test_over_seeds_is_mean_and_sample_deviation_over_seeds():
     assert found["x_mean"].tolist() == [3.0, 5.0]
     assert found["x_std"][0] == pytest.approx(math.sqrt((4 + 1 + 9) / 2))
     assert math.isnan(found["x_std"][1])
+
+
+def test_equal_values_deviate_by_nothing_though_rounding_parts_them():
+    parted = pd.Series([5.8, math.nextafter(5.8, 6), 5.8])
+    assert parted.std() > 0
+    assert deviation(parted) == 0
+    assert deviation(parted * 1e-9) == 0
+    assert deviation(pd.Series([5.8, 5.8 + 1e-9])) > 0
+    assert deviation(pd.Series([-1.0, 1.0])) == pytest.approx(math.sqrt(2)), "whose mean is 0"
+    assert math.isnan(deviation(pd.Series([5.8])))
 
 
 def test_order_is_that_of_people():

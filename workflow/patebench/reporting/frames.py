@@ -22,6 +22,9 @@ from patebench.reporting.words import parameters_in_words, rounds_in_words
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Equal values of several seeds, each a sum in another order, differ by less than this share.
+_ROUNDING = 1e-12
+
 _SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str}
 _LEARNER = {"model": str, "recipe": str, "epochs": int}
 _ENSEMBLE = {**_SPLIT, "ensemble": str, "clusters": int, "teachers": int, "partition": str, **_LEARNER}
@@ -171,8 +174,14 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
     with np.errstate(invalid="ignore"):  # the deviation of infinite bounds is NaN
         for value in values:
             columns[f"{value}_mean"] = groups[value].mean()
-            columns[f"{value}_std"] = groups[value].std(ddof=1)
+            columns[f"{value}_std"] = deviation(groups[value])
     return pd.DataFrame(columns).reset_index()
+
+
+def deviation(values: Any) -> Any:
+    """Sample deviation of a column, or of each group of one: NaN of a single value, 0 of values that rounding parts."""
+    found = values.std(ddof=1)
+    return found * (found > _ROUNDING * abs(values.mean()))
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:

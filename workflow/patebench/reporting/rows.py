@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.frames import Records, arrange, sound
+from patebench.reporting.frames import Records, arrange, deviation, sound
 from patebench.reporting.outcomes import LABEL_SET, PRIVATE_MODEL, STUDENT, stated_by_paper
 from patebench.reporting.petdl import CHOSEN, alike
 from patebench.reporting.published import PATE, SYSTEMS, Published
@@ -244,9 +244,9 @@ def _whole(value: Any) -> int | None:
 
 def _spread(group: "pd.DataFrame", name: str) -> Spread:
     values = group[name].dropna()
-    deviation = float(values.std(ddof=1))
+    std = float(deviation(values))
     by_seed = {str(seed): float(value) for seed, value in zip(group["seed"], group[name], strict=True)}
-    return Spread(mean=float(values.mean()), std=None if math.isnan(deviation) else deviation, by_seed=by_seed)
+    return Spread(mean=float(values.mean()), std=None if math.isnan(std) else std, by_seed=by_seed)
 
 
 def _reported(published: Published, same: Mapping[str, Any], parameters: Mapping[str, float]) -> list[Printed]:

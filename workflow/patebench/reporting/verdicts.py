@@ -18,7 +18,7 @@ from patebench.core.bound import Kind
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.accountants import compared
-from patebench.reporting.frames import Records, least, sound
+from patebench.reporting.frames import Records, deviation, least, sound
 from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
 from patebench.reporting.petdl import alike, students
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
@@ -173,9 +173,9 @@ def _judged_alike(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
     """The verdict on a number by one setting of ours, over its seeds."""
-    mean, deviation = float(group["measured"].mean()), float(group["measured"].std(ddof=1))
-    found: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": deviation}
-    found |= {"seeds": group["seed"].nunique(), "verdict": compare(value.quantity, value.value, mean, deviation)}
+    mean, std = float(group["measured"].mean()), float(deviation(group["measured"]))
+    found: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std}
+    found |= {"seeds": group["seed"].nunique(), "verdict": compare(value.quantity, value.value, mean, std)}
     found["result"] = (is_accuracy(value.quantity) or value.quantity, how, mean, *sorted(group.index))
     found["why"] = ""
     for name, column in (("worst_case", "least_sound"), ("exact", "least_exact"), ("audited", "audited")):

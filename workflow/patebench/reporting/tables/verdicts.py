@@ -38,8 +38,8 @@ def _what(row: dict[Any, Any]) -> str:
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
-def _shown(quantity: Any, value: float) -> str:
-    return f"{100 * value:.2f} %" if is_accuracy(quantity) else f"{value:.4g}"
+def _shown(quantity: Any, value: float, digits: int = 4) -> str:
+    return f"{100 * value:.2f} %" if is_accuracy(quantity) else f"{value:.{digits}g}"
 
 
 def _measured(row: dict[Any, Any]) -> str | None:
@@ -47,7 +47,9 @@ def _measured(row: dict[Any, Any]) -> str | None:
     if mean != mean:
         return None
     shown = _shown(row["quantity"], mean)
-    return shown if deviation != deviation else f"{shown} ± {_shown(row['quantity'], deviation).removesuffix(' %')}"
+    if deviation != deviation:
+        return shown
+    return f"{shown} ± {_shown(row['quantity'], deviation, digits=2).removesuffix(' %')}"
 
 
 TABLE = Table(
