@@ -234,11 +234,13 @@ def test_a_private_model_is_no_student(tmp_path):
     assert not [each for each in findings({"papers": tables["papers"]}) if " by 0 results" in each]
 
 
-def test_what_was_measured_comes_first_and_what_a_paper_chose_last_by_its_own_words(tmp_path):
+def test_what_was_measured_comes_first_with_its_spread_and_what_a_paper_chose_last_by_its_own_words(tmp_path):
     table = TABLES.load("verdicts").build(_records(tmp_path), PUBLISHED)
     table = table[table["paper"] == "PATE 2017"]
     measured = table["measured"].notna()
     assert list(measured) == sorted(measured, reverse=True)
+    row = table[table["row"] == "MNIST 100 queries"].set_index("what")["measured"]
+    assert (row["epsilon"], row["student accuracy"]) == ("1.5 ± 0.1", "97.83 % ± 0.76")
     assert set(table["what"].tail(3)) <= {value.column for value in PUBLISHED.of("PATE 2017").values}
     assert "setting" not in set(table["what"])
 
