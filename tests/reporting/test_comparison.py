@@ -10,6 +10,7 @@ from tests.reporting import made
 from patebench.cli import cli
 from patebench.core.bound import Kind
 from patebench.reporting.comparison import alone, compared, settings, times
+from patebench.stages.names import PRIVATE_MODEL_KINDS
 
 
 def _run(folder, accuracies, seeds=None, epsilon=1.0, queries=100):
@@ -98,7 +99,27 @@ def test_the_command(tmp_path):
     assert len(found["compared"]) == 2
 
 
+@pytest.mark.parametrize("kind", PRIVATE_MODEL_KINDS)
+def test_models_that_are_private_themselves_are_compared(tmp_path, kind):
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder, accuracy in zip(folders, (0.9, 0.8), strict=True):
+        folder.mkdir()
+        made.write_private_model(folder / "model.json", made.private_model(accuracy=accuracy), kind)
+    done = CliRunner().invoke(cli, ["compare", *map(str, folders), "--json"])
+    found = [row["difference"] for row in json.loads(done.output)["compared"]]
+    assert min(found) == pytest.approx(-0.1)
+
+
+def test_a_damaged_file_is_left_out_with_a_word(tmp_path):
+    made.write_private_model(tmp_path / "model.json", made.private_model())
+    (tmp_path / "collected.json").write_text("{", encoding="utf-8")
+    done = CliRunner().invoke(cli, ["compare", str(tmp_path), str(tmp_path)])
+    assert f"{tmp_path}: 1 file of others or damaged, left out: see `patebench check`" in done.stderr
+
+
 def test_a_folder_without_results_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
-    done = CliRunner().invoke(cli, ["compare", str(tmp_path / "empty"), str(tmp_path / "none")])
-    assert "holds no results of a run" in str(done.exception)
+    asked = ["compare", str(tmp_path / "empty"), str(tmp_path / "none")]
+    assert "holds no results of a run" in str(CliRunner().invoke(cli, asked).exception)
+    (tmp_path / "empty" / "manifest.json").write_text("{}", encoding="utf-8")
+    assert "it holds the page of a run, not its results; give" in str(CliRunner().invoke(cli, asked).exception)

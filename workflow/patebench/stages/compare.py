@@ -8,7 +8,9 @@ import click
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_json, read_json, write_text
+from patebench.core.words import plural
 from patebench.stages.command import FILE, file_option, stage_command
+from patebench.stages.names import PRIVATE_MODEL_KINDS
 from patebench.stages.records import read_records
 from patebench.stages.terminal import show_on_terminal
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from patebench.reporting.frames import Records
 
 #: Which artefacts hold records, by their kind, and as what `read_records` takes them.
-_KINDS = {"collect": 0, "train_baseline": 1, "train_petdl": 3, "train_dpsgd": 3}
+_KINDS = {"collect": 0, "train_baseline": 1, **dict.fromkeys(PRIVATE_MODEL_KINDS, 3)}
 
 _MANIFEST = "manifest.json"
 
@@ -58,15 +60,22 @@ def _records(folder: Path) -> "Records":
     if not folder.is_dir():
         raise PatebenchError(f"{folder}: there is no such folder; give one that holds results")
     found: tuple[list[Path], ...] = ([], [], [], [])
+    skipped = 0
     for path in _below(folder):
         try:
             kind = read_any_json(path)[0]["kind"]
         except ArtefactError:
-            continue  # of somebody else, or damaged: `patebench check` says which
+            skipped += 1
+            continue
         if kind in _KINDS:
             found[_KINDS[kind]].append(path)
     if not any(found):
-        raise PatebenchError(f"{folder}: it holds no results of a run; give the folder that `results` names")
+        held = "the page of a run, not its results" if (folder / _MANIFEST).is_file() else "no results of a run"
+        raise PatebenchError(f"{folder}: it holds {held}; give the folder that `results` names")
+    if skipped:
+        click.echo(
+            f"{folder}: {plural(skipped, 'file')} of others or damaged, left out: see `patebench check`", err=True
+        )
     return read_records(*found)
 
 

@@ -14,6 +14,9 @@ from patebench.core.parameters import Parameters
 from patebench.core.slugs import slug
 from patebench.plan.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
 
+#: The kinds of artefacts of models that are private themselves.
+PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn")
+
 #: What a model that is private itself says as its records have it.
 _PRIVATE_MODEL = (
     *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
@@ -71,6 +74,9 @@ def of_naming(path: Path, content: Facts) -> Facts:
 
 def of_private_model(path: Path, content: Facts) -> list[Facts]:
     """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
+    if content["kind"] not in PRIVATE_MODEL_KINDS:
+        needed = ", ".join(PRIVATE_MODEL_KINDS)
+        raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {needed} is needed")
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
     same |= {name: content.get(name) for name in _IF_SAID}
