@@ -45,7 +45,7 @@ def test_a_student_by_hand(tmp_path, publishable):
     assert (costs.recomputed, costs.worst_case, costs.exact, costs.audited) == (1.6, 2.5, 0.4, None)
     assert costs.publishable == (2.5 if publishable else None)
     assert {(each.paper, each.epsilon) for each in costs.reported} >= {("PATE 2017", 2.04), ("NZC 2020", 2.04)}
-    assert (row.public_data.use, row.public_data.samples) == ("queries, student", 9000)
+    assert (row.public_data.use, row.public_data.samples) == ("queries", 100), "it learns from nothing else"
 
 
 def test_a_claim_without_proof_stands_beside_what_audits_found(tmp_path):

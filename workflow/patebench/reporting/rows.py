@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.frames import Records, arrange, deviation, sound
-from patebench.reporting.outcomes import LABEL_SET, PRIVATE_MODEL, STUDENT, stated_by_paper
+from patebench.reporting.outcomes import LABEL_SET, PRIVATE_MODEL, STUDENT, public_use, stated_by_paper
 from patebench.reporting.petdl import CHOSEN, alike
 from patebench.reporting.published import PATE, SYSTEMS, Published
 
@@ -136,6 +136,7 @@ def _students(records: Records, published: Published) -> Iterator[Row]:
         first = group.iloc[0]
         parameters = {name: float(value) for name, value in first["parameters"].items()}
         same = {name: key[name] for name in ("dataset", "teachers", "mechanism", "queries", "delta")}
+        use, samples = public_use(first.to_dict())
         yield Row(
             dataset=key["dataset"],
             method=PATE,
@@ -157,14 +158,8 @@ def _students(records: Records, published: Published) -> Iterator[Row]:
             ),
             accuracy=_spread(group, "accuracy"),
             label_accuracy=_spread(group, "label_accuracy") if group["label_accuracy"].notna().any() else None,
-            public_data=PublicData(use=_public_use(key), samples=int(first["pool"])),
+            public_data=PublicData(use=use, samples=samples),
         )
-
-
-def _public_use(key: Mapping[str, Any]) -> str:
-    """What students use the pool for, in the words of the stages that train private models."""
-    features = key["clusters"] is not None or key["strategy"] == _BY_FEATURES
-    return ", ".join([*(["features"] if features else []), "queries", "student"])
 
 
 def _private_models(records: Records, published: Published) -> Iterator[Row]:
@@ -199,8 +194,6 @@ def _private_models(records: Records, published: Published) -> Iterator[Row]:
         )
 
 
-#: The strategy that looks at features of the pool.
-_BY_FEATURES = "prototypes"
 #: What tells several bounds on one model apart.
 _OF_A_BOUND = ("queries", "kind", "accountant", "label", "conversion")
 
