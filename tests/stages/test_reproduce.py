@@ -86,6 +86,15 @@ def test_what_a_paper_quotes_is_run_by_the_configuration_of_the_other():
     assert "config/papers/scalable-pate-2018.yaml" in said
 
 
+@pytest.mark.parametrize(
+    ("row", "file"), [("MNIST LNMAX 1000 queries", "pate-2017"), ("MNIST GNMAX 286 queries", "scalable-pate")]
+)
+def test_the_configuration_that_measures_most_of_a_row_is_run(row, file):
+    """That of its own paper, Private-kNN's, has the baseline alone."""
+    said = _asked(f"Private-kNN 2020, first table of the authors' ReadMe.md, {row}", "--dry")
+    assert f"config/papers/{file}" in said
+
+
 def test_another_folder_is_refused(tmp_path):
     with pytest.raises(PatebenchError, match="run this in the folder of the Snakefile"):
         _run(None, home=tmp_path)

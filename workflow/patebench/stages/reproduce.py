@@ -136,33 +136,40 @@ def _existing(path: Path) -> Path:
 
 
 def _experiments(home: Path, values: Sequence[Value], published: Published) -> "tuple[Path, Config, list[str]]":
-    """The configuration that measures these numbers, and those of its experiments that do so with the fewest jobs.
+    """The configuration that measures most of these numbers, and those of its experiments that do so with few jobs.
 
-    What a paper quotes is not in its own configuration, but in that of the paper that it quotes.
+    What a paper quotes is measured by the configuration of the paper that it quotes; of several the paper's own.
     """
     from patebench.config import load, shown, validate
 
-    own = CONFIGURATIONS[values[0].paper]
-    for name in dict.fromkeys((own, *CONFIGURATIONS.values(), own)):
+    found: list[tuple[Path, Config, list[str], int]] = []
+    for name in dict.fromkeys((CONFIGURATIONS[values[0].paper], *CONFIGURATIONS.values())):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
         written = load(file)
         config = validate({**written, "only": ()}, files=False)
         quicker = {name for preset in written.get("presets", {}) for name in shown({**written, "preset": preset})}
         quicker -= set(shown(written))  # presets alone run them, as quicker forms of others
-        if chosen := _covering([each for each in config.experiments if each.name not in quicker], values, published):
+        fair = [each for each in config.experiments if each.name not in quicker]
+        found.append((file, config, *_covering(fair, values, published)))
+        if found[-1][-1] == len({value.column for value in values}):
             break
+    file, config, chosen, _ = max(found, key=lambda each: each[-1])
     return file, config, chosen
 
 
-def _covering(experiments: Iterable[Experiment], values: Sequence[Value], published: Published) -> list[str]:
-    """The names of experiments that together measure all of the numbers that any of them does, with few jobs."""
+def _covering(
+    experiments: Iterable[Experiment], values: Sequence[Value], published: Published
+) -> tuple[list[str], int]:
+    """The names of experiments that together measure all of the numbers that any of them does, with few jobs, and how
+    many numbers these are."""
     covered = {each: {value.column for value in values if _measures(each, value, published)} for each in experiments}
-    missing, chosen = set().union(*covered.values()), []
+    measured: set[str] = set().union(*covered.values())
+    missing, chosen = set(measured), []
     while missing:
         best = max(covered, key=lambda each: (len(covered[each] & missing), -len(list(each.jobs()))))
         chosen.append(best.name)
         missing -= covered[best]
-    return chosen
+    return chosen, len(measured)
 
 
 def _measures(experiment: Experiment, value: Value, published: Published) -> bool:
