@@ -11,7 +11,18 @@ from patebench.core.errors import PatebenchError
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.figures.axes import SMALLER
 from patebench.reporting.published import read_published
-from patebench.reporting.style import BLUE, KINDS, MECHANISMS, METHODS, TEACHERS, line_styles, panels, save, themed
+from patebench.reporting.style import (
+    BLACK,
+    BLUE,
+    KINDS,
+    MECHANISMS,
+    METHODS,
+    TEACHERS,
+    line_styles,
+    panels,
+    save,
+    themed,
+)
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -339,6 +350,7 @@ def test_the_same_thing_looks_the_same_everywhere():
 def test_a_mechanism_without_a_style_of_its_own_looks_like_no_other():
     styles = line_styles([*MECHANISMS, "of a plug-in"], MECHANISMS)
     assert len({(style.color, style.marker) for style in styles.values()}) == len(MECHANISMS) + 1
+    assert BLACK not in {style.color for style in MECHANISMS.values()}, "as what papers print is drawn"
 
 
 def test_an_unknown_figure_is_refused(tmp_path):

@@ -16,7 +16,7 @@ from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import findings, paper_line
 from patebench.reporting.published import read_published
 from patebench.reporting.report import MEANINGS, pieces
-from patebench.reporting.summary import cards, duration
+from patebench.reporting.summary import cards, duration, most_accurate
 from patebench.reporting.tables import TABLES
 from patebench.reporting.words import in_words
 from patebench.stages.report import run as write_report
@@ -181,7 +181,8 @@ def test_shows_the_run_in_numbers(page):
         " supervised with 1,000 labels by GNMax; without privacy 99.05 %."
     )
     assert f"On MNIST the best student of released labels reached {best}" in text
-    assert re.search(r"Its ε, to publish</span><b>12.6 \(weak\)", text), "these labels are a release"
+    assert re.search(r"Best student</span><b>96.68 %", text), "the same one"
+    assert re.search(r"Its ε, to publish</span><b>6.3<", text), "these labels are a release"
     assert re.search(r"Teachers trained</span><b>520</b>", text)  # two seeds of 10 and 250
     assert "96.10 ± 0.14" in text
     assert "98.00" in text
@@ -192,7 +193,7 @@ def _found(*datasets, **student):
     facts = {"dataset": datasets, "may_publish": "no", "delta": 1e-6, "accuracy_mean": 0.9, "queries": 100}
     facts |= {"method": "gan", "strategy": "prototypes"}
     facts |= {"baseline_accuracy_mean": float("nan"), "mechanism": "gnmax"}
-    facts |= {"data_dependent_epsilon_mean": float("nan")}
+    facts |= {"data_dependent_epsilon_mean": float("nan"), "data_dependent_accountant": "rdp"}
     return findings({"ensembles": ensembles, **({"utility-privacy": pd.DataFrame(facts | student)} if student else {})})
 
 
@@ -221,8 +222,37 @@ def test_the_best_student_is_one_at_an_epsilon_that_says_something():
     student = {"accuracy_mean": [0.9, 0.8], "worst_case_epsilon_mean": [11.0, 9.0]}
     found = _found("mnist", "mnist", **student, data_dependent_epsilon_mean=[1.0, 20.0])
     assert "80.00 % at a worst-case ε of 9.0," in found[1]
-    assert "would state ε = 20.0 (weak) for the same labels" in found[2]
+    assert "the paper of its mechanism would state ε = 20.0 (weak) for the same labels" in found[2]
     assert found[3].startswith("An ε above 10 is called weak: it says little or nothing of privacy (Ponomareva")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "accountant", "who"),
+    [
+        ("gnmax", "rdp", "the paper of its mechanism"),
+        ("gnmax", "exact-per-teacher", "the tightest accountant"),
+        ("exponential", "exact-per-teacher", "the tightest accountant"),
+        ("of another package", "rdp", "the tightest accountant"),
+    ],
+)
+def test_a_paper_states_what_its_own_accountant_says(mechanism, accountant, who):
+    student = {"mechanism": mechanism, "data_dependent_accountant": accountant, "worst_case_epsilon_mean": [3.0]}
+    found = _found("mnist", **student, data_dependent_epsilon_mean=[1.0])
+    assert found[2].startswith(f"For the votes of this run, {who} would state ε = 1.0 for the same labels")
+
+
+def test_a_bound_that_nothing_can_contradict_is_not_counted_as_tested():
+    audit = pd.DataFrame({"mechanism": "gnmax", "claim": None, "verdict": ["holds", "vacuous", "vacuous", None]})
+    (said,) = findings({"audit": audit})
+    assert said == "Audits contradict none of 1 proven bound that they test; 2 others are too large to be contradicted."
+    (said,) = findings({"audit": audit[:1]})
+    assert said == "Audits contradict none of 1 proven bound that they test."
+
+
+def test_the_best_student_of_the_cards_has_a_finite_epsilon_if_there_is_one():
+    rows = pd.DataFrame({"accuracy_mean": [0.7, 0.8, 0.9], "worst_case_epsilon_mean": [9.0, 11.0, float("inf")]})
+    chosen = [most_accurate(rows[start:], "worst_case_epsilon_mean")["accuracy_mean"] for start in range(3)]
+    assert chosen == [0.7, 0.8, 0.9]
 
 
 def test_a_paper_in_one_line():

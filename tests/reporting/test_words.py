@@ -3,7 +3,7 @@
 import pytest
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.words import WEAK, epsilon_in_words, in_words
+from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_words, in_words
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ from patebench.reporting.words import WEAK, epsilon_in_words, in_words
         ("DP-SGD, fine-tuned", "DP-SGD, fine tuned"),
         ("Private-kNN", "Private-kNN"),
         ("mnist", "MNIST"),
+        ("cifar10-jpeg", "CIFAR-10 after JPEG"),
         (Adjacency.REPLACE_TEACHER, "one teacher’s shard"),
         (Kind.DATA_DEPENDENT, "data-dependent"),
         ("my own", "my own"),
@@ -24,6 +25,11 @@ from patebench.reporting.words import WEAK, epsilon_in_words, in_words
 )
 def test_names(name: str, words: str) -> None:
     assert in_words(name) == words
+
+
+@pytest.mark.parametrize(("delta", "words"), [(1e-5, "1e-5"), (1e-10, "1e-10"), (0.001, "0.001")])
+def test_a_delta_is_as_papers_write_it(delta: float, words: str) -> None:
+    assert delta_in_words(delta) == words
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.figures.axes import TICKS
 from patebench.reporting.figures.methods import style_of
 from patebench.reporting.style import GREY
-from patebench.reporting.words import WEAK, in_words
+from patebench.reporting.words import WEAK, delta_in_words, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,7 +196,7 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
                 **{"share": _within(accuracy), "accuracy": f"{100 * accuracy:.2f} %{spread}", "cost": cost},
                 **{"low": _within(accuracy - deviation), "high": _within(accuracy + deviation)},
                 "baseline": _within(row["baseline_accuracy_mean"]),
-                **{"protects": in_words(row["adjacency"]), "delta": f"{row['delta']:g}"},
+                **{"protects": in_words(row["adjacency"]), "delta": delta_in_words(row["delta"])},
                 "shade": styles[row["method"]].color if filled else "transparent",
                 **{"public": row["public_use"], "used": f"{row['public_use']}{samples}"},
                 "words": f"{words['method']}: {100 * accuracy:.1f} % at {words['kind']} ε {cost}",

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.summary import asked, join, percent, plural, voters
+from patebench.mechanisms import MECHANISMS
+from patebench.reporting.summary import asked, join, most_accurate, percent, plural, voters
 from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
-from patebench.reporting.words import WEAK, WEAK_SOURCE, epsilon_in_words, in_words
+from patebench.reporting.words import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words
 from patebench.students import STUDENTS
 from patebench.students.strategies import STRATEGIES
 
@@ -44,7 +45,7 @@ def _best_students(tables: Tables) -> Iterator[str]:
             most = percent(rows["accuracy_mean"].max())
             yield f"On {dataset} the best student of released labels reached {most}, but {known} for it."
             continue
-        best = _chosen(finite, "worst_case_epsilon_mean")
+        best = most_accurate(finite, "worst_case_epsilon_mean")
         yield f"On {dataset} the best student of released labels reached {_reached(best)}{_beside(best)}."
         yield from _on_other_kind(best)
 
@@ -52,9 +53,11 @@ def _best_students(tables: Tables) -> Iterator[str]:
 def _on_other_kind(best: Mapping[Any, Any]) -> Iterator[str]:
     worst, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
     if leaky == leaky and abs(leaky - worst) > 0.05 * worst:
+        papers = best["data_dependent_accountant"] == _paper_accountant(best["mechanism"])
+        who = "the paper of its mechanism" if papers else "the tightest accountant"
         yield (
-            f"For the votes of this run, the paper of its mechanism would state ε = {epsilon_in_words(leaky)} for the"
-            " same labels: that number depends on private data and must not be published."
+            f"For the votes of this run, {who} would state ε = {epsilon_in_words(leaky)} for the same labels: that"
+            " number depends on private data and must not be published."
         )
 
 
@@ -63,7 +66,7 @@ def _private_models(tables: Tables) -> Iterator[str]:
     models = tables.get("private-models")
     models = None if models is None else models[models["kind"] == Kind.WORST_CASE]
     for dataset, rows in _by_dataset(_measured(models)):
-        best = _chosen(rows, "epsilon_mean")
+        best = most_accurate(rows, "epsilon_mean")
         yield (
             f"On {dataset} the best model that is private itself, {best['system']} ({in_words(best['form'])}), reached"
             f" {percent(best['accuracy_mean'])} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
@@ -155,8 +158,10 @@ def _audits(tables: Tables) -> Iterator[str]:
     broken: set[str] = set()
     if audit is not None and not audit.empty:
         proofs = audit["verdict"].dropna()
-        failed = int((proofs == Audited.VIOLATED).sum())
-        yield f"Audits contradict {failed or 'none'} of the {len(proofs)} proven bounds that they looked at."
+        vacuous, failed = (int((proofs == verdict).sum()) for verdict in (Audited.VACUOUS, Audited.VIOLATED))
+        tested = f"{failed or 'none'} of {plural(len(proofs) - vacuous, 'proven bound')} that they test"
+        beside = f"; {plural(vacuous, 'other is', 'others are')} too large to be contradicted" if vacuous else ""
+        yield f"Audits contradict {tested}{beside}."
         broken |= {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
     if petdl is not None and not petdl.empty:
         claimed = petdl[(petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)]
@@ -195,19 +200,18 @@ def _by_dataset(frame: "pd.DataFrame | None") -> Iterator[tuple[str, "pd.DataFra
         yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 
 
-def _chosen(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
-    """The most accurate at an ε that is not weak; where all are, the most accurate."""
-    fair = rows[rows[epsilon] <= WEAK]
-    return (rows if fair.empty else fair).sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
+def _paper_accountant(mechanism: str) -> str | None:
+    """The accountant of the paper of a mechanism; None of one that is not installed here."""
+    published = MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
+    return published and published[0]
 
 
 def _reached(row: Mapping[Any, Any]) -> str:
     """How accurate a student is, and at what worst-case ε."""
     noise = "" if row["may_publish"] == "yes" else ", of fresh noise"
-    delta = f"{row['delta']:g}".replace("e-0", "e-")
     epsilon = epsilon_in_words(row["worst_case_epsilon_mean"])
     protected = in_words(Adjacency.REPLACE_TEACHER)
-    spent = f"{epsilon}{noise} (δ = {delta}), which protects {protected}"
+    spent = f"{epsilon}{noise} (δ = {delta_in_words(row['delta'])}), which protects {protected}"
     return f"{percent(row['accuracy_mean'])} at a worst-case ε of {spent}"
 
 

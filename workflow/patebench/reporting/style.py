@@ -69,8 +69,8 @@ MECHANISMS: Mapping[str, LineStyle] = {
     "ptr-lnmax": LineStyle(ORANGE, "D"),
     "exponential": LineStyle(SKY, "<"),
     "permute-and-flip": LineStyle(SKY, ">"),
-    "truncated-geometric": LineStyle(BLACK, "d"),
-    "randomised-response": LineStyle(BLACK, "*"),
+    "truncated-geometric": LineStyle(GREY, "d"),
+    "randomised-response": LineStyle(GREY, "*"),
     "distributed-gnmax": LineStyle(GREY, "H"),
     "distributed-sparse-gnmax": LineStyle(GREY, "P"),
 }

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.words import epsilon_in_words, in_words
+from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_words, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,7 @@ def _ensemble_cards(ensembles: "pd.DataFrame | None") -> list[Card]:
 def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     if students is None or students.empty:
         return []
-    best = students.sort_values("accuracy_mean").iloc[-1].to_dict()
+    best = most_accurate(students, "worst_case_epsilon_mean")
     labels = f"{in_words(best['method'])} with {asked(best, 'query', 'queries')} to {in_words(best['mechanism'])}"
     taught = f"{in_words(best['dataset'])}, {labels}, {best['noise_in_words']}"
     free = best["baseline_accuracy_mean"]
@@ -77,12 +77,19 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     epsilon, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
     if epsilon == epsilon:
         beside = f"; data-dependent {epsilon_in_words(leaky)}, not publishable" if leaky == leaky else ""
-        at = f"at δ = {best['delta']:g}"
+        at = f"at δ = {delta_in_words(best['delta'])}"
         if best["may_publish"] == "yes":
             found.append(Card("Its ε, to publish", epsilon_in_words(epsilon), at + beside))
         else:
             found.append(Card("Its ε, worst case", epsilon_in_words(epsilon), f"of fresh noise, {at}{beside}"))
     return found
+
+
+def most_accurate(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
+    """The row with the highest accuracy at an ε that is not weak; where all are, at a finite one; else of all."""
+    kept = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
+    fair = next(each for each in kept if not each.empty)
+    return fair.sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
 
 
 def asked(row: Mapping[Any, Any], one: str, many: str) -> str:

@@ -284,7 +284,7 @@ class _Measures:
         """Why this run does not have a number that another would, and by which command."""
         frames = (self.records.ensembles, self.records.students, self.records.private_models)
         there = {dataset for frame in frames for dataset in frame["dataset"]}
-        lacks = "such setting" if value.dataset in there else value.dataset
+        lacks = "such setting" if value.dataset in there else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce '{value.name}'"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":

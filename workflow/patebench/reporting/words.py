@@ -17,7 +17,9 @@ _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
     **{kind: kind.words for kind in Kind},
-    **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
+    **{"cifar10": "CIFAR-10", "cifar10-jpeg": "CIFAR-10 after JPEG"},
+    "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private",
+    **{"svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
     **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
 #: Pieces of names that are no plain words.
@@ -68,6 +70,11 @@ def _piece(part: str) -> str:
 def _spelt(name: str) -> str:
     """A plain name without its hyphens; the one in 1e-05 stays."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
+
+
+def delta_in_words(delta: float) -> str:
+    """Such as "1e-5"."""
+    return f"{delta:g}".replace("e-0", "e-")
 
 
 def epsilon_in_words(epsilon: float) -> str:

@@ -18,7 +18,7 @@ from patebench.reporting.style import (
     logarithmic,
     panels,
 )
-from patebench.reporting.words import in_words
+from patebench.reporting.words import delta_in_words, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +101,9 @@ def _titles(bounds: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     found = {}
     for panel in distinct(bounds, _PANEL):
         *family, teachers, mechanism, _, words, delta = panel
-        found[panel] = f"{families[tuple(family)]}\nn = {teachers}, {in_words(mechanism)}, δ = {delta:g}\n{words}"
+        found[panel] = (
+            f"{families[tuple(family)]}\nn = {teachers}, {in_words(mechanism)}, δ = {delta_in_words(delta)}\n{words}"
+        )
     return found
 
 
