@@ -3,6 +3,7 @@
 import csv
 import functools
 import math
+import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,8 +54,8 @@ def row(file: str, where: dict[str, float | str]) -> SimpleNamespace:
         except ValueError:
             return text
 
-    # A point in the name of a column would be read as one of its attributes.
-    return SimpleNamespace(**{column.replace(".", "_"): read(text) for column, text in found[0].items() if text})
+    # Signs in the name of a column would be read as those of a format.
+    return SimpleNamespace(**{re.sub(r"\W+", "_", column): read(text) for column, text in found[0].items() if text})
 
 
 def one_line(text: str) -> str:
