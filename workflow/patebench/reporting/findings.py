@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Adjacency, Kind
-from patebench.mechanisms import MECHANISMS
+from patebench.reporting.outcomes import account_of_paper
 from patebench.reporting.summary import asked, join, most_accurate, percent, plural, voters
 from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
 from patebench.reporting.words import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words
@@ -53,8 +53,9 @@ def _best_students(tables: Tables) -> Iterator[str]:
 def _on_other_kind(best: Mapping[Any, Any]) -> Iterator[str]:
     worst, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
     if leaky == leaky and abs(leaky - worst) > 0.05 * worst:
-        papers = best["data_dependent_accountant"] == _paper_accountant(best["mechanism"])
-        who = "the paper of its mechanism" if papers else "the tightest accountant"
+        account = account_of_paper(best["mechanism"])
+        own = account is not None and account[0] == best["data_dependent_accountant"]
+        who = "the paper of its mechanism" if own else "the tightest accountant"
         yield (
             f"For the votes of this run, {who} would state ε = {epsilon_in_words(leaky)} for the same labels: that"
             " number depends on private data and must not be published."
@@ -198,12 +199,6 @@ def _by_dataset(frame: "pd.DataFrame | None") -> Iterator[tuple[str, "pd.DataFra
     if frame is not None and not frame.empty:
         names = frame["dataset"].value_counts(sort=True).index[:_MOST]
         yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
-
-
-def _paper_accountant(mechanism: str) -> str | None:
-    """The accountant of the paper of a mechanism; None of one that is not installed here."""
-    published = MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
-    return published and published[0]
 
 
 def _reached(row: Mapping[Any, Any]) -> str:

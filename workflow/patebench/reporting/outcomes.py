@@ -91,17 +91,22 @@ def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
-def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
-    """Which bounds are by the accountant and conversion of the mechanism's own paper.
+def account_of_paper(mechanism: str) -> tuple[str, str] | None:
+    """The accountant and the conversion of a mechanism's own paper, if it has any.
 
-    None are where the mechanism is of a package that is not installed here: its records can be read all the same.
+    None where the mechanism is of a package that is not installed here: its records can be read all the same.
     """
+    return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
+
+
+def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
+    """Which bounds are by the accountant and conversion of the mechanism's own paper."""
     import pandas as pd
 
-    known = {name: MECHANISMS.load(name).published for name in set(bounds["mechanism"]) if name in MECHANISMS}
+    known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
     how = zip(bounds["mechanism"], bounds["accountant"], bounds["conversion"], strict=True)
     return pd.Series(
-        [known.get(name) == (accountant, conversion) for name, accountant, conversion in how],
+        [known[name] == (accountant, conversion) for name, accountant, conversion in how],
         index=bounds.index,
         dtype=bool,
     )

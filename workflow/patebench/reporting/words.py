@@ -17,9 +17,8 @@ _NAMES: Mapping[str, str] = {
     Adjacency.REPLACE_TEACHER: "one teacher’s shard",
     Adjacency.ADD_OR_REMOVE_RECORD: "one record",
     **{kind: kind.words for kind in Kind},
-    **{"cifar10": "CIFAR-10", "cifar10-jpeg": "CIFAR-10 after JPEG"},
-    "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private",
-    **{"svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
+    **{"cifar10": "CIFAR-10", "svhn": "SVHN", "mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"},
+    **{"cifar10-jpeg": "CIFAR-10 after JPEG", "cifar10-jpeg-30000": "CIFAR-10 after JPEG, 30,000 private"},
     **{"adult": "UCI Adult", "breast_cancer": "breast cancer", "iid": "dealt at random"},
 }
 #: Pieces of names that are no plain words.

@@ -4,7 +4,7 @@ The facts are read into the models that declare them (plan/parameters.py), whose
 table is that of a folder, and a new parameter is in both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,9 +74,7 @@ def of_naming(path: Path, content: Facts) -> Facts:
 
 def of_private_model(path: Path, content: Facts) -> list[Facts]:
     """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
-    if content["kind"] not in PRIVATE_MODEL_KINDS:
-        needed = ", ".join(PRIVATE_MODEL_KINDS)
-        raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {needed} is needed")
+    check_kind(path, content, PRIVATE_MODEL_KINDS)
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
     same |= {name: content.get(name) for name in _IF_SAID}
@@ -87,6 +85,12 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
         return [{**same, "learning_curve": learning_curve, **Bound.from_json(bound).to_json()} for bound in bounds]
     except PatebenchError as fault:
         raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
+
+
+def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
+    """ArtefactError for a file that is of none of these kinds."""
+    if content["kind"] not in kinds:
+        raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {', '.join(kinds)} is needed")
 
 
 def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from patebench.core.errors import ArtefactError
 from patebench.core.files import read_any_json, read_json
 from patebench.stages.command import Assignment, each_once, file_option, together
-from patebench.stages.names import Facts, of_baseline, of_naming, of_private_model
+from patebench.stages.names import Facts, check_kind, of_baseline, of_naming, of_private_model
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
@@ -33,8 +32,7 @@ def _compared(path: Path) -> "Facts":
     """The record of what is compared with students, and no release: its file says which."""
     content, _ = read_any_json(path)
     of_kind = {"train_baseline": of_baseline, "name_clusters": of_naming}
-    if content["kind"] not in of_kind:
-        raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {', '.join(of_kind)} is needed")
+    check_kind(path, content, of_kind)
     return of_kind[content["kind"]](path, content)
 
 

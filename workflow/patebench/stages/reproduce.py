@@ -142,7 +142,7 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
     """
     from patebench.config import load, shown, validate
 
-    found: list[tuple[Path, Config, list[str], int]] = []
+    wanted, most = len({value.column for value in values}), -1
     for name in dict.fromkeys((CONFIGURATIONS[values[0].paper], *CONFIGURATIONS.values())):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
         written = load(file)
@@ -150,11 +150,12 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
         quicker = {name for preset in written.get("presets", {}) for name in shown({**written, "preset": preset})}
         quicker -= set(shown(written))  # presets alone run them, as quicker forms of others
         fair = [each for each in config.experiments if each.name not in quicker]
-        found.append((file, config, *_covering(fair, values, published)))
-        if found[-1][-1] == len({value.column for value in values}):
+        chosen, measured = _covering(fair, values, published)
+        if measured > most:
+            most, found = measured, (file, config, chosen)
+        if most == wanted:
             break
-    file, config, chosen, _ = max(found, key=lambda each: each[-1])
-    return file, config, chosen
+    return found
 
 
 def _covering(
