@@ -142,7 +142,7 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
     """
     from patebench.config import load, shown, validate
 
-    wanted, most = len({value.column for value in values}), -1
+    wanted, most = len({value.column for value in values if _can_be_measured(value)}), -1
     for name in dict.fromkeys((CONFIGURATIONS[values[0].paper], *CONFIGURATIONS.values())):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
         written = load(file)
@@ -173,9 +173,13 @@ def _covering(
     return chosen, len(measured)
 
 
+def _can_be_measured(value: Value) -> bool:
+    return why_not(value) is None and no_way(value) is None
+
+
 def _measures(experiment: Experiment, value: Value, published: Published) -> bool:
     """Whether an experiment's page will have a verdict on a number that says more than "not run"."""
-    if why_not(value) is not None or no_way(value) is not None:
+    if not _can_be_measured(value):
         return False
     models = [job for job in experiment.private_models if _split(job).data.dataset == value.dataset]
     if value.mechanism == PETDL:
