@@ -26,8 +26,8 @@ $(READY): envs/requirements.txt envs/requirements-dev.txt pyproject.toml
 
 test: lint unit
 
-# As many at a time as there are cores. The tests of one file stay together, in the order of the files, which begins
-# with those that run the workflow: they take longest.
+# One more at a time than there are cores, as tests/conftest.py says. The tests of one file stay together, in the order
+# of the files, which begins with those that run the workflow: they take longest.
 PYTEST := OMP_NUM_THREADS=1 pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Without types, the workflow run for real, and tests that are marked as slow: a minute or so of two cores.

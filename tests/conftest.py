@@ -24,6 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cases", type=int, default=None, help="how many cases each fuzzer tries [default: a few]")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: where the workflow runs, a third of the time is spent waiting."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side, the longest come first: those that run the workflow."""
     items.sort(key=lambda item: item.get_closest_marker("workflow") is None)
