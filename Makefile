@@ -74,6 +74,7 @@ pages: setup
 	$(RUN) patebench corrections > docs/corrections.md
 	$(RUN) python -m patebench.reporting.figures.equal_epsilon results/reference/equal-epsilon.png \
 		results/reference/equal-epsilon/tables/equal-epsilon.csv \
+		results/reference/equal-epsilon-private-knn/tables/equal-epsilon.csv \
 		results/reference/equal-epsilon-teachers/tables/equal-epsilon.csv
 
 # Labels that were released are write-protected, for drawing them again would cost their privacy again.

@@ -4,10 +4,11 @@ import math
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 from tests.reporting import made
 
-from patebench.reporting.figures.equal_epsilon import of_table
+from patebench.reporting.figures.equal_epsilon import of_table, one_of_each
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
@@ -147,6 +148,17 @@ def test_an_accuracy_of_100_percent_is_drawn_and_no_bar_is_above(tmp_path):
     assert bars["DP-SGD, linear, tanh CNN (one record)"].lines[0].get_ydata()[0] == 0.999
     (segment,) = bars["DP-SGD, scratch, tanh CNN (one record)"].lines[2][0].get_segments()
     assert segment[:, 1].max() == pytest.approx(1.0)
+
+
+def test_of_several_tables_the_setting_that_spends_most_stands_for_a_method(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    a, b = of_models(tmp_path / "a", (0.5, 0.9, {})), of_models(tmp_path / "b", (1.0, 0.8, {}), (4.0, 0.7, {}))
+    for tables in ([a, b], [b, a], [a, b, a]):
+        one = row(one_of_each(pd.concat(tables, ignore_index=True)), learner="tanh-cnn", way="scratch")
+        found = [one[f"accuracy_at_{target:g}_mean"] for target in (0.5, 1, 2, 4, 8)]
+        assert found == [0.9, 0.8, 0.8, 0.7, 0.7]
+        assert math.isnan(one["accuracy_at_0.2_mean"])
 
 
 def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):
