@@ -4,13 +4,13 @@ import math
 import subprocess
 import sys
 
-import pandas as pd
 import pytest
 from tests.reporting import made
 
-from patebench.reporting.figures.equal_epsilon import of_table, one_of_each
+from patebench.reporting.figures.equal_epsilon import of_table
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
+from patebench.reporting.tables.equal_epsilon import together
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -155,7 +155,7 @@ def test_of_several_tables_the_setting_that_spends_most_stands_for_a_method(tmp_
     (tmp_path / "b").mkdir()
     a, b = of_models(tmp_path / "a", (0.5, 0.9, {})), of_models(tmp_path / "b", (1.0, 0.8, {}), (4.0, 0.7, {}))
     for tables in ([a, b], [b, a], [a, b, a]):
-        one = row(one_of_each(pd.concat(tables, ignore_index=True)), learner="tanh-cnn", way="scratch")
+        one = row(together(tables), learner="tanh-cnn", way="scratch")
         found = [one[f"accuracy_at_{target:g}_mean"] for target in (0.5, 1, 2, 4, 8)]
         assert found == [0.9, 0.8, 0.8, 0.7, 0.7]
         assert math.isnan(one["accuracy_at_0.2_mean"])

@@ -142,7 +142,7 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
     """
     from patebench.config import load, shown, validate
 
-    wanted, most = len({value.column for value in values if _can_be_measured(value)}), -1
+    wanted, most = len({value.column for value in values if _hindrance(value) is None}), -1
     for name in dict.fromkeys((CONFIGURATIONS[values[0].paper], *CONFIGURATIONS.values())):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
         written = load(file)
@@ -173,13 +173,14 @@ def _covering(
     return chosen, len(measured)
 
 
-def _can_be_measured(value: Value) -> bool:
-    return why_not(value) is None and no_way(value) is None
+def _hindrance(value: Value) -> str | None:
+    """Why no run here can measure a number, where that is known."""
+    return why_not(value) or no_way(value)
 
 
 def _measures(experiment: Experiment, value: Value, published: Published) -> bool:
     """Whether an experiment's page will have a verdict on a number that says more than "not run"."""
-    if not _can_be_measured(value):
+    if _hindrance(value) is not None:
         return False
     models = [job for job in experiment.private_models if _split(job).data.dataset == value.dataset]
     if value.mechanism == PETDL:
@@ -273,7 +274,7 @@ def _is_asked(experiment: Experiment, value: Value) -> Iterable[bool]:
 
 def _reasons(values: Sequence[Value]) -> str:
     """Why no number of a row can be compared, where that is known."""
-    found = dict.fromkeys(filter(None, (why_not(value) or no_way(value) for value in values)))
+    found = dict.fromkeys(filter(None, map(_hindrance, values)))
     return f": {'; '.join(found)}" if found else ""
 
 

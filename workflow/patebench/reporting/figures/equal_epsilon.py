@@ -31,7 +31,7 @@ from patebench.reporting.style import (
     save,
     themed,
 )
-from patebench.reporting.tables.equal_epsilon import METHOD, TARGETS, build
+from patebench.reporting.tables.equal_epsilon import TARGETS, build, together
 from patebench.reporting.words import in_words
 
 if TYPE_CHECKING:
@@ -151,26 +151,6 @@ def _printed(rows: "pd.DataFrame") -> dict[str, list[tuple[float, float]]]:
     return {words: sorted(best.items()) for words, best in found.items()}
 
 
-def one_of_each(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """One row per method from rows of several tables: at each target the setting that spends most, as in one table.
-
-    Raises PatebenchError where a method reaches different accuracies at one ε.
-    """
-    methods = list(METHOD)
-    found = frame[methods].drop_duplicates()
-    for target in TARGETS:
-        at = f"_at_{target:g}"
-        epsilon = f"epsilon{at}"
-        columns = [*methods, epsilon, f"accuracy{at}_mean", f"accuracy{at}_std", f"seeds{at}"]
-        spent = frame[columns].dropna(subset=epsilon).drop_duplicates()
-        twice = spent[spent.duplicated([*methods, epsilon])]
-        if not twice.empty:
-            raise PatebenchError(f"they differ in what {twice['learner'].iloc[0]} reaches at ε = {target:g}")
-        most = spent.sort_values(epsilon, kind="stable").drop_duplicates(methods, keep="last")
-        found = found.merge(most, how="left", on=methods)
-    return found
-
-
 def _main(*paths: str) -> None:
     import pandas as pd
 
@@ -179,9 +159,8 @@ def _main(*paths: str) -> None:
     out, *tables = map(Path, paths)
     if missing := [str(path) for path in tables if not path.exists()]:
         sys.exit(f"{missing[0]}: there is no such table")
-    frame = pd.concat([pd.read_csv(path) for path in tables], ignore_index=True)
     try:
-        drawn = one_of_each(frame)
+        drawn = together([pd.read_csv(path) for path in tables])
     except PatebenchError as error:
         sys.exit(f"{', '.join(map(str, tables))}: {error}")
     with themed():

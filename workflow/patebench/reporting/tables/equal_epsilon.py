@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Adjacency, Kind
+from patebench.core.errors import PatebenchError
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.outcomes import outcomes, private_models
 from patebench.reporting.published import COMPARISONS, OF_RECORDS, PATE, SYSTEMS, Published, Value
@@ -32,14 +33,45 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     import pandas as pd
 
     frames = [_students(records), _models(records), _published(published, records)]
-    settings = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
+    return _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
+
+
+def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
+    """One table of those of several runs, whose settings stand as if one run had made them.
+
+    Raises PatebenchError where a method reaches different accuracies at one ε.
+    """
+    import pandas as pd
+
+    settings = pd.concat(
+        [
+            table[[*METHOD, *named.values()]].rename(columns={written: name for name, written in named.items()})
+            for table in tables
+            for named in map(_at, TARGETS)
+        ],
+        ignore_index=True,
+    )
+    settings = settings.dropna(subset="epsilon").drop_duplicates()
+    twice = settings[settings.duplicated([*METHOD, "epsilon"])]
+    if not twice.empty:
+        method = twice.iloc[0]
+        raise PatebenchError(f"they differ in what {method['learner']} reaches at ε = {method['epsilon']:g}")
+    return _by_target(settings)
+
+
+def _at(target: float) -> dict[str, str]:
+    """How the columns of a setting are called where it stands for a target."""
+    named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
+    return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
+
+
+def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
+    """A row per method from one per setting: the columns of METHOD and _FOUND."""
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
         spent = within.drop_duplicates(list(METHOD), keep="last")
-        named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
-        named |= {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
-        methods = methods.merge(spent.rename(columns=named), on=list(METHOD), how="left")
+        methods = methods.merge(spent.rename(columns=_at(target)), on=list(METHOD), how="left")
     accuracies = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
     numbers = methods.columns.difference([*METHOD])
     methods[numbers] = methods[numbers].astype(float)
