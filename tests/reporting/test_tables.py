@@ -10,6 +10,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
+from patebench.mechanisms import MECHANISMS
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import Column, Table
@@ -337,11 +338,19 @@ def test_settings_in_words():
     rounds = [{"strategy": "random", "queries": 100}, {"strategy": "least-confident", "queries": 50}]
     assert rounds_in_words(rounds) == "random 100 + least confident 50"
     assert rounds_in_words([]) == ""
-    assert parameters_in_words({"sigma": 40.0}) == "σ = 40"
-    assert parameters_in_words({"c": 1e100, "gamma": 1e-10, "distance": 3.0}) == "c = 1e100, γ = 1e-10, distance = 3"
-    assert (
-        parameters_in_words({"threshold": 30.0, "sigma1": "inf", "sigma2": 0.5}) == "threshold = 30, σ₁ = ∞, σ₂ = 0.5"
-    )
+    assert parameters_in_words("gnmax", {"sigma": 40.0}) == "σ = 40"
+    immutable = {"c": 1e100, "gamma": 1e-10, "distance": 3.0}
+    assert parameters_in_words("immutable-lnmax", immutable) == "c = 1e100, γ = 1e-10, distance = 3"
+    confident = {"threshold": 30.0, "sigma1": "inf", "sigma2": 0.5}
+    assert parameters_in_words("confident-gnmax", confident) == "threshold = 30, σ₁ = ∞, σ₂ = 0.5"
+    assert parameters_in_words("of-elsewhere", {"heat": 3.0, "gamma": 2.0}) == "heat = 3, γ = 2"
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_an_epsilon_among_the_parameters_says_what_it_is_of(name: str) -> None:
+    kind = MECHANISMS.load(name)
+    words = parameters_in_words(name, kind.example)
+    assert words.count("ε of a") == ("epsilon" in kind.parameter_names()), words
 
 
 def test_a_column_without_any_value_is_left_out_and_an_empty_table_keeps_all():

@@ -7,7 +7,7 @@ only a claimed bound.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,9 +37,12 @@ NO_ANSWER = -1
 Labels = NDArray[np.int32]
 
 
-def parameter(*, low: float, above: bool = False, high: float = math.inf) -> Any:
-    """A dataclass field for a real parameter from `low` to `high`; with `above`, `low` itself is not allowed."""
-    return field(metadata={"low": low, "above": above, "high": high})
+def parameter(*, low: float, above: bool = False, high: float = math.inf, words: str = "") -> Any:
+    """A dataclass field for a real parameter from `low` to `high`; with `above`, `low` itself is not allowed.
+
+    `words` is how tables and figures call it, where its name does not say enough: an ε says what it is of.
+    """
+    return field(metadata={"low": low, "above": above, "high": high, "words": words})
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _check(type(self).__name__, item.name, getattr(self, item.name), **item.metadata)
+            _check(type(self).__name__, item, getattr(self, item.name))
 
     @abstractmethod
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -203,6 +206,11 @@ class Mechanism(ABC):
     def parameter_names(cls) -> tuple[str, ...]:
         return tuple(item.name for item in fields(cls))
 
+    @classmethod
+    def parameter_words(cls) -> dict[str, str]:
+        """How the parameters are called that have words of their own."""
+        return {item.name: words for item in fields(cls) if (words := item.metadata.get("words"))}
+
     def parameters(self) -> dict[str, float]:
         """The parameters by name, in the order of the fields."""
         return {name: float(getattr(self, name)) for name in self.parameter_names()}
@@ -291,7 +299,8 @@ def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
     return {name: "inf" if math.isinf(value) else value for name, value in parameters.items()}
 
 
-def _check(owner: str, name: str, value: object, low: float, above: bool, high: float) -> None:
+def _check(owner: str, item: Field[Any], value: object) -> None:
+    name, (low, above, high) = item.name, (item.metadata[key] for key in ("low", "above", "high"))
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise PatebenchError(f"{owner}: {name} = {value!r} is not a number")
     fits = low < value <= high if above else low <= value <= high

@@ -30,7 +30,7 @@ class Exponential(Mechanism):
     published = ("bounded-range", Conversion.NONE)
     example: ClassVar[Mapping[str, float]] = {"epsilon": 0.2}
 
-    epsilon: float = parameter(low=0, above=True, high=1e6)
+    epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of a query")
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         below = np.cumsum(np.exp(self.log_outcome_probabilities(votes)[:, :-1]), axis=1)

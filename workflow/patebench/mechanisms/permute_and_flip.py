@@ -34,7 +34,7 @@ class PermuteAndFlip(Mechanism):
     published = ("pld", Conversion.NONE)
     example: ClassVar[Mapping[str, float]] = {"epsilon": 0.2}
 
-    epsilon: float = parameter(low=0, above=True, high=1e6)
+    epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of a query")
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         noise = rng.exponential(scale=2 / self.epsilon, size=votes.counts.shape)

@@ -55,7 +55,7 @@ class ProposeTestRelease(Mechanism):
 
     order: float = parameter(low=1, above=True, high=1e4)
     cost: float = parameter(low=0, above=True, high=1e3)
-    epsilon: float = parameter(low=0, above=True, high=1e3)
+    epsilon: float = parameter(low=0, above=True, high=1e3, words="ε of all queries")
     failure: float = parameter(low=1e-12, high=0.1)
 
     def __post_init__(self) -> None:

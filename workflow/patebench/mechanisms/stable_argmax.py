@@ -32,7 +32,7 @@ class StableArgmax(Mechanism):
     tests_stability = True
     example: ClassVar[Mapping[str, float]] = {"epsilon": 1.0, "failure": 1e-8}
 
-    epsilon: float = parameter(low=0, above=True, high=1e6)
+    epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of a query")
     failure: float = parameter(low=0, above=True, high=0.5)
 
     @property

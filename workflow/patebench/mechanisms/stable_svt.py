@@ -27,7 +27,7 @@ class StableSVT(SparseVector):
 
     example: ClassVar[Mapping[str, float]] = {"epsilon": 120.0, "failure": 1e-8, "cutoff": 40.0}
 
-    epsilon: float = parameter(low=0, above=True, high=1e6)
+    epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of all queries")
     failure: float = parameter(low=0, above=True, high=0.5)
     cutoff: float = parameter(low=1)
 

@@ -283,7 +283,7 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     frame = frame.astype({column: "float64" for column, of in columns.items() if of is float} | whole)
     frame = frame.astype({column: "bool" for column, of in columns.items() if of is bool})
     if "noise" in columns:
-        words = [parameters_in_words(row["parameters"]) for row in rows]
+        words = [parameters_in_words(row["mechanism"], row["parameters"]) for row in rows]
         frame["noise_in_words"] = pd.Series(words, dtype="object")
     if "selection" in columns:
         selected = [rounds_in_words(row["selection"]) or None for row in rows]

@@ -6,6 +6,7 @@ from typing import Any
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.slugs import number
+from patebench.mechanisms import MECHANISMS
 
 #: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
 #: their tier 2, "reasonable"; above is tier 3, "weak to no formal privacy guarantees").
@@ -35,13 +36,14 @@ _PIECES = {
     **{"cnn": "CNN", "mlp": "MLP", "gan": "GAN", "vat": "VAT", "iid": "dealt at random"},
 }
 
-#: Signs of the papers; other parameters go by their names.
-_SIGNS = {"sigma": "σ", "sigma1": "σ₁", "sigma2": "σ₂", "gamma": "γ", "epsilon": "ε", "delta": "δ"}
+#: Signs of the papers; other parameters go by their names, or by the words of their mechanism.
+_SIGNS = {"sigma": "σ", "sigma1": "σ₁", "sigma2": "σ₂", "gamma": "γ"}
 
 
-def parameters_in_words(parameters: Mapping[str, Any]) -> str:
-    """Such as "σ = 40" or "γ = 0.05, distance = 3"; an infinite value, which strict JSON spells "inf", is "∞"."""
-    return ", ".join(f"{_SIGNS.get(name, name)} = {_in_words(float(value))}" for name, value in parameters.items())
+def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
+    """Such as "σ = 40" or "ε of a vote = 1"; an infinite value, which strict JSON spells "inf", is "∞"."""
+    words = {**_SIGNS, **(MECHANISMS.load(mechanism).parameter_words() if mechanism in MECHANISMS else {})}
+    return ", ".join(f"{words.get(name, name)} = {_in_words(float(value))}" for name, value in parameters.items())
 
 
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
