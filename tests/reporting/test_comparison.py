@@ -6,6 +6,7 @@ import math
 import pytest
 from click.testing import CliRunner
 from tests.reporting import made
+from tests.reporting.test_audit import audit
 
 from patebench.cli import cli
 from patebench.core.bound import Kind
@@ -108,6 +109,21 @@ def test_models_that_are_private_themselves_are_compared(tmp_path, kind):
     done = CliRunner().invoke(cli, ["compare", *map(str, folders), "--json"])
     found = [row["difference"] for row in json.loads(done.output)["compared"]]
     assert min(found) == pytest.approx(-0.1)
+
+
+def test_namings_and_audits_are_compared(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder, accuracy, found in zip(folders, (0.96, 0.97), (0.5, 0.75), strict=True):
+        folder.mkdir()
+        made.write_naming(folder / "naming.json", made.naming(50, accuracy))
+        audit(folder / "audit.json", "lnmax", {"gamma": 0.5}, {100: (None, 25.0, 20.0, found, found)})
+    done = CliRunner().invoke(cli, ["compare", *map(str, folders), "--json"])
+    rows = {(row["what"], row["setting"]): row["difference"] for row in json.loads(done.output)["compared"]}
+    named = next(value for (what, _), value in rows.items() if what == "accuracy of named clusters")
+    assert named == pytest.approx(0.01)
+    audited = {setting: value for (what, setting), value in rows.items() if what == "ε in an audit"}
+    assert sorted(audited.values()) == pytest.approx([0, 0, 0, 0.25, 0.25])
+    assert next(setting for setting in audited if "audit-exact" in setting).startswith("mnist, n = 250, classes = 10")
 
 
 def test_a_damaged_file_is_left_out_with_a_word(tmp_path):

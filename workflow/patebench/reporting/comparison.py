@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.parameters import key_path
+from patebench.reporting.audits import SUBJECT as AUDITED
 from patebench.reporting.frames import Records, arrange
-from patebench.reporting.outcomes import ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
+from patebench.reporting.outcomes import DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +30,13 @@ _COMPARED = (
     ("students", "student accuracy", STUDENT, "accuracy"),
     ("bounds", "ε", _BOUND, "epsilon"),
     ("baselines", "accuracy without privacy", ["dataset", "setting", "learner"], "accuracy"),
+    ("namings", "accuracy of named clusters", ["dataset", "setting", "clusters"], "accuracy"),
+    ("distillations", "accuracy of a distilled student", DISTILLED, "accuracy"),
+    ("teacher_costs", "ε of the teacher that pays most", [*LABEL_SET, *_ROUNDS, "queries", "delta"], "composed_most"),
     ("private_models", "accuracy of a private model", PRIVATE_MODEL, "accuracy"),
     ("private_models", "ε of a private model", PRIVATE_MODEL, "epsilon"),
+    ("private_models", "audited ε of a private model", PRIVATE_MODEL, "audited"),
+    ("audits", "ε in an audit", [*AUDITED, "accountant", "conversion", "kind"], "epsilon"),
 )
 
 #: Columns of words that repeat others: the former are for people, the latter for machines.
@@ -118,7 +124,7 @@ def _both(one: Records, other: Records) -> list[_Number]:
             for row in frame.to_dict("records"):
                 identity = (what, *(str(row[column]) for column in columns))
                 number = found.setdefault(identity, _Number(what, _words(row, columns), ({}, {})))
-                number.sides[place][row["seed"]] = float(row[value])
+                number.sides[place][row.get("seed", 0)] = float(row[value])  # an audit has no seed
     return list(found.values())
 
 

@@ -24,6 +24,11 @@ LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "noise_in_words"]
 SUBJECT = [*LABEL_SET, "queries", "delta"]
 _ROUNDS = ["rounds", "rounds_in_words", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
+#: A student that learns from votes without noise.
+DISTILLED = [
+    *(*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"),
+    *("labels", "temperature", "epsilon"),
+]
 #: A model that is private itself, and a bound on it.
 PRIVATE_MODEL = [
     *("dataset", "setting", "pool", "system", "form", "private_model", "teachers", "model", "model_parameters"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from patebench.reporting.frames import Records
 
 #: Which artefacts hold records, by their kind, and as what `read_records` takes them.
-_KINDS = {"collect": 0, "train_baseline": 1, **dict.fromkeys(PRIVATE_MODEL_KINDS, 3)}
+_KINDS = {"collect": 0, "train_baseline": 1, "name_clusters": 1, "audit": 2, **dict.fromkeys(PRIVATE_MODEL_KINDS, 3)}
 
 _MANIFEST = "manifest.json"
 

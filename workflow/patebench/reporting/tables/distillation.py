@@ -3,15 +3,14 @@
 from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.outcomes import ENSEMBLE
+from patebench.reporting.outcomes import DISTILLED
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_WHERE = [*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"]
-_KEY = [*_WHERE, "labels", "temperature", "epsilon"]
+_WHERE = [name for name in DISTILLED if name not in ("labels", "temperature", "epsilon")]
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -20,7 +19,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
     learnt = learnt.merge(plain[[*_WHERE, "seed", "plain"]], on=[*_WHERE, "seed"], how="left")
     learnt = learnt.assign(gain=learnt["accuracy"] - learnt["plain"])
-    return arrange(over_seeds(learnt, _KEY, ["accuracy", "gain"]), _KEY)
+    return arrange(over_seeds(learnt, DISTILLED, ["accuracy", "gain"]), DISTILLED)
 
 
 TABLE = Table(
