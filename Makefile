@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := run
-.PHONY: run setup test quick lint unit bench format pages clean clean-venv
+.PHONY: run setup test quick lint unit bench reference format pages clean clean-venv
 
 run: setup
 	$(RUN) snakemake --cores $(CORES) --rerun-incomplete
@@ -58,6 +58,10 @@ bench: setup
 	$(RUN) python tests/benchmarks/bench_start.py
 	$(RUN) python tests/benchmarks/bench_scale.py
 	$(RUN) python tests/benchmarks/bench_records.py
+
+# Runs all that results/reference keeps, or RUNS="folder …" of it; with KEEP=--keep puts what ran in its place.
+reference: setup
+	$(RUN) python tests/reference.py $(KEEP) $(RUNS)
 
 format: setup
 	$(RUN) ruff check --fix .

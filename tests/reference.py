@@ -1,0 +1,100 @@
+"""The reference run: everything that `results/reference/` keeps, by Snakemake alone, from one commit.
+
+`make reference` runs what `results/reference/runs.yaml` names, each with a page of its own in `results/<folder>/`. It
+may be interrupted and started again: what is finished is not done twice. `make reference KEEP=--keep` then puts the new
+numbers in place of those that are kept; `make test` says which sentences they no longer bear.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from patebench.core.files import read_json
+from patebench.core.registry import nearest
+from patebench.core.words import plural
+
+ROOT = Path(__file__).parents[1]
+KEPT = Path("results", "reference")
+RUNS = ROOT / KEPT / "runs.yaml"
+
+#: Larger tables are not kept.
+_MOST_BYTES = 1_000_000
+
+
+def command(folder: str, run: Mapping[str, Any]) -> list[str]:
+    """How one folder's results are made, in `results/<folder>/`."""
+    lists = {key: f"[{','.join(map(str, run[key]))}]" for key in ("only", "seeds") if key in run}
+    config = [f"{key}={value}" for key, value in {"name": folder, **lists}.items()]
+    file = f"config/papers/{run['config']}.yaml"
+    return ["snakemake", "--cores", "all", "--rerun-incomplete", "--configfile", file, "--config", *config]
+
+
+def run_all(runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Run them in their order; returns the folders whose run failed, after which the others went on."""
+    failed = []
+    for number, (folder, run) in enumerate(runs.items(), 1):
+        words = command(folder, run)
+        print(f"[{number} of {len(runs)}] {' '.join(words)}", flush=True)
+        if subprocess.run(words, check=False).returncode:
+            failed.append(folder)
+    return failed
+
+
+def keep(folder: str, root: Path = ROOT) -> str:
+    """Put the results of one run in place of those that are kept, and say of which commit they are.
+
+    The files that are kept stay the same ones; of a new folder these are the manifest and all small tables. SystemExit,
+    and nothing is changed, where one is missing or the run was not of one clean commit.
+    """
+    made, kept = root / "results" / folder, root / KEPT / folder
+    manifest = made / "manifest.json"
+    if not manifest.is_file():
+        raise SystemExit(f"{made}: this run is not finished; run `make reference RUNS={folder}`")
+    commit = read_json(manifest, "manifest")["commit"]
+    if not commit or commit["dirty"] or commit["older_jobs"]:
+        raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it anew to keep it")
+    small = [path for path in (made / "tables").glob("*.csv") if path.stat().st_size < _MOST_BYTES]
+    names = [path.relative_to(made) for path in [manifest, *sorted(small)]]
+    if kept.is_dir():
+        names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file())
+    if missing := [str(name) for name in names if not (made / name).is_file()]:
+        raise SystemExit(f"{made}: it lacks {', '.join(missing)}, which {KEPT / folder} keeps; remove it there first")
+    for name in names:
+        (kept / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(made / name, kept / name)
+    return str(commit["id"])
+
+
+def _selected(wanted: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    runs: dict[str, Mapping[str, Any]] = yaml.safe_load(RUNS.read_text(encoding="utf-8"))
+    for name in wanted:
+        if name not in runs:
+            raise SystemExit(f"no run is called {name}{nearest(name, runs)}; {RUNS.relative_to(ROOT)} names them")
+    return {name: run for name, run in runs.items() if name in wanted or not wanted}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", help="Some of them; without any, all.")
+    parser.add_argument("--keep", action="store_true", help="Keep what was run, instead of running it.")
+    given = parser.parse_args()
+    runs = _selected(given.folders)
+    if given.keep:
+        commits = {keep(folder) for folder in runs}
+        print(f"Kept {plural(len(runs), 'run')} of {plural(len(commits), 'commit')}: {', '.join(sorted(commits))}")
+        return
+    changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+    if changed:
+        raise SystemExit(f"{changed.split()[1]} is changed; a reference run is of one commit: use a fresh clone")
+    if failed := run_all(runs):
+        sys.exit(f"{plural(len(failed), 'run')} of {len(runs)} failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

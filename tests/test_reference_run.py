@@ -1,0 +1,109 @@
+"""`make reference` runs what is kept, as the page on it says, and keeps only what one clean commit made."""
+
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from patebench.config import load, validate
+from patebench.core.files import write_json
+from tests import reference
+
+ROOT = Path(__file__).parents[1]
+RUNS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(reference.RUNS.read_text(encoding="utf-8"))
+PAGE = (ROOT / reference.KEPT / "README.md").read_text(encoding="utf-8")
+COMMIT = {"id": "0123abc", "dirty": False, "older_jobs": 0}
+
+
+def test_every_kept_run_can_be_made_again() -> None:
+    kept = {path.parent.name for path in (ROOT / reference.KEPT).glob("*/manifest.json")}
+    assert kept == set(RUNS)
+    assert kept == set(re.findall(r"^\| `([a-z0-9-]+)/` \|", PAGE, re.MULTILINE))
+
+
+@pytest.mark.parametrize("folder", RUNS)
+def test_it_is_made_of_experiments_that_there_are(folder: str) -> None:
+    run = RUNS[folder]
+    assert set(run) <= {"config", "only", "seeds"}
+    content = load(ROOT / "config" / "papers" / f"{run['config']}.yaml") | {"name": folder}
+    content |= {key: run[key] for key in ("only", "seeds") if key in run}
+    assert validate(content, files=False).experiments
+
+
+@pytest.mark.parametrize("folder", [name for name in RUNS if "only" in RUNS[name]])
+def test_the_page_says_what_each_is_made_of(folder: str) -> None:
+    (row,) = re.findall(rf"^\| `{folder}/` \| (.*) \|", PAGE, re.MULTILINE)
+    stated = [name for words in re.findall(r"`only=\[?([a-z0-9,-]+)\]?`", row) for name in words.split(",")]
+    assert stated == list(RUNS[folder]["only"]), row
+
+
+def test_a_run_has_a_page_of_its_own() -> None:
+    words = reference.command("some-seeds", {"config": "one-vote", "only": ["mnist", "adult"], "seeds": [5, 6]})
+    assert words[-4:] == ["--config", "name=some-seeds", "only=[mnist,adult]", "seeds=[5,6]"]
+    assert words[words.index("--configfile") + 1] == "config/papers/one-vote.yaml"
+
+
+def test_the_others_go_on_where_one_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(words: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(words, int("name=b" in words))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert reference.run_all({name: {"config": "frontier"} for name in "abc"}) == ["b"]
+    assert "[3 of 3] snakemake" in capsys.readouterr().out
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A finished run, of whose tables one is too large to be kept."""
+    folder = tmp_path / "results" / "nzc"
+    (folder / "tables").mkdir(parents=True)
+    (folder / "tables" / "audit.csv").write_text("new\n", encoding="utf-8")
+    (folder / "tables" / "bounds.csv").write_text("0\n" * 500_000, encoding="utf-8")
+    write_json(folder / "manifest.json", "manifest", {"commit": COMMIT})
+    return folder
+
+
+def files(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.is_file()}
+
+
+def test_of_a_new_run_the_small_tables_are_kept(made: Path, tmp_path: Path) -> None:
+    assert reference.keep("nzc", tmp_path) == COMMIT["id"]
+    assert files(tmp_path / reference.KEPT / "nzc") == {"manifest.json", "audit.csv"}
+
+
+def test_of_another_run_the_files_that_are_kept_are_replaced(made: Path, tmp_path: Path) -> None:
+    kept = tmp_path / reference.KEPT / "nzc" / "tables" / "audit.csv"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("old\n", encoding="utf-8")
+    (made / "tables" / "papers.csv").write_text("not kept\n", encoding="utf-8")
+    reference.keep("nzc", tmp_path)
+    assert kept.read_text(encoding="utf-8") == "new\n"
+    assert files(tmp_path / reference.KEPT / "nzc") == {"audit.csv"}
+
+
+def test_a_kept_file_that_was_not_made_is_told_and_nothing_changed(made: Path, tmp_path: Path) -> None:
+    kept = tmp_path / reference.KEPT / "nzc" / "tables"
+    kept.mkdir(parents=True)
+    for name in ("audit.csv", "gone.csv"):
+        (kept / name).write_text("old\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"lacks tables/gone.csv, which results/reference/nzc keeps"):
+        reference.keep("nzc", tmp_path)
+    assert (kept / "audit.csv").read_text(encoding="utf-8") == "old\n"
+
+
+@pytest.mark.parametrize("commit", [None, {**COMMIT, "dirty": True}, {**COMMIT, "older_jobs": 3}])
+def test_what_is_not_of_one_commit_is_not_kept(made: Path, tmp_path: Path, commit: dict[str, Any] | None) -> None:
+    write_json(made / "manifest.json", "manifest", {"commit": commit})
+    with pytest.raises(SystemExit, match="not all of it was made by one clean commit"):
+        reference.keep("nzc", tmp_path)
+    assert not (tmp_path / reference.KEPT).exists()
+
+
+def test_a_run_that_is_not_finished_is_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"is not finished; run `make reference RUNS=nzc`"):
+        reference.keep("nzc", tmp_path)
