@@ -18,6 +18,7 @@ import yaml
 from patebench.core.files import read_json
 from patebench.core.registry import nearest
 from patebench.core.words import plural
+from patebench.reporting.manifest import commit
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path("results", "reference")
@@ -56,19 +57,20 @@ def keep(folder: str, root: Path = ROOT) -> str:
     manifest = made / "manifest.json"
     if not manifest.is_file():
         raise SystemExit(f"{made}: this run is not finished; run `make reference RUNS={folder}`")
-    commit = read_json(manifest, "manifest")["commit"]
-    if not commit or commit["dirty"] or commit["older_jobs"]:
+    made_by = read_json(manifest, "manifest")["commit"]
+    if not made_by or made_by["dirty"] or made_by["older_jobs"]:
         raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it anew to keep it")
-    small = [path for path in (made / "tables").glob("*.csv") if path.stat().st_size < _MOST_BYTES]
-    names = [path.relative_to(made) for path in [manifest, *sorted(small)]]
     if kept.is_dir():
         names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file())
+    else:
+        small = [path for path in (made / "tables").glob("*.csv") if path.stat().st_size < _MOST_BYTES]
+        names = [path.relative_to(made) for path in [manifest, *sorted(small)]]
     if missing := [str(name) for name in names if not (made / name).is_file()]:
         raise SystemExit(f"{made}: it lacks {', '.join(missing)}, which {KEPT / folder} keeps; remove it there first")
     for name in names:
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / name, kept / name)
-    return str(commit["id"])
+    return str(made_by["id"])
 
 
 def _selected(wanted: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -89,9 +91,9 @@ def main() -> None:
         commits = {keep(folder) for folder in runs}
         print(f"Kept {plural(len(runs), 'run')} of {plural(len(commits), 'commit')}: {', '.join(sorted(commits))}")
         return
-    changed = subprocess.run(["git", "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
-    if changed:
-        raise SystemExit(f"{changed.split()[1]} is changed; a reference run is of one commit: use a fresh clone")
+    found = commit()
+    if not found or found["dirty"]:
+        raise SystemExit("a reference run is of one commit: use a fresh clone (`git status` tells what was changed)")
     if failed := run_all(runs):
         sys.exit(f"{plural(len(failed), 'run')} of {len(runs)} failed: {', '.join(failed)}")
 

@@ -45,6 +45,11 @@ def parameter(*, low: float, above: bool = False, high: float = math.inf, words:
     return field(metadata={"low": low, "above": above, "high": high, "words": words})
 
 
+def limits(item: Field[Any]) -> tuple[float, bool, float]:
+    """What `parameter` was given of a field: the lowest value, whether it lies above that, and the highest."""
+    return item.metadata["low"], item.metadata["above"], item.metadata["high"]
+
+
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """A mechanism with its parameters: turns votes into labels, privately.
@@ -300,7 +305,8 @@ def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
 
 
 def _check(owner: str, item: Field[Any], value: object) -> None:
-    name, (low, above, high) = item.name, (item.metadata[key] for key in ("low", "above", "high"))
+    name = item.name
+    low, above, high = limits(item)
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise PatebenchError(f"{owner}: {name} = {value!r} is not a number")
     fits = low < value <= high if above else low <= value <= high

@@ -24,11 +24,9 @@ LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "noise_in_words"]
 SUBJECT = [*LABEL_SET, "queries", "delta"]
 _ROUNDS = ["rounds", "rounds_in_words", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
-#: A student that learns from votes without noise.
-DISTILLED = [
-    *(*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"),
-    *("labels", "temperature", "epsilon"),
-]
+#: Students that learn from votes of the same samples without noise, and one of them, by its kind of label.
+DISTILLATION = [*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"]
+DISTILLED = [*DISTILLATION, "labels", "temperature", "epsilon"]
 #: A model that is private itself, and a bound on it.
 PRIVATE_MODEL = [
     *("dataset", "setting", "pool", "system", "form", "private_model", "teachers", "model", "model_parameters"),

@@ -102,7 +102,9 @@ def _option(name: str, owners: list[tuple[str, "Field[Any]"]], taken: set[str]) 
 
 
 def _limits(item: "Field[Any]") -> str:
-    low, above, high = (item.metadata[key] for key in ("low", "above", "high"))
+    from patebench.mechanisms.base import limits
+
+    low, above, high = limits(item)
     least = f"above {low:g}" if above else f"at least {low:g}"
     return least if math.isinf(high) else f"{least}, at most {high:g}"
 

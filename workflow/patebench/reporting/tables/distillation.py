@@ -3,21 +3,19 @@
 from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.outcomes import DISTILLED
+from patebench.reporting.outcomes import DISTILLATION, DISTILLED
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_WHERE = [name for name in DISTILLED if name not in ("labels", "temperature", "epsilon")]
-
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per kind of label and number of samples; the gain is over the plurality of the same seed."""
     learnt = records.distillations
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
-    learnt = learnt.merge(plain[[*_WHERE, "seed", "plain"]], on=[*_WHERE, "seed"], how="left")
+    learnt = learnt.merge(plain[[*DISTILLATION, "seed", "plain"]], on=[*DISTILLATION, "seed"], how="left")
     learnt = learnt.assign(gain=learnt["accuracy"] - learnt["plain"])
     return arrange(over_seeds(learnt, DISTILLED, ["accuracy", "gain"]), DISTILLED)
 
