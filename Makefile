@@ -61,7 +61,7 @@ bench: setup
 
 # Runs all that results/reference keeps, or RUNS="folder …" of it; with KEEP=--keep puts what ran in its place.
 reference: setup
-	$(RUN) python tests/reference.py $(KEEP) $(RUNS)
+	$(RUN) python tests/reference.py --cores $(CORES) $(KEEP) $(RUNS)
 
 format: setup
 	$(RUN) ruff check --fix .

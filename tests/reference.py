@@ -28,19 +28,19 @@ RUNS = ROOT / KEPT / "runs.yaml"
 _MOST_BYTES = 1_000_000
 
 
-def command(folder: str, run: Mapping[str, Any]) -> list[str]:
-    """How one folder's results are made, in `results/<folder>/`."""
+def command(folder: str, run: Mapping[str, Any], cores: str = "all") -> list[str]:
+    """How one folder's results are made, in `results/<folder>/`, with so many jobs at a time as there are `cores`."""
     lists = {key: f"[{','.join(map(str, run[key]))}]" for key in ("only", "seeds") if key in run}
     config = [f"{key}={value}" for key, value in {"name": folder, **lists}.items()]
     file = f"config/papers/{run['config']}.yaml"
-    return ["snakemake", "--cores", "all", "--rerun-incomplete", "--configfile", file, "--config", *config]
+    return ["snakemake", "--cores", cores, "--rerun-incomplete", "--configfile", file, "--config", *config]
 
 
-def run_all(runs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def run_all(runs: Mapping[str, Mapping[str, Any]], cores: str = "all") -> list[str]:
     """Run them in their order; returns the folders whose run failed, after which the others went on."""
     failed = []
     for number, (folder, run) in enumerate(runs.items(), 1):
-        words = command(folder, run)
+        words = command(folder, run, cores)
         print(f"[{number} of {len(runs)}] {' '.join(words)}", flush=True)
         if subprocess.run(words, check=False).returncode:
             failed.append(folder)
@@ -84,6 +84,7 @@ def _selected(wanted: Sequence[str]) -> dict[str, Mapping[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", help="Some of them; without any, all.")
+    parser.add_argument("--cores", default="all", metavar="NUMBER", help="How many cores to use; without it, all.")
     parser.add_argument("--keep", action="store_true", help="Keep what was run, instead of running it.")
     given = parser.parse_args()
     runs = _selected(given.folders)
@@ -94,7 +95,7 @@ def main() -> None:
     found = commit()
     if not found or found["dirty"]:
         raise SystemExit("a reference run is of one commit: use a fresh clone (`git status` tells what was changed)")
-    if failed := run_all(runs):
+    if failed := run_all(runs, given.cores):
         sys.exit(f"{plural(len(failed), 'run')} of {len(runs)} failed: {', '.join(failed)}")
 
 

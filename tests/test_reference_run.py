@@ -45,6 +45,8 @@ def test_a_run_has_a_page_of_its_own() -> None:
     words = reference.command("some-seeds", {"config": "one-vote", "only": ["mnist", "adult"], "seeds": [5, 6]})
     assert words[-4:] == ["--config", "name=some-seeds", "only=[mnist,adult]", "seeds=[5,6]"]
     assert words[words.index("--configfile") + 1] == "config/papers/one-vote.yaml"
+    assert words[words.index("--cores") + 1] == "all"
+    assert reference.command("x", {"config": "one-vote"}, cores="8")[1:3] == ["--cores", "8"]
 
 
 def test_the_others_go_on_where_one_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
