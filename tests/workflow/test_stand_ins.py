@@ -48,14 +48,14 @@ def write(folder: Path, shape: tuple[int, ...], classes: int) -> dict[str, str]:
 #: What a list of entries, or one entry, asks for instead.
 LISTS: dict[str, dict[str, Any]] = {
     "ensembles": {"epochs": 1, "chunk": 2},
-    "students": {"queries": QUERIES, "recipe": "fast"},
+    "students": {"queries": QUERIES, "recipe": "fast", "epochs": 1},
     "rounds": {"queries": [QUERIES, QUERIES]},
     "petdl": {"hint_epochs": 1, "distillation_epochs": 1},
 }
 SINGLE: dict[str, dict[str, Any]] = {
     "accounting": {"queries": QUERIES},
     "baseline": {"epochs": 1},
-    "true_label_baseline": {"queries": QUERIES, "recipe": "fast"},
+    "true_label_baseline": {"queries": QUERIES, "recipe": "fast", "epochs": 1},
     "audit": {"teachers": 4, "queries": QUERIES, "runs": 10_000},
 }
 
