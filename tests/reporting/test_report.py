@@ -177,8 +177,8 @@ def test_shows_the_run_in_numbers(page):
     text = page[1]
     assert "Ensembles of 10 and 250 teachers trained on MNIST voted on 9,000 public samples." in text
     best = (
-        "96.68 % at a worst-case ε of 6.3 (δ = 1e-5), which protects one teacher’s shard; student:"
-        " supervised with 1,000 labels by GNMax; without privacy 99.05 %."
+        "96.68 % at a worst-case ε of 6.3 (δ = 1e-5), which protects the shard of one of 250 teachers;"
+        " student: supervised with 1,000 labels by GNMax; without privacy 99.05 %."
     )
     assert f"On MNIST the best student of released labels reached {best}" in text
     assert re.search(r"Best student</span><b>96.68 %", text), "the same one"
@@ -191,7 +191,7 @@ def test_shows_the_run_in_numbers(page):
 def _found(*datasets, **student):
     ensembles = pd.DataFrame({"dataset": datasets, "teachers": 50})
     facts = {"dataset": datasets, "may_publish": "no", "delta": 1e-6, "accuracy_mean": 0.9, "queries": 100}
-    facts |= {"method": "gan", "strategy": "prototypes"}
+    facts |= {"method": "gan", "strategy": "prototypes", "teachers": 60000}
     facts |= {"baseline_accuracy_mean": float("nan"), "mechanism": "gnmax"}
     facts |= {"data_dependent_epsilon_mean": float("nan"), "data_dependent_accountant": "rdp"}
     return findings({"ensembles": ensembles, **({"utility-privacy": pd.DataFrame(facts | student)} if student else {})})
@@ -210,8 +210,8 @@ def test_findings_of_other_runs():
     _, one, two = _found("mnist", "svhn", worst_case_epsilon_mean=[0.5, 3.0], baseline_accuracy_mean=[0.99, 0.9])
     assert one == (
         "On MNIST the best student of released labels reached 90.00 % at a worst-case ε of 0.5, of fresh noise "
-        "(δ = 1e-6), which protects one teacher’s shard; student: GAN with 100 labels (prototypes) by GNMax;"
-        " without privacy 99.00 %."
+        "(δ = 1e-6), which protects the shard of one of 60,000 teachers; student: GAN with 100 labels (prototypes)"
+        " by GNMax; without privacy 99.00 %."
     )
     assert two.startswith("On SVHN the best student of released labels reached 90.00 % at a worst-case ε of 3.0,")
     assert _found("mnist", worst_case_epsilon_mean=[float("inf")])[-1].endswith("but no finite ε holds for it.")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from patebench.audit.verdict import Verdict as Audited
-from patebench.core.bound import Adjacency, Kind
+from patebench.core.bound import Kind
 from patebench.reporting.outcomes import account_of_paper
 from patebench.reporting.summary import asked, join, most_accurate, percent, plural, voters
 from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
@@ -205,7 +205,7 @@ def _reached(row: Mapping[Any, Any]) -> str:
     """How accurate a student is, and at what worst-case ε."""
     noise = "" if row["may_publish"] == "yes" else ", of fresh noise"
     epsilon = epsilon_in_words(row["worst_case_epsilon_mean"])
-    protected = in_words(Adjacency.REPLACE_TEACHER)
+    protected = f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
     spent = f"{epsilon}{noise} (δ = {delta_in_words(row['delta'])}), which protects {protected}"
     return f"{percent(row['accuracy_mean'])} at a worst-case ε of {spent}"
 
