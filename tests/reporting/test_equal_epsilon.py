@@ -54,6 +54,18 @@ def test_private_models_and_what_papers_print_stand_beside_them(frame):
     assert printed["kind"] == "claimed"
 
 
+def test_numbers_that_a_paper_prints_twice_and_otherwise_hide_none(tmp_path):
+    """Two tables of the same study differ on De et al. at the same ε; a number that is printed twice is one row."""
+    model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0, dataset="cifar10"))
+    frame = TABLES.load("equal-epsilon").build(made.load_records([], models=[model]), PUBLISHED)
+    printed = {
+        table: row(frame, learner=f"DP reproducibility 2024, {table}, De et al.")["accuracy_at_8_mean"]
+        for table in ("Table 8", "Table 11")
+    }
+    assert printed == {"Table 8": 0.7779, "Table 11": 0.7874}
+    assert row(frame, learner="DP reproducibility 2024, Order 0")["accuracy_at_8_mean"] == 0.7168
+
+
 def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
     """At the same ε one of them would hide the other, whichever spends 1e-13 more."""
     made_up = []

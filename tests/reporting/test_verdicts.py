@@ -168,13 +168,21 @@ def test_accuracies_at_an_epsilon_are_compared_with_students_whose_labels_cost_a
     assert other["verdict"] == Verdict.NOT_RUN
 
 
+def test_what_is_printed_at_an_epsilon_that_says_nothing_is_not_run(tmp_path):
+    model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0))
+    frame = verdicts(made.load_records([], models=[model]), PUBLISHED)
+    found = _of(frame, paper="DPMLBench 2023", row="DP-SGD on MNIST at ε = 100")
+    reasons = set(found.loc[found["quantity"] == "accuracy_at_epsilon", "why"])
+    assert reasons == {"nothing here spends ε = 100, which says little of privacy"}
+
+
 def test_what_no_configuration_can_run_says_why(tmp_path):
     parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
     facts = made.ensemble() | made.WHOLE_POOL | {"mechanism": "confident-gnmax", "parameters": parameters}
     facts |= {"noise": "threshold-200_sigma1-150_sigma2-40"}
     path = made.write_collected(tmp_path / "c.json", [made.student_record(facts, 640, 0.98)])
     frame = verdicts(made.load_records([path]), PUBLISHED)
-    glyph = _of(frame, paper="Scalable PATE 2018", dataset="glyph", quantity="answered")
+    glyph = _of(frame, paper="Scalable PATE 2018", table="Table 1", dataset="glyph", quantity="answered")
     assert set(glyph["verdict"]) == {Verdict.NOT_RUN}
     assert set(glyph["why"]) == {"the authors keep Glyph to themselves"}
     assert not frame.loc[frame["measured_mean"].isna(), "why"].eq("").any()

@@ -15,7 +15,12 @@ from patebench.models import by_recipe
 pytestmark = pytest.mark.workflow
 
 #: The shape of a sample and the number of classes.
-SHAPES = {"svhn": ((3, 32, 32), 10), "adult": ((88,), 2), "glyph": ((1, 28, 28), 150)}
+SHAPES = {
+    "svhn": ((3, 32, 32), 10),
+    "adult": ((88,), 2),
+    "glyph": ((1, 28, 28), 150),
+    "cifar10": ((3, 32, 32), 10),
+}
 POOL, TEST, QUERIES = 60, 40, 20
 
 ASKED = [
@@ -26,6 +31,7 @@ ASKED = [
     ("scalable-pate-2018", "glyph-interactive"),
     ("nzc-2020", "svhn"),
     ("petdl-2019", "svhn"),
+    ("equal-epsilon", "cifar10"),
 ]
 
 
@@ -51,6 +57,8 @@ LISTS: dict[str, dict[str, Any]] = {
     "students": {"queries": QUERIES, "recipe": "fast", "epochs": 1},
     "rounds": {"queries": [QUERIES, QUERIES]},
     "petdl": {"hint_epochs": 1, "distillation_epochs": 1},
+    "dpsgd": {"epsilon": 8},
+    "private_knn": {"neighbours": 5, "threshold": 3, "queries": QUERIES, "answers": 15, "sigma1": 6, "sigma2": 2},
 }
 SINGLE: dict[str, dict[str, Any]] = {
     "accounting": {"queries": QUERIES},
@@ -66,6 +74,8 @@ def shrunk(experiment: dict[str, Any]) -> dict[str, Any]:
     found |= {name: small({**experiment[name], **less}) for name, less in SINGLE.items() if name in experiment}
     for name, less in LISTS.items():
         entries = [small({**entry, **less}) for entry in experiment.get(name, [])]
+        if name == "rounds":  # each with a student of its own
+            entries = [{**each, "mechanisms": one_noise(each["mechanisms"])} for each in entries]
         found[name] = list({json.dumps(each, sort_keys=True): each for each in entries}.values())
     return found
 
@@ -84,6 +94,14 @@ def small(entry: dict[str, Any]) -> dict[str, Any]:
             for name, each in found["mechanisms"].items()
         }
     return found
+
+
+def one_noise(mechanisms: dict[str, Any]) -> dict[str, Any]:
+    """The same mechanisms, each with the first of several values."""
+    return {
+        name: {key: value[0] if isinstance(value, list) else value for key, value in each.items()}
+        for name, each in mechanisms.items()
+    }
 
 
 def test_they_run_to_one_page(tmp_path: Path, workflow: Callable[[dict[str, Any]], Workflow]) -> None:

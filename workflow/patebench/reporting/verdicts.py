@@ -22,7 +22,7 @@ from patebench.reporting.frames import Records, deviation, least, sound
 from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
 from patebench.reporting.petdl import alike, students
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
-from patebench.reporting.words import in_words
+from patebench.reporting.words import WEAK, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,6 @@ _NOT_COMPARABLE = {
 }
 #: What of one table or row can not be compared though its quantity can.
 _OF_ONE_ROW = {
-    ("DP reproducibility 2024", "Table 10"): "the paper does not say at which ε",
     ("Scalable PATE 2018", "Figure 1 (left)"): "a plot of data that are not public",
     ("Private-kNN 2020", "SVHN Private-kNN 2939 queries"): "how many queries were asked is not told",
 }
@@ -143,10 +142,13 @@ def at_epsilon(spent: float, printed: float | None) -> bool:
     return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
 
 
-def no_way(value: Value) -> str | None:
+def no_way(value: Value, published: Published) -> str | None:
     """Why no configuration here measures a number that could be compared; None where one may."""
     if value.dataset not in DATASETS:
         return _NO_DATA.get(value.dataset, f"the data set {value.dataset} is not among those here")
+    spent = published.spent(value) if value.quantity == "accuracy_at_epsilon" else None
+    if spent is not None and spent > WEAK:
+        return f"nothing here spends ε = {spent:g}, which says little of privacy"
     known = (None, DP_SGD, PETDL, PRIVATE_KNN, *MECHANISMS)
     return None if value.mechanism in known else f"no {value.mechanism} here"
 
@@ -167,7 +169,7 @@ def _judged_alike(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
         return [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
     found = measures.of(value)
     if found.empty:
-        return [{"verdict": Verdict.NOT_RUN, "why": no_way(value) or measures.how_to_run(value)}]
+        return [{"verdict": Verdict.NOT_RUN, "why": no_way(value, measures.published) or measures.how_to_run(value)}]
     return [_of_one(value, str(how), group) for how, group in found.groupby("how", sort=True)]
 
 

@@ -74,7 +74,7 @@ def run(
         return
     experiments = only.split(",") if only else experiments
     if not experiments:
-        raise PatebenchError(f"no experiment of {file.parent} measures '{row}'{_reasons(rows[row])}")
+        raise PatebenchError(f"no experiment of {file.parent} measures '{row}'{_reasons(rows[row], published)}")
     chosen = [f"only=[{','.join(experiments)}]", *([f"seeds=[{seeds}]"] if seeds else [])]
     command = [
         "snakemake",
@@ -142,7 +142,7 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
     """
     from patebench.config import load, shown, validate
 
-    wanted, most = len({value.column for value in values if _hindrance(value) is None}), -1
+    wanted, most = len({value.column for value in values if _hindrance(value, published) is None}), -1
     for name in dict.fromkeys((CONFIGURATIONS[values[0].paper], *CONFIGURATIONS.values())):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
         written = load(file)
@@ -173,14 +173,14 @@ def _covering(
     return chosen, len(measured)
 
 
-def _hindrance(value: Value) -> str | None:
+def _hindrance(value: Value, published: Published) -> str | None:
     """Why no run here can measure a number, where that is known."""
-    return why_not(value) or no_way(value)
+    return why_not(value) or no_way(value, published)
 
 
 def _measures(experiment: Experiment, value: Value, published: Published) -> bool:
     """Whether an experiment's page will have a verdict on a number that says more than "not run"."""
-    if _hindrance(value) is not None:
+    if _hindrance(value, published) is not None:
         return False
     models = [job for job in experiment.private_models if _split(job).data.dataset == value.dataset]
     if value.mechanism == PETDL:
@@ -272,9 +272,9 @@ def _is_asked(experiment: Experiment, value: Value) -> Iterable[bool]:
         yield same and named and noise and (not counts or value.queries is None or value.queries in queries)
 
 
-def _reasons(values: Sequence[Value]) -> str:
+def _reasons(values: Sequence[Value], published: Published) -> str:
     """Why no number of a row can be compared, where that is known."""
-    found = dict.fromkeys(filter(None, map(_hindrance, values)))
+    found = dict.fromkeys(filter(None, (_hindrance(value, published) for value in values)))
     return f": {'; '.join(found)}" if found else ""
 
 

@@ -26,6 +26,8 @@ METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacen
 #: What follows from an ε that is wanted.
 _OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
+#: What papers that compare print of a system at an ε.
+_COMPARED = "accuracy_at_epsilon"
 
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
@@ -148,10 +150,26 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
         panel = {"dataset": dataset, "setting": setting}
         for value, accuracy in models.points("private_model_accuracy", dataset=dataset):
             rows.append({**panel, **_printed(value, value.source, value.value, accuracy)})
-        for value in comparisons.select("accuracy_at_epsilon", dataset=dataset):
-            if (spent := comparisons.spent(value)) is not None:
-                rows.append({**panel, **_printed(value, f"{value.source}, {value.column}", spent, value.value)})
+        compared = [(value, comparisons.spent(value)) for value in comparisons.select(_COMPARED, dataset=dataset)]
+        known = [(value, spent) for value, spent in compared if spent is not None]
+        rows += [
+            {**panel, **_printed(value, learner, spent, value.value)}
+            for (value, spent), learner in zip(known, _learners(known), strict=True)
+        ]
     return pd.DataFrame(rows, columns=[*METHOD, *_FOUND])
+
+
+def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
+    """Paper and column of each number; its table, too, where another has other numbers in such a column at one ε."""
+    columns = [(value.source, value.column, value.mechanism) for value, _ in known]
+    cells: dict[tuple[object, ...], set[float]] = {}
+    for (value, spent), column in zip(known, columns, strict=True):
+        cells.setdefault((*column, spent), set()).add(value.value)
+    several = {tuple(cell[:-1]) for cell, found in cells.items() if len(found) > 1}
+    return [
+        ", ".join([value.source, *([value.table] if column in several else []), value.column])
+        for (value, _), column in zip(known, columns, strict=True)
+    ]
 
 
 def _printed(value: Value, learner: str, epsilon: float, accuracy: float) -> dict[str, object]:
