@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.figures.axes import TICKS
+from patebench.reporting.figures.axes import TICKS, within
 from patebench.reporting.figures.methods import style_of
 from patebench.reporting.style import GREY
 from patebench.reporting.words import WEAK, delta_in_words, in_words
@@ -183,7 +183,8 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
     import pandas as pd
 
     rows, styles = [], style_of(frame)
-    for row in frame.to_dict("records"):
+    shares = ["accuracy_mean", "baseline_accuracy_mean"]
+    for row in frame.astype(dict.fromkeys(shares, float)).to_dict("records"):
         words = {name: in_words(row[name]) for name in ("dataset", "method", "kind")}
         accuracy, cost, deviation = row["accuracy_mean"], f"{row['epsilon']:.3g}", float(row["accuracy_std"] or "nan")
         spread = "" if pd.isna(deviation) else f" ± {100 * deviation:.2f}"
@@ -193,9 +194,9 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
             {
                 **words,
                 **{name: row[name] for name in ("detail", "paper", "epsilon")},
-                **{"share": _within(accuracy), "accuracy": f"{100 * accuracy:.2f} %{spread}", "cost": cost},
-                **{"low": _within(accuracy - deviation), "high": _within(accuracy + deviation)},
-                "baseline": _within(row["baseline_accuracy_mean"]),
+                **{"share": within(accuracy), "accuracy": f"{100 * accuracy:.2f} %{spread}", "cost": cost},
+                **{"low": within(accuracy - deviation), "high": within(accuracy + deviation)},
+                "baseline": within(row["baseline_accuracy_mean"]),
                 **{"protects": in_words(row["adjacency"]), "delta": delta_in_words(row["delta"])},
                 "shade": styles[row["method"]].color if filled else "transparent",
                 **{"public": row["public_use"], "used": f"{row['public_use']}{samples}"},
@@ -203,11 +204,6 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
             }
         )
     return pd.DataFrame(rows)
-
-
-def _within(share: float | None) -> float:
-    """A share that the logit scale can place; none is NaN."""
-    return math.nan if share is None or share != share else min(max(share, 0.0001), 0.9999)
 
 
 def _logit(share: float) -> float:
