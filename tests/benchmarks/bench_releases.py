@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from patebench.config import load
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.files import read_arrays, read_json, write_text
 from patebench.core.formats import LABELS, TRUTH
@@ -24,6 +25,7 @@ from patebench.stages.reading import query_positions, read_votes
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "mnist"
+CONFIGURATION = ROOT / "config" / "papers" / "handed-out.yaml"
 REFERENCE = ROOT / "results" / "reference" / "releases.md"
 _HEAD = (
     *("release", "queries", "answered", "ε of the counts", "ε of the labels", "exact ε, private", "printed ε"),
@@ -107,11 +109,13 @@ def _page(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _about() -> str:
+    ledger = load(CONFIGURATION)["ledger"]
     return (
-        "Labels drawn in release mode, with discrete noise, by `config/papers/handed-out.yaml`, seed 0; written by "
-        "`tests/benchmarks/bench_releases.py`. The ε of the labels may be published; that of the counts is what was "
-        "stated before, and the exact one is private and is that of continuous noise. Each ε is of its row alone: "
-        "all were drawn from the same private data, so together they cost what the ledger of the run says."
+        "Labels drawn in release mode, with discrete noise, by `config/papers/handed-out.yaml`, seed 0, from teachers "
+        "of the recipe `fast`; written by `tests/benchmarks/bench_releases.py`. The ε of the labels may be published; "
+        "that of the counts is what was stated before, and the exact one is private and is that of continuous noise. "
+        "Each ε is of its row alone: all were drawn from the same private data, so whoever handed out all would state "
+        f"what the ledger keeps for all together, ε = {ledger['budget']:g} at δ = {ledger['delta']:g}."
     )
 
 

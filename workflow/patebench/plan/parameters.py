@@ -206,7 +206,8 @@ class TeacherParameters(Parameters):
     chunk: Whole = Field(
         25,
         ge=1,
-        description="How many teachers one job trains; it changes no result. A GPU trains them all at once, so 1000.",
+        description="How many teachers one job trains; it changes no result, but for rounding on a GPU, which trains"
+        " them all at once, so 1000.",
         json_schema_extra=NOT_IN_PATH,
     )
     keep_weights: Truth = Field(
