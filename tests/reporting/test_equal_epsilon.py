@@ -1,6 +1,7 @@
 """What each method reaches at the same ε, worked out by hand from made-up records."""
 
 import math
+import re
 import subprocess
 import sys
 
@@ -112,6 +113,12 @@ def test_of_several_printed_networks_the_figure_shows_the_best_at_each_epsilon(f
     assert len(networks) == 4
     for epsilon, height in found.get_xydata():
         assert height == networks[f"accuracy_at_{epsilon:g}_mean"].max()
+
+
+def test_a_study_of_many_models_is_one_line_of_the_figure(tmp_path):
+    printed = [words for words in lines(of_models(tmp_path, (8.0, 0.6, {"dataset": "cifar10"}))) if "2024" in words]
+    assert len(printed) == 1
+    assert re.fullmatch(r"printed: DP reproducibility 2024, DP-SGD, best of \d\d networks", printed[0])
 
 
 def of_models(tmp_path, *models):

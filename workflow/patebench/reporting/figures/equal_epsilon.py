@@ -18,7 +18,7 @@ from patebench.core.errors import PatebenchError
 from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, stretch, within
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
-from patebench.reporting.published import DPMLBENCH_2023, Published
+from patebench.reporting.published import COMPARISONS, Published
 from patebench.reporting.style import (
     GREY,
     MECHANISMS,
@@ -140,10 +140,10 @@ def _by_accuracy(rows: "pd.DataFrame") -> list[dict[Any, Any]]:
 
 
 def _printed(rows: "pd.DataFrame") -> dict[str, list[tuple[float, float]]]:
-    """What papers print, in words, by ε; of the networks of the paper that compares several the best at each ε."""
+    """What papers print, in words, by ε; of the networks of a paper that compares several the best at each ε."""
     found: dict[str, dict[float, float]] = {}
-    networks = rows["learner"].str.startswith(DPMLBENCH_2023)
-    for (system, learner), group in rows.groupby(["system", rows["learner"].where(~networks, DPMLBENCH_2023)]):
+    papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
+    for (system, learner), group in rows.groupby(["system", papers]):
         several = f", best of {len(group)} networks" if len(group) > 1 else ""
         best = found.setdefault(f"printed: {learner}, {system}{several}", {})
         for epsilon, mean, _ in (point for row in group.to_dict("records") for point in _points(row)):
