@@ -70,10 +70,10 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
         for row in ours:
             if tuple(row[name] for name in _PANEL) == panel:
                 _draw(axis, row, looks[_words(row)])
-        for words, points in series[panel].items():
+        for words, (points, comparable) in series[panel].items():
             drawn: dict[str, Any] = {"color": GREY, "markerfacecolor": "white", "linewidth": 0.7, "zorder": 3}
             epsilons, heights = zip(*points, strict=True)
-            drawn |= {"marker": marks[words], "linestyle": (0, (1, 2)), "label": words}
+            drawn |= {"marker": marks[words], "linestyle": (0, (1, 2)) if comparable else "", "label": words}
             axis.plot(epsilons, list(map(within, heights)), **drawn)
         accuracy_over(axis, f"ε   {SMALLER}", "accuracy on the test set")
         reached = members(frame, panel, _PANEL)[[f"accuracy_at_{target:g}_mean" for target in TARGETS]].to_numpy(float)
@@ -139,16 +139,20 @@ def _by_accuracy(rows: "pd.DataFrame") -> list[dict[Any, Any]]:
     return sorted(rows.to_dict("records"), key=lambda row: -_points(row)[-1][1])
 
 
-def _printed(rows: "pd.DataFrame") -> dict[str, list[tuple[float, float]]]:
-    """What papers print, in words, by ε; of the networks of a paper that compares several the best at each ε."""
-    found: dict[str, dict[float, float]] = {}
+def _printed(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
+    """What papers print, in words, by ε; of the networks of a paper that compares several the best at each ε.
+
+    Beside it whether all of them stand at every ε, so that the best at one can be compared with the best at the next.
+    """
+    found: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
     for (system, learner), group in rows.groupby(["system", papers]):
         several = f", best of {len(group)} networks" if len(group) > 1 else ""
-        best = found.setdefault(f"printed: {learner}, {system}{several}", {})
-        for epsilon, mean, _ in (point for row in group.to_dict("records") for point in _points(row)):
-            best[epsilon] = max(mean, best.get(epsilon, 0.0))
-    return {words: sorted(best.items()) for words, best in found.items()}
+        means = [{epsilon: mean for epsilon, mean, _ in _points(row)} for row in group.to_dict("records")]
+        epsilons = sorted({epsilon for each in means for epsilon in each})
+        best = [(epsilon, max(each.get(epsilon, 0.0) for each in means)) for epsilon in epsilons]
+        found[f"printed: {learner}, {system}{several}"] = best, all(len(each) == len(epsilons) for each in means)
+    return found
 
 
 def _main(*paths: str) -> None:
