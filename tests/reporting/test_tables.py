@@ -353,6 +353,22 @@ def test_an_epsilon_among_the_parameters_says_what_it_is_of(name: str) -> None:
     assert words.count("ε of a") == ("epsilon" in kind.parameter_names()), words
 
 
+@pytest.mark.parametrize("name", ["utility-privacy", "frontier", "ensembles", "noisy-accuracy", "bounds"])
+def test_rows_of_several_pools_say_of_which_they_are(tmp_path, name):
+    """They are equal otherwise, as people read them."""
+    table, written = TABLES.load(name), {}
+    for pool in ("pool-9000", "pool-1000"):
+        facts = made.ensemble() | {"split": f"seed-0_{pool}", "setting": pool, "pool": int(pool[5:])}
+        of = made.label_set(facts, "gnmax", 40.0)
+        records = [made.ensemble_record(facts), made.student_record(of, 100, 0.95)]
+        records += [made.bound_record(of, 100, 2.0, "rdp", Kind.WORST_CASE), made.label_set_record(of, 0.97, 0.97)]
+        written[pool] = made.write_collected(tmp_path / f"{pool}.json", records)
+    headings, *rows = table.rows(table.build(made.load_records([*written.values()]), PUBLISHED))
+    assert {row[headings.index("Split")] for row in rows} == {"pool 9000", "pool 1000"}
+    one = table.build(made.load_records([written["pool-9000"]]), PUBLISHED)
+    assert "Split" not in table.rows(one)[0]
+
+
 def test_a_column_without_any_value_is_left_out_and_an_empty_table_keeps_all():
     table = Table(
         "T", (Column("a", "A"), Column("b", "B", "percent", deviation=True), Column("c", "C")), lambda *_: None

@@ -168,6 +168,19 @@ def test_accuracies_at_an_epsilon_are_compared_with_students_whose_labels_cost_a
     assert other["verdict"] == Verdict.NOT_RUN
 
 
+def test_models_of_other_pools_have_a_verdict_each(tmp_path):
+    """Their mean would be of no setting."""
+    split = {"split": {"pool": 1000, "test": None}}
+    models = [made.baseline(accuracy=0.992), made.baseline(accuracy=0.95) | split]
+    paths = [made.write_baseline(tmp_path / f"{n}.json", each) for n, each in enumerate(models)]
+    frame = verdicts(made.load_records([], paths), PUBLISHED)
+    found = _of(frame, paper="PATE 2017", quantity="baseline_accuracy", row="MNIST 100 queries")
+    assert dict(zip(found["how"], found["measured_mean"], strict=True)) == {
+        "small-cnn, modern, pool-9000": 0.992,
+        "small-cnn, modern, pool-1000": 0.95,
+    }
+
+
 def test_what_is_printed_at_an_epsilon_that_says_nothing_is_not_run(tmp_path):
     model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0))
     frame = verdicts(made.load_records([], models=[model]), PUBLISHED)

@@ -8,7 +8,7 @@ is above it. What is `not comparable` says why, and what is `not run` why and by
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -175,7 +175,8 @@ def _judged_alike(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
 def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
     """The verdict on a number by one setting of ours, over its seeds."""
-    mean, std = float(group["measured"].mean()), float(deviation(group["measured"]))
+    measured = group["measured"].sort_values()  # so that the last digits depend on no order of records
+    mean, std = float(measured.mean()), float(deviation(measured))
     found: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std}
     found |= {"seeds": group["seed"].nunique(), "verdict": compare(value.quantity, value.value, mean, std)}
     found["result"] = (is_accuracy(value.quantity) or value.quantity, how, mean, *sorted(group.index))
@@ -323,6 +324,14 @@ class _Measures:
         return found.drop_duplicates(["how", "seed"]).assign(audited=audited)
 
 
+#: What tells results of one kind apart where it differs, and how it is said.
+_APART: Mapping[str, Callable[[Any], str]] = {
+    "epochs": lambda epochs: f"trained for {epochs} epochs",
+    "setting": str,
+    "teachers": lambda teachers: f"n = {teachers}",
+    "noise_in_words": str,
+    "queries": lambda queries: f"T = {queries}",
+}
 _LABELLED = ("dataset", "teachers", "mechanism", "noise")
 _TEACHERS = ("model", "recipe", "partition")
 _LEARNER = ("model", "recipe")
@@ -334,14 +343,17 @@ def _same(
     """The rows whose `keys` are those of the printed number, which may leave some open.
 
     Where `how` is the same of networks, or of an ensemble's teachers, that were trained for several numbers of epochs,
-    they are told apart.
+    they are told apart, and so is what has other pools, noise or queries: their mean would be of no setting.
     """
     for key in keys:
         if (wanted := getattr(value, key)) is not None:
             frame = frame[frame[key] == wanted]
     words = [", ".join(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()]
-    if "epochs" in frame:
-        pairs = list(zip(words, frame["epochs"], strict=True))
-        several = Counter(word for word, _ in set(pairs))
-        words = [f"{word}, trained for {epochs} epochs" if several[word] > 1 else word for word, epochs in pairs]
+    for column, say in _APART.items():
+        if column in frame:
+            pairs = list(zip(words, frame[column], strict=True))
+            several = Counter(word for word, _ in set(pairs))
+            words = [
+                ", ".join(filter(None, (word, say(other)))) if several[word] > 1 else word for word, other in pairs
+            ]
     return frame.assign(how=words, measured=frame[measured].astype(float))

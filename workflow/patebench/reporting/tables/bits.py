@@ -3,7 +3,6 @@
 Only of splits whose clusters were named (`public_reference` in the configuration), for that is the accuracy at ε = 0.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from patebench.core.bound import Adjacency, Kind
@@ -75,30 +74,24 @@ def _renamed(value: str, name: str) -> dict[str, str]:
     return dict(zip(means_and_deviations([value]), means_and_deviations([name]), strict=True))
 
 
-def columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """The split is named where a data set has several."""
-    several = (frame.groupby("dataset")["setting"].nunique() > 1).any()
-    zero, reached, public = "At ε = 0", "Accuracy %", "Public data"
-    return [
-        SIZE_COLUMNS[0],
-        *([Column("setting", "Split")] if several else []),
-        *SIZE_COLUMNS[1:],
-        Column("system", "System"),
-        Column("way", "Mechanism or form"),
-        Column("queries", "Queries", "count"),
-        Column("learner", "What learns"),
-        Column("public_use", "used for", group=public),
-        Column("public_samples", "samples, unlabelled", "count", group=public),
-        Column("matched_accuracy", "% of one for each class", "percent", True, group=zero),
-        Column("named_clusters", "clusters", "count", group=zero),
-        Column("named_accuracy", "% of all, named by true labels", "percent", True, group=zero),
-        Column("accuracy", "at ε", "percent", True, group=reached),
-        Column("baseline_accuracy", "without privacy", "percent", True, group=reached),
-        Column("epsilon", "ε, of fresh noise", "epsilon"),
-        Column("delta", "δ", "number"),
-        Column("adjacency", "Protects"),
-        Column("seeds", "Seeds", "count"),
-    ]
+_AT_ZERO, _REACHED, _PUBLIC_DATA = "At ε = 0", "Accuracy %", "Public data"
+_COLUMNS = (
+    *SIZE_COLUMNS,
+    Column("system", "System"),
+    Column("way", "Mechanism or form"),
+    Column("queries", "Queries", "count"),
+    Column("learner", "What learns"),
+    Column("public_use", "used for", group=_PUBLIC_DATA),
+    Column("public_samples", "samples, unlabelled", "count", group=_PUBLIC_DATA),
+    Column("matched_accuracy", "% of one for each class", "percent", True, group=_AT_ZERO),
+    Column("named_clusters", "clusters", "count", group=_AT_ZERO),
+    Column("named_accuracy", "% of all, named by true labels", "percent", True, group=_AT_ZERO),
+    Column("accuracy", "at ε", "percent", True, group=_REACHED),
+    Column("baseline_accuracy", "without privacy", "percent", True, group=_REACHED),
+    Column("epsilon", "ε, of fresh noise", "epsilon"),
+    Column("delta", "δ", "number"),
+    Column("adjacency", "Protects"),
+    Column("seeds", "Seeds", "count"),
+)
 
-
-TABLE = Table(title="What public data knew already, and what privacy paid for", columns=columns, build=build)
+TABLE = Table(title="What public data knew already, and what privacy paid for", columns=_COLUMNS, build=build)

@@ -119,8 +119,12 @@ class Table:
     section: str = FURTHER
 
     def all_columns(self, frame: "pd.DataFrame") -> Sequence[Column]:
-        """The columns to show of this frame, those without any value included."""
-        return self.columns(frame) if callable(self.columns) else self.columns
+        """The columns to show of this frame, those without any value included; splits where a data set has several."""
+        columns = list(self.columns(frame) if callable(self.columns) else self.columns)
+        fields = [column.field for column in columns]
+        if "dataset" in fields and "setting" in frame and (frame.groupby("dataset")["setting"].nunique() > 1).any():
+            columns.insert(fields.index("dataset") + 1, Column("setting", "Split"))
+        return columns
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
         """The columns that have something to show; where no row has a deviation, there is none to see."""
