@@ -55,7 +55,7 @@ def write(folder: Path, shape: tuple[int, ...], classes: int) -> dict[str, str]:
 LISTS: dict[str, dict[str, Any]] = {
     "ensembles": {"epochs": 1, "chunk": 2},
     "students": {"queries": QUERIES, "recipe": "fast", "epochs": 1},
-    "rounds": {"queries": [QUERIES, QUERIES]},
+    "rounds": {"queries": [QUERIES, QUERIES], "epochs": 1},
     "petdl": {"hint_epochs": 1, "distillation_epochs": 1},
     "dpsgd": {"epsilon": 8},
     "private_knn": {"neighbours": 5, "threshold": 3, "queries": QUERIES, "answers": 15, "sigma1": 6, "sigma2": 2},
