@@ -19,6 +19,7 @@ from patebench.models.device import device
 from patebench.models.ema import ema_copy, ema_update
 from patebench.models.hints import WithHints
 from patebench.models.learner import Progress
+from patebench.models.optimisers import SGD, AdamW
 from patebench.models.precision import autocast_to, compute_dtype_for
 from patebench.models.recipes import Recipe
 
@@ -252,7 +253,7 @@ def optimisation(
     weights: Iterable[Tensor], recipe: Recipe, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
     """The optimiser of `weights` that `recipe` names, and the schedule of its learning rate over so many `steps`."""
-    algorithm = torch.optim.SGD if recipe.optimiser == "sgd" else torch.optim.AdamW
+    algorithm = SGD if recipe.optimiser == "sgd" else AdamW
     optimiser = algorithm(weights, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     if recipe.schedule == "one-cycle" and steps > 1:
         return optimiser, torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.learning_rate, total_steps=steps + 1)

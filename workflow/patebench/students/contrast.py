@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.models.network import Standardise
+from patebench.models.optimisers import AdamW
 from patebench.models.precision import autocast
 from patebench.students.encoders import one_by_one
 from patebench.students.supervised import untrained_network
@@ -106,7 +107,7 @@ class Encoder:
 
 
 def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> None:
-    optimiser = torch.optim.AdamW(net.parameters(), LEARNING_RATE, weight_decay=1e-2, fused=True)
+    optimiser = AdamW(net.parameters(), LEARNING_RATE, weight_decay=1e-2, fused=True)
     steps = max(STEPS, PASSES * len(x) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1)
     for step in range(steps):

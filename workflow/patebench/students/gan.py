@@ -21,6 +21,7 @@ from torch.nn.utils import parametrize
 from patebench.models.device import device
 from patebench.models.ema import ema_copy, ema_update
 from patebench.models.network import Standardise
+from patebench.models.optimisers import Adam
 from patebench.models.precision import autocast
 from patebench.students.adversaries import LATENT, convolutional, initialise, networks
 from patebench.students.agreement import agreement_loss
@@ -79,7 +80,7 @@ class GANTrainer:
         initialise(self.discriminator, self.x[: 5 * settings.batch])
         self.ema = ema_copy(self.discriminator)
         self.optimisers = [
-            torch.optim.Adam(net.parameters(), settings.learning_rate, betas=(settings.momentum, 0.999), fused=True)
+            Adam(net.parameters(), settings.learning_rate, betas=(settings.momentum, 0.999), fused=True)
             for net in (self.discriminator, self.generator)
         ]
         self.steps, self.step = settings.epochs * (len(self.x) // settings.batch), 0

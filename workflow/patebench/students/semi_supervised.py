@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models.ema import ema_copy, ema_update
+from patebench.models.optimisers import AdamW
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.supervised import untrained_network
 from patebench.students.views import Views
@@ -114,7 +115,7 @@ class SemiSupervisedTrainer:
         self.views = Views(fill=self.standardise.background)
         self.steps = settings.epochs * math.ceil(len(self.x) / settings.batch)
         self.step = 0
-        self.optimiser = torch.optim.AdamW(
+        self.optimiser = AdamW(
             self.net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         # A cycle of fewer steps has no room for the warm-up; a short training ends before its cycle does.

@@ -15,6 +15,7 @@ from patebench.baselines.dpsgd.clipping import PrivateModel
 from patebench.baselines.dpsgd.steps import NoisySteps
 from patebench.core.progress import Report
 from patebench.models.ema import ema_update_tensors
+from patebench.models.optimisers import Adam
 
 #: How many points a learning curve has.
 _POINTS = 10
@@ -44,7 +45,7 @@ def train(
     """
     weights = model.start()
     average = weights.clone()
-    optimiser = torch.optim.Adam([weights], learning_rate)
+    optimiser = Adam([weights], learning_rate)
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
     curve = []
     for step in range(1, steps + 1):

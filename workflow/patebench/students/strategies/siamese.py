@@ -16,6 +16,7 @@ from patebench.core.errors import PatebenchError
 from patebench.models.augment import random_affine
 from patebench.models.device import device
 from patebench.models.network import Standardise, seeded
+from patebench.models.optimisers import AdamW
 from patebench.models.recipes import MODERN
 from patebench.models.small_cnn import build
 from patebench.students.strategies.acquisition_state import AcquisitionState
@@ -62,7 +63,7 @@ def train(pool: Tensor, seed: int) -> Siamese:
     `seed`.
     """
     network, rng = Siamese(pool).to(device()), torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.AdamW(network.parameters(), LEARNING_RATE)
+    optimiser = AdamW(network.parameters(), LEARNING_RATE)
     fill = network.standardise.background
     target = torch.tensor([1.0, 0.0]).repeat_interleave(min(BATCH, len(pool))).to(device())
     for _ in range(STEPS):
