@@ -1,5 +1,6 @@
 """Snakemake on a copy of the workflow, so that a test has results, locks and logs of its own."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -33,6 +34,13 @@ class Workflow:
         for part in ("config", "report", "envs", "workflow/rules", "workflow/profiles"):
             shutil.copytree(REPOSITORY / part, folder / part)
         self.settings = settings
+
+    @classmethod
+    def copied(cls, finished: Path, folder: Path) -> "Workflow":
+        """A copy of a finished tiny benchmark, with its bookkeeping and times."""
+        made = object.__new__(cls)
+        made.folder, made.settings = shutil.copytree(finished, folder), yaml.safe_load(TINY.read_text())
+        return made
 
     def command(self, *arguments: str) -> list[str]:
         (self.folder / "test.yaml").write_text(yaml.safe_dump(self.settings, sort_keys=False))
@@ -106,17 +114,20 @@ def workflow(tmp_path: Path) -> Callable[[dict[str, Any]], Workflow]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """The tiny benchmark, run once to its end; tests copy it before they change anything."""
-    done = Workflow(tmp_path_factory.mktemp("finished"), yaml.safe_load(TINY.read_text()))
-    done.run()
-    return done
+    """The tiny benchmark, run once for all processes that test; tests copy it before they change anything."""
+    own = tmp_path_factory.getbasetemp()
+    together = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    ready = together / "finished-workflow"
+    with (together / "finished-workflow.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ready.exists():
+            made = Workflow(tmp_path_factory.mktemp("made"), yaml.safe_load(TINY.read_text()))
+            made.run()
+            made.folder.rename(ready)
+    return Workflow.copied(ready, tmp_path_factory.mktemp("finished") / "copy")
 
 
 @pytest.fixture
 def copy(finished: Workflow, tmp_path: Path) -> Workflow:
     """A copy of the finished benchmark, with its bookkeeping and times."""
-    folder = tmp_path / "copy"
-    shutil.copytree(finished.folder, folder)
-    again = object.__new__(Workflow)
-    again.folder, again.settings = folder, yaml.safe_load(TINY.read_text())
-    return again
+    return Workflow.copied(finished.folder, tmp_path / "copy")

@@ -1,6 +1,7 @@
 """The audit of whole configurations: the tiny one, and stand-ins of the papers' on digits."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +26,20 @@ def verdicts(config: Path) -> dict[str, set[str]]:
     return {each["of"]: {change["verdict"] for change in each["changes"]} for each in audited}
 
 
-def stand_in(written: dict[str, Any]) -> dict[str, Any]:
+def stand_ins(paper: Path) -> Iterator[str]:
     """The same ensembles of few teachers that learn digits in one pass, without all that comes after their votes.
 
-    Experiments that then ask for the same are one; each has a pool of its own size, so that none share files.
+    Each as JSON, for many experiments of many papers then ask for the same.
     """
-    asked: dict[str, dict[str, Any]] = {}
+    written = yaml.safe_load(paper.read_text())
     for experiment in written["experiments"].values():
-        ensembles = [_small(each) for each in experiment["ensembles"]]
-        different = list({json.dumps(each, sort_keys=True): each for each in ensembles}.values())
-        silent = any(each["model"] == "nearest-query" for each in ensembles)
-        selected = {"queries": 10} if silent or "queries" in experiment else {}
-        mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
-        wanted = {"ensembles": different, **selected, "mechanisms": mechanisms}
-        asked.setdefault(json.dumps(wanted, sort_keys=True), wanted)
-    experiments = {
-        f"stand-in-{i}": {"dataset": "digits", "pool": 60 + i, "test": 100, "accounting": {"delta": 1e-5}, **wanted}
-        for i, wanted in enumerate(asked.values())
-    }
-    return {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": experiments}
+        for ensemble in map(_small, experiment["ensembles"]):
+            selected = {"queries": 10} if ensemble["model"] == "nearest-query" or "queries" in experiment else {}
+            mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
+            votes = {"ensembles": [ensemble], **selected, "mechanisms": mechanisms}
+            digits = {"dataset": "digits", "pool": 60, "test": 100, "accounting": {"delta": 1e-5}, **votes}
+            config = {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": {"stand-in": digits}}
+            yield json.dumps(config, sort_keys=True)
 
 
 def _small(ensemble: dict[str, Any]) -> dict[str, Any]:
@@ -61,10 +57,22 @@ def test_the_tiny_run_holds() -> None:
     assert list(found.values()) == [{"holds", "not claimed"}]
 
 
-@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.stem)
-def test_what_papers_ask_for_holds(paper: Path, tmp_path: Path) -> None:
+def asked() -> dict[str, str]:
+    """Every stand-in once, by a name that says which papers ask for it."""
+    by: dict[str, list[str]] = {}
+    for paper in PAPERS:
+        for config in dict.fromkeys(stand_ins(paper)):
+            by.setdefault(config, []).append(paper.stem)
+    return {f"{number} of {', '.join(papers)}": config for number, (config, papers) in enumerate(by.items(), 1)}
+
+
+ASKED = asked()
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_papers_ask_for_holds(name: str, tmp_path: Path) -> None:
     config = tmp_path / "stand-in.yaml"
-    config.write_text(yaml.safe_dump(stand_in(yaml.safe_load(paper.read_text()))))
+    config.write_text(ASKED[name])
     found = verdicts(config)
     del found["digits: the data set"]
     assert found
