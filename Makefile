@@ -16,13 +16,14 @@ run: setup
 
 setup: $(READY)
 
-# Written last, so that an interrupted installation starts again. Of torch and its like a small part is ever imported, so
-# modules are compiled when they are: half a minute less.
+# Written last, so that an interrupted installation starts again. Modules are compiled by all cores, and not by pip, which
+# takes one; ours too, for each job of a run is a process that imports them.
 $(READY): envs/requirements.txt envs/requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "patebench needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -r envs/requirements-dev.txt
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(VENV)/bin/python -m compileall -qq -j 0 $(VENV)/lib workflow/patebench || true
 	@touch $@
 
 test: lint unit
