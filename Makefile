@@ -17,7 +17,8 @@ run: setup
 setup: $(READY)
 
 # Written last, so that an interrupted installation starts again. Modules are compiled by all cores, and not by pip, which
-# takes one; ours too, for each job of a run is a process that imports them.
+# takes one; ours too, for each job of a run is a process that imports them. torch has a file for a newer Python, which
+# does not compile; it is passed over, as by pip.
 $(READY): envs/requirements.txt envs/requirements-dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "patebench needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)

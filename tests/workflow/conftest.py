@@ -114,7 +114,10 @@ def workflow(tmp_path: Path) -> Callable[[dict[str, Any]], Workflow]:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """The tiny benchmark, run once for all processes that test; tests copy it before they change anything."""
+    """The tiny benchmark, run once for all processes that test; tests copy it before they change anything.
+
+    Each process has a copy of its own, for snakemake locks the folder that it plans or reports in.
+    """
     own = tmp_path_factory.getbasetemp()
     together = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     ready = together / "finished-workflow"
