@@ -46,7 +46,23 @@ def test_edge_keeps_the_budget_and_is_next_to_it(boundary, rising):
 
     found = calibrate.edge(cost, 1.0)
     assert cost(found) <= 1.0
-    assert found == pytest.approx(boundary, rel=1e-11)
+    assert found == pytest.approx(boundary, rel=1.01e-7)
+
+
+@given(st.floats(1e-9, 1e9), st.floats(1e-12, 1e12), st.booleans())
+def test_any_guess_finds_the_same_edge_and_a_near_one_in_few_steps(boundary, guess, rising):
+    for start, most in ((guess, 30), (boundary * 0.995, 8), (boundary * 1.005, 8), (boundary, 8)):
+        asked = []
+
+        def cost(value, asked=asked):
+            asked.append(value)
+            share = value / boundary if rising else boundary / value
+            return share * (1 + share) / 2
+
+        found = calibrate.edge(cost, 1.0, guess=start)
+        assert len(asked) <= most
+        assert cost(found) <= 1.0
+        assert found == pytest.approx(boundary, rel=1.01e-7)
 
 
 @pytest.mark.parametrize(

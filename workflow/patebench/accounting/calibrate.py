@@ -16,7 +16,10 @@ N = TypeVar("N", int, float)
 LEAST, GREATEST = 1e-12, 1e12
 
 #: How near to the edge of the budget a search ends, relatively.
-_NEAR = 1e-12
+_NEAR = 1e-7
+
+#: How far to either side of a guess the edge is looked for first, relatively.
+_BESIDE = 0.01
 
 #: How far from the budget a cost counts as any other, in logarithms: it may be 0 or ∞.
 _FAR = 20.0
@@ -63,11 +66,17 @@ def most(cost: Callable[[int], float], budget: float, limit: int) -> int:
     return bisect(lambda number: cost(number) <= budget, fits, fails, halve=lambda one, other: (one + other) // 2)
 
 
-def edge(cost: Callable[[float], float], budget: float, low: float = LEAST, high: float = GREATEST) -> float:
+def edge(
+    cost: Callable[[float], float],
+    budget: float,
+    low: float = LEAST,
+    high: float = GREATEST,
+    guess: float | None = None,
+) -> float:
     """The value in [low, high] next to where the cost passes the budget, with cost(value) ≤ budget.
 
-    The cost may rise or fall, but not both. Raises PatebenchError where it is the same at both ends, or above the
-    budget at both.
+    The cost may rise or fall, but not both. A `guess` within a percent of the value saves steps; any other costs two.
+    Raises PatebenchError where the cost is the same at both ends, or above the budget at both.
     """
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
@@ -75,7 +84,21 @@ def edge(cost: Callable[[float], float], budget: float, low: float = LEAST, high
     (least, cheap), (greatest, dear) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(f"even {cheap:g} costs ε = {least:.4g}, above the target {budget:g}")
-    return dear if greatest <= budget else _crossing(cost, budget, {cheap: least, dear: greatest})
+    if greatest <= budget:
+        return dear
+    tried = [guess * (1 - _BESIDE), guess * (1 + _BESIDE)] if guess else []
+    seen = {value: cost(value) for value in tried if low < value < high} | {cheap: least, dear: greatest}
+    return _crossing(cost, budget, _nearest(seen, budget, cheap))
+
+
+def _nearest(seen: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
+    """Of values whose cost is known the two next to the edge: the last that keeps the budget, the first that does not.
+
+    `cheap` is the value at which the cost is least.
+    """
+    away = sorted(seen, key=lambda value: abs(math.log(value / cheap)))
+    passes = next(place for place, value in enumerate(away) if seen[value] > budget)
+    return {value: seen[value] for value in away[passes - 1 : passes + 1]}
 
 
 def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float]) -> float:

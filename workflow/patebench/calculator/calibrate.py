@@ -177,12 +177,15 @@ def _noise_for(
     def with_noise(value: float) -> Mechanism:
         return make_mechanism(name, {**given, solved: value})
 
+    def edge(setting: Setting, guess: float | None = None) -> float:
+        def cost(noise: float) -> float:
+            return worst_case(with_noise(noise), queries, delta, **setting)[0].epsilon
+
+        return calibrate.edge(cost, epsilon, *_range(kind, solved), guess=guess)
+
     try:
-        value = calibrate.edge(
-            lambda noise: worst_case(with_noise(noise), queries, delta, **setting)[0].epsilon,
-            epsilon,
-            *_range(kind, solved),
-        )
+        # Continuous noise needs nearly the same, and its bounds take a tenth of the time.
+        value = edge(setting, edge({**setting, "release": False}) if setting["release"] else None)
     except PatebenchError as fault:
         raise PatebenchError(f"no {solved} of '{name}' can be found for {plural(queries, 'query')}: {fault}") from None
     return _found(with_noise(value), name, epsilon, delta, queries, solved, setting)
