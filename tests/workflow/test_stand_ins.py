@@ -77,6 +77,9 @@ def shrunk(experiment: dict[str, Any]) -> dict[str, Any]:
         if name == "rounds":  # each with a student of its own
             entries = [{**each, "mechanisms": one_noise(each["mechanisms"])} for each in entries]
         found[name] = list({json.dumps(each, sort_keys=True): each for each in entries}.values())
+    if "mechanisms" in found:  # of each the noise of its students' labels
+        asked = {name: each for student in found["students"] for name, each in student["mechanisms"].items()}
+        found["mechanisms"] = one_noise(found["mechanisms"] | asked)
     return found
 
 
