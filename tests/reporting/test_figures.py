@@ -227,6 +227,29 @@ def test_students_whose_words_would_be_the_same_are_told_apart_by_their_noise(tm
     assert {"T = 100, σ = 40", "T = 100, σ = 80"} <= {text.get_text() for text in axis.texts}
 
 
+def test_of_several_parameters_those_that_differ_tell_them_apart(tmp_path):
+    records = []
+    for sigma2, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):
+        parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": sigma2}
+        noise = {"noise": f"threshold-200_sigma1-150_sigma2-{sigma2:g}", "parameters": parameters}
+        facts = made.label_set(made.ensemble(), "gnmax", sigma2) | noise | {"mechanism": "confident-gnmax"}
+        bound = made.bound_record(facts, 100, epsilon, "label", Kind.WORST_CASE)
+        records += [made.student_record(facts, 100, accuracy), bound]
+    (axis,) = _draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    assert {"T = 100, σ₂ = 40", "T = 100, σ₂ = 80"} <= {text.get_text() for text in axis.texts}
+
+
+def test_a_student_without_a_data_dependent_epsilon_is_one_mark_of_its_mechanism(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    records = [made.student_record(facts, 100, 0.9), made.bound_record(facts, 100, 5.8, "pld", Kind.WORST_CASE)]
+    figure = _draw("frontier", [made.write_collected(tmp_path / "c.json", records)])
+    save(figure, tmp_path / "frontier.png")
+    lines = [line for line in figure.axes[0].lines if 0.9 in line.get_ydata()]
+    assert {line.get_marker() for line in lines} <= {MECHANISMS["lnmax"].marker, "_", "|"}
+    assert "worst-case ε, of fresh noise" in _legend(figure)
+    assert "data-dependent ε, not publishable" not in _legend(figure)
+
+
 def test_words_of_the_frontier_cover_no_other_point(tmp_path):
     """Two students that are as good, one a little to the right of the other: both are named."""
     facts = [made.label_set(made.ensemble(), "gnmax", sigma) for sigma in (40.0, 50.0)]

@@ -69,10 +69,10 @@ MECHANISMS: Mapping[str, LineStyle] = {
     "ptr-lnmax": LineStyle(ORANGE, "D"),
     "exponential": LineStyle(SKY, "<"),
     "permute-and-flip": LineStyle(SKY, ">"),
-    "truncated-geometric": LineStyle(GREY, "d"),
-    "randomised-response": LineStyle(GREY, "*"),
-    "distributed-gnmax": LineStyle(GREY, "H"),
-    "distributed-sparse-gnmax": LineStyle(GREY, "P"),
+    "truncated-geometric": LineStyle(ORANGE, "d"),
+    "randomised-response": LineStyle(PURPLE, "*"),
+    "distributed-gnmax": LineStyle(BLUE, "H"),
+    "distributed-sparse-gnmax": LineStyle(BLUE, "X"),
 }
 
 #: Methods of students; others take what is free.

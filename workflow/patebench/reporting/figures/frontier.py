@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +96,7 @@ def draw(records: Records, published: Published) -> "Figure":
         accuracy_over(axis, f"ε {costly}   {SMALLER}{_endless(students)}", "accuracy on the test set")
         axis.margins(x=0.18, y=0.12)
         axis.set_ylim(top=min(axis.get_ylim()[1], _TOP))
-    _explain(axes[0], reached.loc[reached["worst_case_epsilon_mean"] != math.inf, by], styles)
+    _explain(axes[0], reached[reached["worst_case_epsilon_mean"] != math.inf], by, styles)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
     for axis, panel in zip(axes, names, strict=True):
@@ -113,8 +113,10 @@ def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
     for row in students[~endless].to_dict("records"):
         pair = [row[f"{kind}_epsilon_mean"] for kind in _KINDS]
         drawn = {"color": row["style"].color, "marker": row["style"].marker}
-        axis.plot(pair, [row["accuracy_mean"]] * 2, color=row["style"].color, linewidth=0.6, alpha=0.5, zorder=1)
-        for kind in _KINDS if pair[0] != pair[1] else [Kind.WORST_CASE]:  # an open mark would cover the filled one
+        both = math.isfinite(pair[1]) and pair[0] != pair[1]  # an open mark would cover the filled one
+        if both:
+            axis.plot(pair, [row["accuracy_mean"]] * 2, color=row["style"].color, linewidth=0.6, alpha=0.5, zorder=1)
+        for kind in _KINDS if both else [Kind.WORST_CASE]:
             filled = {} if kind is Kind.WORST_CASE else {"markerfacecolor": "white", "markersize": 4.5, "alpha": 0.7}
             settings: dict[str, Any] = {**drawn, **filled, "elinewidth": 0.8, "capsize": 2, "linestyle": "none"}
             settings |= {
@@ -145,19 +147,21 @@ def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
         axis.errorbar(x, y, yerr=bars(y, deviation), label=words, **settings)
 
 
-def _explain(axis: "Axes", things: "pd.Series[str]", styles: dict[str, LineStyle]) -> None:
-    """What colours, markers and fills mean, as entries of the legend."""
+def _explain(axis: "Axes", students: "pd.DataFrame", by: str, styles: dict[str, LineStyle]) -> None:
+    """What colours, markers and fills mean, as entries of the legend; of fills those that some student has."""
     plain: dict[str, Any] = {"linestyle": "none"}
-    for thing in dict.fromkeys(things):
+    for thing in dict.fromkeys(students[by]):
         axis.plot([], [], marker=styles[thing].marker, color=styles[thing].color, label=in_words(thing), **plain)
     for kind, meaning in _KINDS.items():
+        if students[f"{kind}_epsilon_mean"].isna().all():
+            continue
         fill = GREY if kind is Kind.WORST_CASE else "white"
         axis.plot([], [], marker="o", color=GREY, markerfacecolor=fill, label=meaning, **plain)
 
 
 def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
     """T and what is unusual of the students on the frontier, then of others, where they are not too many; where the
-    same words would be of several noises, the noise too."""
+    same words would be of several noises, what tells these apart too."""
     best = frontier(students)
     rest = students[~best] if len(students) <= _CROWD else students[:0]
     usual, several = students[other].mode()[0], students["teachers"].nunique() > 1
@@ -170,10 +174,13 @@ def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
 
     rows = [*students[best].to_dict("records"), *rest.to_dict("records")]
     rows = [row for row in rows if math.isfinite(row["worst_case_epsilon_mean"])]
-    noises = Counter(words for words, _ in {(name(row), row["noise_in_words"]) for row in rows})
+    noises: dict[str, list[list[str]]] = defaultdict(list)
     for row in rows:
-        words = name(row) if noises[name(row)] == 1 else f"{name(row)}, {row['noise_in_words']}"
-        yield row["worst_case_epsilon_mean"], row["accuracy_mean"], words
+        noises[name(row)].append(row["noise_in_words"].split(", "))
+    for row in rows:
+        shared = set[str].intersection(*map(set, noises[name(row)]))
+        own = [words for words in row["noise_in_words"].split(", ") if words not in shared]
+        yield row["worst_case_epsilon_mean"], row["accuracy_mean"], ", ".join([name(row), *own])
 
 
 def _points(axis: "Axes", students: "pd.DataFrame", models: "pd.DataFrame") -> list["Bbox"]:
