@@ -118,6 +118,21 @@ def test_the_figure_marks_what_is_violated(audits):
     assert "stated ε contradicted by the audit" in legend
 
 
+def test_settings_of_other_numbers_of_queries_have_a_block_of_their_own(tmp_path):
+    asked = {"a": (1, 100), "b": (1, 286), "c": (1,)}
+    paths = [
+        audit(tmp_path / f"{name}.json", "lnmax", {"gamma": gamma}, dict.fromkeys(queries, (None, 1.0, 0.9, 0.9, 0.0)))
+        for gamma, (name, queries) in zip((0.1, 0.2, 0.3), asked.items(), strict=True)
+    ]
+    figure = FIGURES.load("audit")(made.load_records([], [], paths), PUBLISHED)
+    names = [[label.get_text() for label in axis.get_yticklabels()] for axis in figure.axes[::2]]
+    assert names == [["LNMax  γ = 0.1"], ["LNMax  γ = 0.2", "LNMax  γ = 0.3"]]
+    assert [axis.get_title().split("\n")[1].split(",")[0] for axis in figure.axes] == [
+        *("1 query", "100 queries", "1 query", "286 queries"),
+    ]
+    assert [len(axis.collections) for axis in figure.axes] == [4, 4, 8, 4]
+
+
 def test_without_violations_nothing_is_red(tmp_path):
     path = audit(tmp_path / "a.json", "lnmax", {"gamma": 0.5}, {1: (None, 1.0, 0.93, 0.92, 0.0)}, dataset="")
     figure = FIGURES.load("audit")(made.load_records([], [], [path]), PUBLISHED)

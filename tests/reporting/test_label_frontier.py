@@ -48,7 +48,7 @@ def test_a_point_is_the_expected_accuracy_at_the_least_publishable_epsilon_of_mo
     (axis,) = draw(tmp_path, made_up).axes
     np.testing.assert_allclose(points(axis), [[5.0, 0.9], [20.0, 0.97], [90.0, 0.98]])
     assert axis.get_title().endswith("250 teachers, T = 1,000")
-    assert "1e-05, worst case" in axis.get_xlabel()
+    assert "δ = 1e-5, worst case" in axis.get_xlabel()
     assert axis.get_xscale() == "log"
 
 
@@ -75,6 +75,27 @@ def test_a_line_joins_settings_of_one_cap_on_the_votes_of_a_teacher(tmp_path: Pa
     (axis,) = draw(tmp_path, made_up).axes
     lines = [line.get_xdata().tolist() for line in axis.get_lines() if line.get_label() == "LNMax"]
     assert lines == [[1, 3], [2, 4]]
+
+
+def test_a_line_joins_what_one_parameter_tells_apart(tmp_path: Path) -> None:
+    made_up = []
+    for value, unbiased, accuracy, cost in [
+        (0.1, 0, 0.3, 1),
+        (0.1, 1, 0.2, 1),
+        (0.3, 0, 0.9, 3),
+        (0.3, 1, 0.7, 3),
+        (1, 1, 1, 9),
+    ]:
+        parameters = {
+            "parameters": {"gamma": value, "unbiased": unbiased},
+            "noise": f"gamma-{value}_unbiased-{unbiased}",
+        }
+        made_up += [
+            row | {key: parameters[key] for key in parameters if key in row} for row in setting(value, accuracy, cost)
+        ]
+    (axis,) = draw(tmp_path, made_up).axes
+    lines = [line.get_ydata().tolist() for line in axis.get_lines() if line.get_label() == "LNMax"]
+    assert lines == [pytest.approx([0.3, 0.9]), pytest.approx([0.2, 0.7, 1.0])]
 
 
 def test_a_published_accuracy_stands_at_the_epsilon_of_its_setting_here(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_words, in_words
+from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_words, in_words, those_that_differ
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,17 @@ def test_a_delta_is_as_papers_write_it(delta: float, words: str) -> None:
 def test_an_epsilon_above_ten_is_called_weak(epsilon: float, words: str) -> None:
     assert WEAK == 10
     assert epsilon_in_words(epsilon) == words
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["a = 1, b = 2, c = 3", "a = 1, b = 3, c = 4"], ["b = 2, c = 3", "b = 3, c = 4"]),
+        (["a = 1", "b = 1"], ["a = 1", "b = 1"]),
+        (["a = 1, b = 1", "a = 1"], ["b = 1", ""]),
+        (["a = 1", "a = 1"], ["", ""]),
+        ([], []),
+    ],
+)
+def test_of_settings_what_differs(settings: list[str], words: list[str]) -> None:
+    assert those_that_differ(settings) == words

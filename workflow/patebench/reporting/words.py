@@ -46,6 +46,13 @@ def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{words.get(name, name)} = {_in_words(float(value))}" for name, value in parameters.items())
 
 
+def those_that_differ(settings: Sequence[str]) -> list[str]:
+    """Of each of these settings, such as "a = 1, b = 2", what not all of them say: "" where all are the same."""
+    said = [each.split(", ") for each in settings]
+    shared = set(said[0]).intersection(*said[1:]) if said else set()
+    return [", ".join(words for words in each if words not in shared) for each in said]
+
+
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
     """Such as "random 100 + least confident 50", from the strategy and the number of queries of each round; "" for
     none."""

@@ -9,7 +9,7 @@ from patebench.reporting.figures.panels import members
 from patebench.reporting.frames import Records, distinct
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, VERMILLION, empty, legend
-from patebench.reporting.words import in_words
+from patebench.reporting.words import delta_in_words, in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 #: From the left: what a smaller ε shows as, and where that is marked; ∞ has its place at the right.
 _NOTHING, _ZERO = 1e-3, 4e-4
 
-_BLOCK = ("dataset", "teachers", "delta")
+#: Settings audited at other numbers of queries have a block of their own: of each the largest is shown.
+_BLOCK = ("dataset", "teachers", "delta", "most")
 _ROW = ("mechanism", "noise", "noise_in_words")
 _ARROW: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
 Marks = dict[str, tuple[str, dict[str, Any]]]
@@ -37,25 +38,28 @@ _FOUND = {
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """A block for each data set and number of teachers, a row for each mechanism and setting, a column for each T."""
+    """A block for each data set and number of teachers, a row for each mechanism and setting, columns for one query and
+    the most.
+    """
     from matplotlib.figure import Figure
 
     frame = audited(records)
     if frame.empty:
         return empty("This run audits no mechanism,\nso there is nothing to compare.")
-    frame = frame.assign(column=_columns(frame))
+    frame = frame.assign(most=_most(frame))
     blocks = distinct(frame, _BLOCK)
     rows = [distinct(members(frame, block, _BLOCK), _ROW) for block in blocks]
-    heights = [0.7 + 0.3 * len(each) for each in rows]
+    heights = [0.9 + 0.3 * len(each) for each in rows]
     figure = Figure(figsize=(11.4, 1.0 + sum(heights)), layout="constrained")
     axes = figure.subplots(len(blocks), 2, squeeze=False, sharex=True, sharey="row", height_ratios=heights)
     infinity = _infinity(frame)
     for line, block, names in zip(axes, blocks, rows, strict=True):
-        for axis, column in zip(line, ("one", "many"), strict=True):
-            shown = members(frame, (*block, column), (*_BLOCK, "column"))
+        own = members(frame, block, _BLOCK)
+        one = own["queries"] == 1
+        for axis, shown in zip(line, (own[one], own[~one & (own["queries"] == own["most"])]), strict=True):
             _draw_block(axis, shown, names, infinity)
             axis.set_title(_title(block, shown))
-        line[0].set_yticks(range(len(names)), [f"{in_words(mechanism)}  {words}" for mechanism, _, words in names])
+        line[0].set_yticks(range(len(names)), _beside(names))
         line[0].set_ylim(len(names) - 0.4, -0.6)
     for axis in axes[-1]:
         axis.set_xlabel("ε")
@@ -63,10 +67,21 @@ def draw(records: Records, published: Published) -> "Figure":
     return figure
 
 
-def _columns(frame: "pd.DataFrame") -> "pd.Series[str]":
-    """Of each block, one query and the largest number of them are shown; the table has the others."""
-    most = frame.groupby(list(_BLOCK))["queries"].transform("max")
-    return most.eq(frame["queries"]).map({True: "many", False: ""}).mask(frame["queries"] == 1, "one")
+def _beside(names: list[tuple[str, ...]]) -> list[str]:
+    """Each mechanism, with its setting or, of several settings, what tells them apart."""
+    said: dict[tuple[str, ...], str] = {}
+    for mechanism in dict.fromkeys(name[0] for name in names):
+        own = [name for name in names if name[0] == mechanism]
+        words = [name[2] for name in own]
+        said |= dict(zip(own, those_that_differ(words) if len(own) > 1 else words, strict=True))
+    return [f"{in_words(name[0])}  {said[name]}" for name in names]
+
+
+def _most(frame: "pd.DataFrame") -> "pd.Series[int]":
+    """The largest number of queries of each row; where that is one, of all on as many teachers."""
+    beside = [*_BLOCK[:-1]]
+    of_row = frame.groupby([*beside, *_ROW])["queries"].transform("max")
+    return of_row.where(of_row > 1, frame.groupby(beside)["queries"].transform("max"))
 
 
 def _infinity(frame: "pd.DataFrame") -> float:
@@ -144,7 +159,8 @@ def _label_ticks(axis: "Axes", infinity: float) -> None:
 def _title(block: tuple[Any, ...], frame: "pd.DataFrame") -> str:
     queries = int(frame["queries"].max()) if len(frame) else 1
     counted = plural(queries, "query")
-    return f"{in_words(block[0]) if block[0] else 'any data'}, n = {block[1]}: {counted}, δ = {block[2]:g}"
+    data = in_words(block[0]) if block[0] else "any data"
+    return f"{data}, n = {block[1]}\n{counted}, δ = {delta_in_words(block[2])}"
 
 
 def _entries(frame: "pd.DataFrame") -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import math
 import textwrap
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from patebench.reporting.style import (
     line_styles,
     panels,
 )
-from patebench.reporting.words import in_words
+from patebench.reporting.words import in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -174,13 +173,10 @@ def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
 
     rows = [*students[best].to_dict("records"), *rest.to_dict("records")]
     rows = [row for row in rows if math.isfinite(row["worst_case_epsilon_mean"])]
-    noises: dict[str, list[list[str]]] = defaultdict(list)
     for row in rows:
-        noises[name(row)].append(row["noise_in_words"].split(", "))
-    for row in rows:
-        shared = set[str].intersection(*map(set, noises[name(row)]))
-        own = [words for words in row["noise_in_words"].split(", ") if words not in shared]
-        yield row["worst_case_epsilon_mean"], row["accuracy_mean"], ", ".join([name(row), *own])
+        noises = [each["noise_in_words"] for each in [row, *rows] if name(each) == name(row)]
+        words = ", ".join(filter(None, [name(row), those_that_differ(noises)[0]]))
+        yield row["worst_case_epsilon_mean"], row["accuracy_mean"], words
 
 
 def _points(axis: "Axes", students: "pd.DataFrame", models: "pd.DataFrame") -> list["Bbox"]:

@@ -2,15 +2,16 @@
 
 import math
 import textwrap
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, staircase
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, least, over_seeds, sound
-from patebench.reporting.outcomes import LABEL_SET, SUBJECT, caps, frontier
+from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import GREY, MECHANISMS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
-from patebench.reporting.words import in_words
+from patebench.reporting.words import delta_in_words, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ _NEARLY_ALL = 0.995
 
 
 def draw(records: Records, published: Published) -> "Figure":
-    """A point for each mechanism and noise setting, a thin line through those of one mechanism and cap k."""
+    """A point for each mechanism and noise setting, a thin line through those that one parameter tells apart."""
     records = records.of_whole_pool()
     released = _released(records)
     if released.empty:
@@ -41,10 +42,10 @@ def draw(records: Records, published: Published) -> "Figure":
         level(axis, ensembles["plurality_accuracy_pool"].mean(), "plurality, no noise")
         answering = places[places["share_mean"] >= _NEARLY_ALL]  # an abstention is no way to be right
         staircase(axis, answering[frontier(answering)], "frontier of those that always answer")
-        for (mechanism, _), rows in places.groupby(["mechanism", "cap"], dropna=False):
+        for (mechanism, _), rows in places.groupby(["mechanism", "line"]):
             _draw_mechanism(axis, rows, styles[mechanism])
         _draw_published(axis, places, published, styles)
-        across = f"ε of T queries at δ = {panel[-1]:g}, worst case   {SMALLER}" + _beside(shown)
+        across = f"ε of T queries at δ = {delta_in_words(float(panel[-1]))}, worst case   {SMALLER}" + _beside(shown)
         accuracy_over(axis, across, "accuracy of released labels")
         axis.margins(x=0.08, y=0.08)
     legend(figure, labelled(axes))
@@ -52,7 +53,7 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _released(records: Records) -> "pd.DataFrame":
-    """One row per setting and its `cap`, over the seeds: `accuracy`, `worst_case_epsilon` and `share` answered.
+    """One row per setting and its `line`, over the seeds: `accuracy`, `worst_case_epsilon` and `share` answered.
 
     `queries` are the most that were accounted for, and ε is the least that may be published of so many.
     """
@@ -63,10 +64,26 @@ def _released(records: Records) -> "pd.DataFrame":
     sets = sets.assign(
         accuracy=sets["expected_label_accuracy"].fillna(sets["label_accuracy"]),
         share=sets["answered"] / sets["queries"],
-        cap=caps(sets["parameters"]),
+        line=_lines(sets),
     )
     accounted = sets.drop(columns="queries").merge(costs, on=_KEY)
-    return over_seeds(accounted, [*SUBJECT, "cap"], ["accuracy", "worst_case_epsilon", "share"])
+    return over_seeds(accounted, [*SUBJECT, "line"], ["accuracy", "worst_case_epsilon", "share"])
+
+
+def _lines(sets: "pd.DataFrame") -> list[str]:
+    """What the line of each row has in common: all parameters but that with the most values, never the cap k."""
+    values: dict[str, dict[str, set[float]]] = defaultdict(lambda: defaultdict(set))
+    for mechanism, parameters in zip(sets["mechanism"], sets["parameters"], strict=True):
+        for name, value in parameters.items():
+            values[mechanism][name].add(float(value))
+    across = {
+        mechanism: max(found, key=lambda name: (name != "k", len(found[name])), default="")
+        for mechanism, found in values.items()
+    }
+    return [
+        str({name: value for name, value in parameters.items() if name != across.get(mechanism)})
+        for mechanism, parameters in zip(sets["mechanism"], sets["parameters"], strict=True)
+    ]
 
 
 def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", style: LineStyle) -> None:
