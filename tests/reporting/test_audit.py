@@ -93,7 +93,10 @@ def test_a_third_way_to_audit_has_its_column_and_its_mark(audits):
     assert sorted(found) == ["by_training", "exact", "sampled"]
     assert frame["audited_lower: by_training"].tolist() == [0.5] * 4
     legend = FIGURES.load("audit")(records, PUBLISHED).legends[0]
-    assert "lost at least: by_training" in [text.get_text() for text in legend.get_texts()]
+    marks = {text.get_text(): line for text, line in zip(legend.get_texts(), legend.legend_handles, strict=True)}
+    ways = [f"lost at least: {way}" for way in ("worst pair found", "counted in runs", "by_training")]
+    looks = {(marks[way].get_marker(), marks[way].get_markerfacecolor()) for way in ways}
+    assert len(looks) == 3
 
 
 def test_the_figure_marks_what_is_violated(audits):

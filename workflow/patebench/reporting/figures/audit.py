@@ -1,5 +1,6 @@
 """What is claimed and proven of each mechanism, and what its audit found, side by side on one axis of ε."""
 
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
@@ -29,6 +30,8 @@ _MARKS: Marks = {
     "data_dependent": ("proven, for the audited votes", {"kind": Kind.DATA_DEPENDENT, "s": 30}),
     "claimed": ("claimed by a paper", {"kind": Kind.CLAIMED, "s": 52}),
 }
+#: The marks of all ways to audit but the exact one, in turn.
+_HOLLOW = ("v", "d", "<", ">")
 #: Ways to audit by their labels; others are named by their label, and hollow.
 _FOUND = {
     "exact": "worst pair found",
@@ -110,8 +113,9 @@ def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[str, ...]
 def _marks(frame: "pd.DataFrame") -> Marks:
     """The columns of ε, with the words for each and how it is marked."""
     found: Marks = {}
+    hollow = cycle(_HOLLOW)
     for name, label in found_by(frame).items():
-        how = {"kind": Kind.AUDITED_LOWER, "s": 46, "hollow": label != "exact"}
+        how = {"kind": Kind.AUDITED_LOWER, "s": 46} | ({} if label == "exact" else {"hollow": next(hollow)})
         found[name] = f"lost at least: {_FOUND.get(label, label)}", how
     return _MARKS | found
 
@@ -136,11 +140,11 @@ def _place(epsilon: float, infinity: float) -> float:
 
 def _drawn(how: dict[str, Any]) -> dict[str, Any]:
     settings = dict(how)
-    kind, hollow = settings.pop("kind"), settings.pop("hollow", False)
+    kind, hollow = settings.pop("kind"), settings.pop("hollow", "")
     style = KINDS[kind]
     colors = {"facecolors": "white" if hollow else style.color, "edgecolors": style.color, "linewidths": 1.4}
     order = 4 if kind is Kind.AUDITED_LOWER else 3
-    return {**settings, **colors, "marker": style.marker, "zorder": order}
+    return {**settings, **colors, "marker": hollow or style.marker, "zorder": order}
 
 
 def _label_ticks(axis: "Axes", infinity: float) -> None:
