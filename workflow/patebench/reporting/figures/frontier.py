@@ -9,7 +9,7 @@ import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.models import MODELS, on_queries
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, staircase
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, staircase, stretch, within
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 _PANEL = ("dataset", "setting")
 #: Width and height in inches of a figure of one panel: it has room for words beside the points.
 _WIDE = (9.2, 4.6)
-#: The axis ends here at the latest: no accuracy is above 100 %, and markers are not cut.
-_TOP = 1.02
 #: With more students than these only those on the frontier have words.
 _CROWD = 20
 #: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
@@ -67,7 +65,7 @@ def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set; colour and marker tell the mechanism, or the student where those are more."""
     import pandas as pd
 
-    reached, models = outcomes(records), _named(private_models(records))
+    reached, models = _placed(outcomes(records)), _placed(_named(private_models(records)), "epsilon_mean")
     if reached.empty and models.empty:
         return empty("This run has no students and no private models, so there is no frontier to draw.")
     names = titles(pd.concat([reached[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
@@ -93,8 +91,8 @@ def draw(records: Records, published: Published) -> "Figure":
             _draw_published_models(axis, published.of(*OF_RECORDS), panel[0])
         costly = "of the student's labels" + (", or of the model" if of_one_record else "")
         accuracy_over(axis, f"ε {costly}   {SMALLER}{_endless(students)}", "accuracy on the test set")
-        axis.margins(x=0.18, y=0.12)
-        axis.set_ylim(top=min(axis.get_ylim()[1], _TOP))
+        stretch(axis, *axis.dataLim.intervaly)
+        axis.margins(x=0.18)
     _explain(axes[0], reached[reached["worst_case_epsilon_mean"] != math.inf], by, styles)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
@@ -104,6 +102,12 @@ def draw(records: Records, published: Published) -> "Figure":
             points = _points(axis, students, members(models, panel, _PANEL))
             _write_names(axis, [*_names(students, other), *printed[panel]], points)
     return figure
+
+
+def _placed(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
+    """The same with accuracies that the axis has a place for; those at no finite ε are said below it as they are."""
+    accuracies = frame["accuracy_mean"]
+    return frame.assign(accuracy_mean=accuracies.map(within).where(frame[epsilon] < math.inf, accuracies))
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
@@ -222,7 +226,8 @@ def _lines(axis: "Axes") -> list["Bbox"]:
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> list[_Name]:
     """An outline for each; returns what is to be written beside them."""
     found: list[_Name] = []
-    for value, accuracy in published.points("student_accuracy", dataset=dataset):
+    for value, printed in published.points("student_accuracy", dataset=dataset):
+        accuracy = within(printed)
         style = MECHANISMS.get(value.mechanism or "", LineStyle(GREY, "d"))
         cited = "" if value.queries else f"{value.row}, cited by "
         hollow(axis, value.value, accuracy, BLACK, style.marker, f"published: {cited}{value.source}")
@@ -240,15 +245,15 @@ def _draw_published_models(axis: "Axes", published: Published, dataset: str) -> 
     """What papers print of models that are private themselves: one outline for each paper."""
     for value, accuracy in published.points("private_model_accuracy", dataset=dataset):
         marker = _MARKERS[OF_RECORDS.index(value.paper)]
-        hollow(axis, value.value, accuracy, PURPLE, marker, f"published: {value.source}, of one record")
+        hollow(axis, value.value, within(accuracy), PURPLE, marker, f"published: {value.source}, of one record")
 
 
 def _draw_baseline(axis: "Axes", students: "pd.DataFrame") -> None:
     row = students.iloc[0]
     mean, std = row["baseline_accuracy_mean"], row["baseline_accuracy_std"]
-    level(axis, mean, "without privacy")
+    level(axis, within(mean), "without privacy")
     if std == std:
-        axis.axhspan(mean - std, mean + std, color=GREY, alpha=0.12, linewidth=0, zorder=0)
+        axis.axhspan(mean - std, within(mean + std), color=GREY, alpha=0.12, linewidth=0, zorder=0)
 
 
 def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
@@ -257,7 +262,7 @@ def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
         most = namings["clusters"].max()
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
         words = f"ε = 0: {most} public clusters, named by true labels"
-        axis.axhline(mean, color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
+        axis.axhline(within(mean), color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
 
 
 def _annotate(axis: "Axes", x: float, y: float, words: str, place: tuple[float, float]) -> "Annotation":
