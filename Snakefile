@@ -25,12 +25,6 @@ if "experiments" not in config:
 report: "report/workflow.rst"
 
 
-onstart:
-    # Its limit on jobs in a second wakes Snakemake's scheduler every second, once more for every job that is done: after
-    # 300 jobs that takes a quarter of a core from those that run. Jobs here are few and long, and need no such limit.
-    workflow.scheduler.job_rate_limiter = None
-
-
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/teachers.smk"

@@ -145,10 +145,11 @@ rule long:
 
 
 def bench_waiting(folder: Path) -> list[Row]:
-    """What Snakemake takes of a core beside the jobs, with what the Snakefile does at the start and without."""
-    handler = (REPOSITORY / "Snakefile").read_text().partition("\nonstart:")[2].partition("\n\n\n")[0]
+    """What Snakemake takes of a core beside the jobs, with what the workflow does at its start and without."""
+    rules = (REPOSITORY / "workflow" / "rules" / "common.smk").read_text().splitlines()
+    (handler,) = [line for line in rules if "scheduler.job_rate_limiter" in line]
     taken = {}
-    for name, start in (("ours", f"onstart:{handler}\n"), ("other", "")):
+    for name, start in (("ours", f"onstart:\n{handler}\n"), ("other", "")):
         (folder / name).mkdir()
         (folder / name / "Snakefile").write_text(start + AFTER_MANY)
         command = [BIN / "snakemake", "--cores", "1", "--quiet", "all"]

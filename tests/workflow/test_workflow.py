@@ -94,6 +94,26 @@ def test_it_runs_from_any_folder(
     assert not (copy.folder / "results").exists()
 
 
+#: Snakemake that plans a run, and stops where jobs would start.
+SCHEDULED = """
+import sys
+from snakemake.cli import main
+from snakemake.scheduling.job_scheduler import JobScheduler
+JobScheduler.schedule = lambda self: print("limit of jobs:", self.job_rate_limiter) or True
+main(sys.argv[1:])
+"""
+
+
+def test_no_limit_of_jobs_keeps_the_scheduler_awake(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    """Once two handlers for the start of a run were there, of which Snakemake ran one, and took a third of a core."""
+    copy = workflow(tiny)
+    command = [sys.executable, "-c", SCHEDULED, *copy.command()[3:]]
+    done = subprocess.run(command, cwd=copy.folder, env=environment(), capture_output=True, text=True)
+    assert "limit of jobs: None" in done.stdout, done.stdout + done.stderr
+
+
 def test_every_job_has_a_log_and_a_benchmark(finished: Workflow) -> None:
     results = finished.folder / "results"
     logs = {path.relative_to(results / "logs").with_suffix("") for path in results.glob("logs/**/*.log")}

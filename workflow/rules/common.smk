@@ -44,7 +44,11 @@ except PatebenchError as fault:
     raise WorkflowError(str(fault)) from None
 
 
+# The only one: of several Snakemake runs the last alone.
 onstart:
+    # Its limit on jobs in a second wakes Snakemake's scheduler every second, once more for every job that is done: after
+    # 300 jobs that takes a third of a core from those that run. Jobs here are few and long, and need no such limit.
+    workflow.scheduler.job_rate_limiter = None
     if dropped := shown_no_more(Path(CONFIG.pages), CONFIG.experiments):
         print(dropped, file=sys.stderr)
 
