@@ -70,7 +70,7 @@ MECHANISMS: Mapping[str, LineStyle] = {
     "exponential": LineStyle(SKY, "<"),
     "permute-and-flip": LineStyle(SKY, ">"),
     "truncated-geometric": LineStyle(ORANGE, "d"),
-    "randomised-response": LineStyle(PURPLE, "*"),
+    "randomised-response": LineStyle(VERMILLION, "*"),
     "distributed-gnmax": LineStyle(BLUE, "H"),
     "distributed-sparse-gnmax": LineStyle(BLUE, "X"),
 }
@@ -164,14 +164,24 @@ def themed() -> Iterator[None]:
         yield
 
 
-def panels(titles: Sequence[str], sharey: bool = True, abreast: int = 0) -> tuple["Figure", list["Axes"]]:
-    """A figure with one panel per title, `abreast` beside each other: by default two, or three when there are many."""
+#: Width and height in inches of a figure of one panel, and of one with room for words beside its points.
+_ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
+
+
+def panels(
+    titles: Sequence[str], sharey: bool = True, abreast: int = 0, alone: tuple[float, float] = _ALONE
+) -> tuple["Figure", list["Axes"]]:
+    """A figure with one panel per title, `abreast` beside each other: by default two, or three when there are many.
+
+    A single one is as large as `alone` says.
+    """
     from matplotlib.figure import Figure
 
     columns = min(abreast or (3 if len(titles) > 4 else 2), len(titles))
     rows = -(-len(titles) // columns)
-    width = {1: 6.4, 2: 9.2, 3: 11.4}[columns]
-    figure = Figure(figsize=(width, 0.3 + 3.3 * rows), layout="constrained")
+    width = {1: _ALONE[0], 2: 9.2, 3: 11.4}[columns]
+    size = alone if len(titles) == 1 else (width, 0.3 + 3.3 * rows)
+    figure = Figure(figsize=size, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, sharey=sharey).flat)
     for axis in axes[len(titles) :]:
         axis.set_visible(False)

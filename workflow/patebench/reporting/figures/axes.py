@@ -1,5 +1,6 @@
 """Axes, and marks on them, that several figures share."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,12 @@ TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.99
 def within(accuracy: float) -> float:
     """An accuracy that a stretched axis can place; NaN stays."""
     return accuracy if accuracy != accuracy else min(max(accuracy, TICKS[0]), TICKS[-1])
+
+
+def placed(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
+    """The same with an `accuracy_mean` that a stretched axis can place; at ε = ∞ it stays, to be said in words."""
+    accuracies = frame["accuracy_mean"]
+    return frame.assign(accuracy_mean=accuracies.map(within).where(frame[epsilon] < math.inf, accuracies))
 
 
 def bars(accuracies: Any, deviations: Any) -> NDArray[np.float64]:

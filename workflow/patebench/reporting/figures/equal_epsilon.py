@@ -63,9 +63,7 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
     looks, names = _looks(ours), titles(frame[measured], _PANEL)
     series = {panel: _printed(members(printed, panel, _PANEL)) for panel in names}
     marks = dict(zip(dict.fromkeys(words for each in series.values() for words in each), cycle(_MARKERS), strict=False))
-    figure, axes = panels(list(names.values()), sharey=False)
-    if len(axes) == 1:
-        figure.set_size_inches(_WIDE)
+    figure, axes = panels(list(names.values()), sharey=False, alone=_WIDE)
     for axis, panel in zip(axes, names, strict=True):
         for row in ours:
             if tuple(row[name] for name in _PANEL) == panel:

@@ -2,14 +2,13 @@
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.models import MODELS, on_queries
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, staircase, stretch, within
+from patebench.reporting.figures import beside
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, placed, staircase, stretch, within
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
@@ -21,6 +20,7 @@ from patebench.reporting.style import (
     METHODS,
     PRIVATE_MODELS,
     PURPLE,
+    WIDE,
     LineStyle,
     empty,
     hollow,
@@ -35,22 +35,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
 _PANEL = ("dataset", "setting")
-#: Width and height in inches of a figure of one panel: it has room for words beside the points.
-_WIDE = (9.2, 4.6)
 #: With more students than these only those on the frontier have words.
 _CROWD = 20
-#: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
-_PLACES = [(side, height) for height in (4.5, -11.5, 13.5, -20.5) for side in (6.0, -6.0)]
 #: Of papers whose ε is that of one record, in their order.
 _MARKERS = "so^Dv"
-#: Half the side of a marker and of an outline in pixels.
-_MARKER, _OUTLINE = 4, 6
-#: Where a point is, and what is written beside it.
-_Name = tuple[float, float, str]
 #: The fill of a marker says what may be published.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, of fresh noise",
@@ -65,7 +56,7 @@ def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set; colour and marker tell the mechanism, or the student where those are more."""
     import pandas as pd
 
-    reached, models = _placed(outcomes(records)), _placed(_named(private_models(records)), "epsilon_mean")
+    reached, models = placed(outcomes(records)), placed(_named(private_models(records)), "epsilon_mean")
     if reached.empty and models.empty:
         return empty("This run has no students and no private models, so there is no frontier to draw.")
     names = titles(pd.concat([reached[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
@@ -73,10 +64,8 @@ def draw(records: Records, published: Published) -> "Figure":
     by = "method" if reached["method"].nunique() > reached["mechanism"].nunique() else "mechanism"
     styles = line_styles(reached[by], METHODS if by == "method" else MECHANISMS)
     other = "mechanism" if by == "method" else "method"
-    printed: dict[tuple[str, ...], list[_Name]] = {}
-    figure, axes = panels(list(names.values()), sharey=False)
-    if len(axes) == 1:
-        figure.set_size_inches(_WIDE)
+    printed: dict[tuple[str, ...], list[beside.Name]] = {}
+    figure, axes = panels(list(names.values()), sharey=False, alone=WIDE)
     for axis, panel in zip(axes, names, strict=True):
         students = members(reached, panel, _PANEL)
         own = members(models, panel, _PANEL)
@@ -100,14 +89,8 @@ def draw(records: Records, published: Published) -> "Figure":
         students = members(reached, panel, _PANEL)
         if not students.empty:
             points = _points(axis, students, members(models, panel, _PANEL))
-            _write_names(axis, [*_names(students, other), *printed[panel]], points)
+            beside.write(axis, [*_names(students, other), *printed[panel]], points)
     return figure
-
-
-def _placed(frame: "pd.DataFrame", epsilon: str = "worst_case_epsilon_mean") -> "pd.DataFrame":
-    """The same with accuracies that the axis has a place for; those at no finite ε are said below it as they are."""
-    accuracies = frame["accuracy_mean"]
-    return frame.assign(accuracy_mean=accuracies.map(within).where(frame[epsilon] < math.inf, accuracies))
 
 
 def _draw_students(axis: "Axes", students: "pd.DataFrame") -> None:
@@ -162,7 +145,7 @@ def _explain(axis: "Axes", students: "pd.DataFrame", by: str, styles: dict[str, 
         axis.plot([], [], marker="o", color=GREY, markerfacecolor=fill, label=meaning, **plain)
 
 
-def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
+def _names(students: "pd.DataFrame", other: str) -> Iterator[beside.Name]:
     """T and what is unusual of the students on the frontier, then of others, where they are not too many; where the
     same words would be of several noises, what tells these apart too."""
     best = frontier(students)
@@ -185,47 +168,16 @@ def _names(students: "pd.DataFrame", other: str) -> Iterator[_Name]:
 
 def _points(axis: "Axes", students: "pd.DataFrame", models: "pd.DataFrame") -> list["Bbox"]:
     """Where markers are on the canvas: those of students and of private models, and outlines of what papers print."""
-    from matplotlib.transforms import Bbox
-
-    ends = [students[[f"{kind}_epsilon_mean", "accuracy_mean"]].to_numpy(float) for kind in _KINDS]
-    ends.append(models[["epsilon_mean", "accuracy_mean"]].to_numpy(float))
+    ends = [students[[f"{kind}_epsilon_mean", "accuracy_mean"]] for kind in _KINDS]
+    ends.append(models[["epsilon_mean", "accuracy_mean"]])
     outlines = [dots.get_offsets() for dots in axis.collections if str(dots.get_label()).startswith("published")]
-    sized = [(np.concatenate(ends), _MARKER), *((np.asarray(each, float), _OUTLINE) for each in outlines)]
-    places = [(place, size) for points, size in sized for place in axis.transData.transform(points)]
-    return [Bbox([place - size, place + size]) for place, size in places if np.isfinite(place).all()]
+    sized = [*((each, beside.MARKER) for each in ends), *((each, beside.OUTLINE) for each in outlines)]
+    return [box for points, size in sized for box in beside.boxes(axis, points, size)]
 
 
-def _write_names(axis: "Axes", names: Iterable[_Name], points: list["Bbox"]) -> None:
-    """Each beside its point, in turn, where it covers no earlier one and none of the `points`; or nowhere."""
-    taken = [*points, *_lines(axis), *(text.get_window_extent() for text in axis.texts)]
-    for x, y, name in names:
-        for place in _PLACES:
-            text = _annotate(axis, x, y, name, place)
-            extent = text.get_window_extent()
-            if not extent.count_overlaps(taken) and axis.bbox.x0 < extent.x0 and extent.x1 < axis.bbox.x1:
-                taken.append(extent)
-                break
-            text.remove()
-
-
-def _lines(axis: "Axes") -> list["Bbox"]:
-    """Where level lines and bars are on the canvas: words on them can not be read."""
-    from matplotlib.collections import LineCollection
-    from matplotlib.transforms import Bbox
-
-    straight = [(line, np.asarray(line.get_xydata(), float)) for line in axis.lines]
-    ends = [line.get_transform().transform(points) for line, points in straight if len(points) == 2]
-    for segments in axis.collections:
-        if isinstance(segments, LineCollection):
-            ends += [axis.transData.transform(each) for each in segments.get_segments()]
-    return [
-        Bbox([each.min(axis=0) - 1, each.max(axis=0) + 1]) for each in ends if each.size and np.isfinite(each).all()
-    ]
-
-
-def _draw_published(axis: "Axes", published: Published, dataset: str) -> list[_Name]:
+def _draw_published(axis: "Axes", published: Published, dataset: str) -> list[beside.Name]:
     """An outline for each; returns what is to be written beside them."""
-    found: list[_Name] = []
+    found: list[beside.Name] = []
     for value, printed in published.points("student_accuracy", dataset=dataset):
         accuracy = within(printed)
         style = MECHANISMS.get(value.mechanism or "", LineStyle(GREY, "d"))
@@ -263,12 +215,6 @@ def _draw_naming(axis: "Axes", namings: "pd.DataFrame") -> None:
         mean = namings.loc[namings["clusters"] == most, "accuracy"].mean()
         words = f"ε = 0: {most} public clusters, named by true labels"
         axis.axhline(within(mean), color=GREY, linestyle=(0, (1, 2)), linewidth=1.3, zorder=0, label=words)
-
-
-def _annotate(axis: "Axes", x: float, y: float, words: str, place: tuple[float, float]) -> "Annotation":
-    """Small words beside a point, so many typographic points right of it and above it."""
-    side: Any = "left" if place[0] > 0 else "right"
-    return axis.annotate(words, (x, y), place, textcoords="offset points", fontsize=8, color=GREY, ha=side)
 
 
 def _endless(students: "pd.DataFrame") -> str:

@@ -5,13 +5,14 @@ import textwrap
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.figures.axes import SMALLER, accuracy_over, level, staircase
+from patebench.reporting.figures import beside
+from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, placed, staircase, stretch, within
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
-from patebench.reporting.style import GREY, MECHANISMS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
-from patebench.reporting.words import delta_in_words, in_words
+from patebench.reporting.style import MECHANISMS, WIDE, LineStyle, empty, hollow, labelled, legend, line_styles, panels
+from patebench.reporting.words import delta_in_words, in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,28 +29,38 @@ _NEARLY_ALL = 0.995
 def draw(records: Records, published: Published) -> "Figure":
     """A point for each mechanism and noise setting, a thin line through those that one parameter tells apart."""
     records = records.of_whole_pool()
-    released = _released(records)
+    released = placed(_released(records))
     if released.empty:
         return empty("This run released no labels with a bound that may be published,\nso there is nothing to draw.")
     families = titles(released, _PANEL)
     names = {panel: f"{title}\n{panel[-3]} teachers, T = {panel[-2]:,}" for panel, title in families.items()}
     styles = line_styles(released["mechanism"], MECHANISMS)
-    figure, axes = panels(list(names.values()))
+    figure, axes = panels(list(names.values()), alone=WIDE)
     for axis, panel in zip(axes, names, strict=True):
         shown = members(released, panel, _PANEL)
-        places = shown[(shown["worst_case_epsilon_mean"] > 0) & (shown["worst_case_epsilon_mean"] < math.inf)]
+        places = _places(shown)
         ensembles = members(records.ensembles, panel[:-2], _PANEL[:-2])
-        level(axis, ensembles["plurality_accuracy_pool"].mean(), "plurality, no noise")
+        level(axis, within(ensembles["plurality_accuracy_pool"].mean()), "plurality, no noise")
         answering = places[places["share_mean"] >= _NEARLY_ALL]  # an abstention is no way to be right
         staircase(axis, answering[frontier(answering)], "frontier of those that always answer")
         for (mechanism, _), rows in places.groupby(["mechanism", "line"]):
             _draw_mechanism(axis, rows, styles[mechanism])
         _draw_published(axis, places, published, styles)
-        across = f"ε of T queries at δ = {delta_in_words(float(panel[-1]))}, worst case   {SMALLER}" + _beside(shown)
-        accuracy_over(axis, across, "accuracy of released labels")
-        axis.margins(x=0.08, y=0.08)
+        across = f"ε of T queries at δ = {delta_in_words(float(panel[-1]))}, worst case   {SMALLER}"
+        accuracy_over(axis, across + _elsewhere(shown, 90 if len(names) == 1 else 46), "accuracy of released labels")
+        stretch(axis, *axis.dataLim.intervaly)
+        axis.set_ylabel("accuracy of released labels")
+        axis.margins(x=0.08)
     legend(figure, labelled(axes))
+    figure.draw_without_rendering()  # from here on it is known how far points lie from each other
+    for axis, panel in zip(axes, names, strict=True):
+        _say_how_many(axis, _places(members(released, panel, _PANEL)))
     return figure
+
+
+def _places(shown: "pd.DataFrame") -> "pd.DataFrame":
+    """Those that a logarithmic axis has a place for."""
+    return shown[(shown["worst_case_epsilon_mean"] > 0) & (shown["worst_case_epsilon_mean"] < math.inf)]
 
 
 def _released(records: Records) -> "pd.DataFrame":
@@ -91,17 +102,17 @@ def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", style: LineStyle) -> Non
     at, accuracy = rows["worst_case_epsilon_mean"], rows["accuracy_mean"]
     plain: Any = {"color": style.color, "marker": style.marker, "linewidth": 0.8}
     axis.plot(at, accuracy, **plain, label=in_words(rows["mechanism"].iloc[0]))
-    bars: Any = {"xerr": rows["worst_case_epsilon_std"], "yerr": rows["accuracy_std"], "ecolor": style.color}
-    axis.errorbar(at, accuracy, **bars, fmt="none", elinewidth=0.8, capsize=2)
-    for row in rows[rows["share_mean"] < _NEARLY_ALL].to_dict("records"):
-        _write_below(axis, row["worst_case_epsilon_mean"], row["accuracy_mean"], row["share_mean"])
+    spread: Any = {"xerr": rows["worst_case_epsilon_std"], "yerr": bars(accuracy, rows["accuracy_std"])}
+    axis.errorbar(at, accuracy, **spread, ecolor=style.color, fmt="none", elinewidth=0.8, capsize=2)
 
 
-def _write_below(axis: "Axes", x: float, y: float, share: float) -> None:
-    """Small upright words, which leave room for those of the next point."""
-    words: Any = {"fontsize": 7.5, "color": GREY, "rotation": 90, "ha": "center", "va": "top"}
-    words["bbox"] = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
-    axis.annotate(f"{100 * share:.2g}% answered", (x, y), (0, -6), textcoords="offset points", **words)
+def _say_how_many(axis: "Axes", places: "pd.DataFrame") -> None:
+    """Beside a mechanism that keeps silent, how many of the queries it answers."""
+    points = places[["worst_case_epsilon_mean", "accuracy_mean"]]
+    silent = places[places["share_mean"] < _NEARLY_ALL]
+    words = [f"{100 * share:.2g}% answered" for share in silent["share_mean"]]
+    at = (silent["worst_case_epsilon_mean"], silent["accuracy_mean"])
+    beside.write(axis, zip(*at, words, strict=True), beside.boxes(axis, points, beside.MARKER))
 
 
 def _draw_published(axis: "Axes", places: "pd.DataFrame", published: Published, styles: dict[Any, LineStyle]) -> None:
@@ -111,17 +122,22 @@ def _draw_published(axis: "Axes", places: "pd.DataFrame", published: Published, 
         for value in published.of(PATE_2017, SCALABLE_2018).select("label_accuracy", **same):
             style = styles[row["mechanism"]]
             label = f"published: {value.paper}, {in_words(row['mechanism'])}"
-            hollow(axis, row["worst_case_epsilon_mean"], value.value, style.color, style.marker, label)
+            hollow(axis, row["worst_case_epsilon_mean"], within(value.value), style.color, style.marker, label)
 
 
-def _beside(shown: "pd.DataFrame") -> str:
-    """The settings that have no place on a logarithmic axis, in words."""
+def _elsewhere(shown: "pd.DataFrame", letters: int) -> str:
+    """The settings that have no place on a logarithmic axis, in lines of so many letters."""
     lines = []
     for epsilon, words in ((math.inf, "∞"), (0.0, "0")):
         rows = shown[shown["worst_case_epsilon_mean"] == epsilon]
-        named = [
-            f"{in_words(row['mechanism'])}, {row['noise_in_words']} ({100 * row['accuracy_mean']:.3g}%)"
-            for row in rows.to_dict("records")
-        ]
-        lines += [textwrap.fill(f"ε = {words}: {'; '.join(named)}", 46)] if named else []
+        named = [_named(str(mechanism), own) for mechanism, own in rows.groupby("mechanism", sort=False)]
+        lines += [textwrap.fill(f"ε = {words}: {'; '.join(named)}", letters)] if named else []
     return "".join(f"\n{line}" for line in lines)
+
+
+def _named(mechanism: str, rows: "pd.DataFrame") -> str:
+    """A mechanism, its setting or what tells its settings apart, and how accurate each is."""
+    words = list(rows["noise_in_words"])
+    words = those_that_differ(words) if len(words) > 1 else words
+    reached = [f"{100 * accuracy:.3g}%" for accuracy in rows["accuracy_mean"]]
+    return ", ".join([in_words(mechanism), *(f"{each} ({share})" for each, share in zip(words, reached, strict=True))])

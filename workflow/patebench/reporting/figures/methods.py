@@ -14,6 +14,7 @@ from patebench.reporting.style import (
     GREY,
     MECHANISMS,
     PRIVATE_MODELS,
+    WIDE,
     LineStyle,
     empty,
     labelled,
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Width and height in inches of a figure of one panel.
-_WIDE = (9.2, 4.6)
-
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set; colour and marker tell the method, the fill whether ε holds for all votes."""
@@ -39,9 +37,7 @@ def draw(records: Records, published: Published) -> "Figure":
         return empty("This run has no students and no private models at a finite ε,\nso there is no headline to draw.")
     styles = style_of(frame)
     names = sorted(set(frame["dataset"]))
-    figure, axes = panels([in_words(name) for name in names], sharey=False)
-    if len(axes) == 1:
-        figure.set_size_inches(_WIDE)
+    figure, axes = panels([in_words(name) for name in names], sharey=False, alone=WIDE)
     for axis, name in zip(axes, names, strict=True):
         mine = frame[frame["dataset"] == name]
         for row in mine.to_dict("records"):
