@@ -53,6 +53,11 @@ def those_that_differ(settings: Sequence[str]) -> list[str]:
     return [", ".join(words for words in each if words not in shared) for each in said]
 
 
+def told_apart(settings: Sequence[str]) -> list[str]:
+    """Each of these settings, or of several what differs."""
+    return those_that_differ(settings) if len(settings) > 1 else list(settings)
+
+
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
     """Such as "random 100 + least confident 50", from the strategy and the number of queries of each round; "" for
     none."""

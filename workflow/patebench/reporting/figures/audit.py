@@ -10,7 +10,7 @@ from patebench.reporting.figures.panels import members
 from patebench.reporting.frames import Records, distinct
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, VERMILLION, empty, legend
-from patebench.reporting.words import delta_in_words, in_words, those_that_differ
+from patebench.reporting.words import delta_in_words, in_words, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,8 +75,7 @@ def _beside(names: list[tuple[str, ...]]) -> list[str]:
     said: dict[tuple[str, ...], str] = {}
     for mechanism in dict.fromkeys(name[0] for name in names):
         own = [name for name in names if name[0] == mechanism]
-        words = [name[2] for name in own]
-        said |= dict(zip(own, those_that_differ(words) if len(own) > 1 else words, strict=True))
+        said |= dict(zip(own, told_apart([name[2] for name in own]), strict=True))
     return [f"{in_words(name[0])}  {said[name]}" for name in names]
 
 

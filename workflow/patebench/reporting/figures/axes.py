@@ -98,7 +98,7 @@ def stretch(axis: "Axes", least: float, most: float) -> None:
     low, high = within(least), within(most)
     axis.set_ylim(low * 0.85, high + 0.6 * (1 - high))
     axis.margins(x=0.08)
-    percent(axis, "accuracy on the test set")
+    percent(axis, axis.get_ylabel())
 
 
 def shade_weak(axis: "Axes", largest: float) -> None:

@@ -12,7 +12,7 @@ from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import MECHANISMS, WIDE, LineStyle, empty, hollow, labelled, legend, line_styles, panels
-from patebench.reporting.words import delta_in_words, in_words, those_that_differ
+from patebench.reporting.words import delta_in_words, in_words, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,6 @@ def draw(records: Records, published: Published) -> "Figure":
         across = f"ε of T queries at δ = {delta_in_words(float(panel[-1]))}, worst case   {SMALLER}"
         accuracy_over(axis, across + _elsewhere(shown, 90 if len(names) == 1 else 46), "accuracy of released labels")
         stretch(axis, *axis.dataLim.intervaly)
-        axis.set_ylabel("accuracy of released labels")
         axis.margins(x=0.08)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
@@ -137,7 +136,6 @@ def _elsewhere(shown: "pd.DataFrame", letters: int) -> str:
 
 def _named(mechanism: str, rows: "pd.DataFrame") -> str:
     """A mechanism, its setting or what tells its settings apart, and how accurate each is."""
-    words = list(rows["noise_in_words"])
-    words = those_that_differ(words) if len(words) > 1 else words
+    words = told_apart(list(rows["noise_in_words"]))
     reached = [f"{100 * accuracy:.3g}%" for accuracy in rows["accuracy_mean"]]
     return ", ".join([in_words(mechanism), *(f"{each} ({share})" for each, share in zip(words, reached, strict=True))])
