@@ -46,7 +46,7 @@ def test_edge_keeps_the_budget_and_is_next_to_it(boundary, rising):
 
     found = calibrate.edge(cost, 1.0)
     assert cost(found) <= 1.0
-    assert found == pytest.approx(boundary, rel=1.01e-7)
+    assert found == pytest.approx(boundary, rel=1e-11)
 
 
 @given(st.floats(1e-9, 1e9), st.floats(1e-12, 1e12), st.booleans())
@@ -59,7 +59,7 @@ def test_any_guess_finds_the_same_edge_and_a_near_one_in_few_steps(boundary, gue
             share = value / boundary if rising else boundary / value
             return share * (1 + share) / 2
 
-        found = calibrate.edge(cost, 1.0, guess=start)
+        found = calibrate.edge(cost, 1.0, guess=start, near=1e-7)
         assert len(asked) <= most
         assert cost(found) <= 1.0
         assert found == pytest.approx(boundary, rel=1.01e-7)

@@ -15,8 +15,9 @@ N = TypeVar("N", int, float)
 #: Where noise parameters are looked for.
 LEAST, GREATEST = 1e-12, 1e12
 
-#: How near to the edge of the budget a search ends, relatively.
-_NEAR = 1e-7
+#: How near to the edge of the budget a search ends, relatively. PET-DL trains with the noise that is found, so with
+#: another value here it has other records.
+_NEAR = 1e-12
 
 #: How far to either side of a guess the edge is looked for first, relatively.
 _BESIDE = 0.01
@@ -72,10 +73,12 @@ def edge(
     low: float = LEAST,
     high: float = GREATEST,
     guess: float | None = None,
+    near: float = _NEAR,
 ) -> float:
     """The value in [low, high] next to where the cost passes the budget, with cost(value) ≤ budget.
 
     The cost may rise or fall, but not both. A `guess` within a percent of the value saves steps; any other costs two.
+    The search ends within the share `near` of where the cost passes the budget.
     Raises PatebenchError where the cost is the same at both ends, or above the budget at both.
     """
     at_low, at_high = cost(low), cost(high)
@@ -88,7 +91,7 @@ def edge(
         return dear
     tried = [guess * (1 - _BESIDE), guess * (1 + _BESIDE)] if guess else []
     seen = {value: cost(value) for value in tried if low < value < high} | {cheap: least, dear: greatest}
-    return _crossing(cost, budget, _nearest(seen, budget, cheap))
+    return _crossing(cost, budget, _nearest(seen, budget, cheap), near)
 
 
 def _nearest(seen: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
@@ -101,7 +104,7 @@ def _nearest(seen: dict[float, float], budget: float, cheap: float) -> dict[floa
     return {value: seen[value] for value in away[passes - 1 : passes + 1]}
 
 
-def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float]) -> float:
+def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
     """The value nearest to where the cost passes the budget that was seen to keep it, between two whose cost is known.
 
     Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: a bound is near to a power of the noise, so a search of a
@@ -127,5 +130,5 @@ def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, f
         return min(max(math.log(costs / budget) if costs > 0 else -_FAR, -_FAR), _FAR)
 
     low, high = sorted(known)
-    toms748(excess, low, high, xtol=_NEAR, rtol=4 * sys.float_info.epsilon)
+    toms748(excess, low, high, xtol=near, rtol=4 * sys.float_info.epsilon)
     return safe

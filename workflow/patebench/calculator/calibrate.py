@@ -24,6 +24,9 @@ from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanis
 #: More queries than this are not looked for.
 MOST_QUERIES = 1_000_000
 
+#: How near to the edge of the budget the search for discrete noise ends, whose every step takes seconds.
+_NEAR = 1e-7
+
 #: Numbers of classes and teachers, as far as they are known, and whether noise is that of a release.
 Setting = Mapping[str, Any]
 
@@ -166,33 +169,40 @@ def _noise_for(
     kind: type[Mechanism] = MECHANISMS.load(name)
     if setting["release"]:
         check_releasable(name, kind)
-    missing = [each for each in kind.parameter_names() if each not in given]
-    if len(missing) != 1:
-        found = f"{', '.join(missing)} are missing" if missing else "none is missing"
-        raise PatebenchError(
-            f"to find noise for {plural(queries, 'query')}, leave out exactly one parameter of '{name}' "
-            f"({', '.join(kind.parameter_names())}), and {found}; or leave out the queries to find their number"
-        )
-    (solved,) = missing
+    solved = _left_out(name, kind, given, queries)
 
     def with_noise(value: float) -> Mechanism:
         return make_mechanism(name, {**given, solved: value})
 
-    def edge(setting: Setting, guess: float | None = None) -> float:
+    def edge(setting: Setting, guess: float | None = None, **search: float) -> float:
         def cost(noise: float) -> float:
             return worst_case(with_noise(noise), queries, delta, **setting)[0].epsilon
 
-        return calibrate.edge(cost, epsilon, *_range(kind, solved), guess=guess)
+        return calibrate.edge(cost, epsilon, *_range(kind, solved), guess=guess, **search)
 
-    guess = None
-    if setting["release"]:  # continuous noise needs nearly the same, and its bounds take a tenth of the time
-        with suppress(PatebenchError):
-            guess = edge({**setting, "release": False})
     try:
-        value = edge(setting, guess)
+        if setting["release"]:
+            guess = None  # continuous noise needs nearly the same, and its bounds take a tenth of the time
+            with suppress(PatebenchError):
+                guess = edge({**setting, "release": False})
+            value = edge(setting, guess=guess, near=_NEAR)
+        else:
+            value = edge(setting)
     except PatebenchError as fault:
         raise PatebenchError(f"no {solved} of '{name}' can be found for {plural(queries, 'query')}: {fault}") from None
     return _found(with_noise(value), name, epsilon, delta, queries, solved, setting)
+
+
+def _left_out(name: str, kind: type[Mechanism], given: dict[str, float], queries: int) -> str:
+    """The one parameter that is not given, which is the noise to find."""
+    missing = [each for each in kind.parameter_names() if each not in given]
+    if len(missing) == 1:
+        return missing[0]
+    found = f"{', '.join(missing)} are missing" if missing else "none is missing"
+    raise PatebenchError(
+        f"to find noise for {plural(queries, 'query')}, leave out exactly one parameter of '{name}' "
+        f"({', '.join(kind.parameter_names())}), and {found}; or leave out the queries to find their number"
+    )
 
 
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
