@@ -136,6 +136,8 @@ def test_names_need_their_words_in_order_and_a_whole_name_is_enough():
             _run(row, home=ROOT)
     rows = reproduce._rows(read_published(ROOT / "config" / "published.csv"))
     assert all(reproduce._named(row.lower(), rows) == row for row in rows)
+    assert reproduce._named("Table 10, MNIST", rows) == "DP reproducibility 2024, Table 10, MNIST"
+    assert reproduce._named("Table 10, Fashion", rows) == "DP reproducibility 2024, Table 10, Fashion MNIST"
 
 
 def test_comparing_alone_runs_nothing(monkeypatch, tmp_path, capsys):

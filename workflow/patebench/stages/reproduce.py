@@ -100,9 +100,14 @@ def run(
 
 def _named(row: str, rows: Iterable[str]) -> str:
     """The row of that name, or the only one whose name has these words in their order; raises PatebenchError for
-    others."""
-    wanted = _words(row)
-    found = [name for name in rows if _words(name) == wanted] or [name for name in rows if _in_order(wanted, name)]
+    others.
+
+    Where several do, whole parts of the name are enough: "Table 10, MNIST" is not Fashion MNIST's.
+    """
+    wanted, parts = _words(row), _parts(row)
+    found = [name for name in rows if _words(name) == wanted]
+    found = found or [name for name in rows if _in_order(wanted, name)]
+    found = [name for name in found if parts <= _parts(name)] or found
     if len(found) == 1:
         return found[0]
     if not found:
@@ -113,6 +118,11 @@ def _named(row: str, rows: Iterable[str]) -> str:
 
 def _words(name: str) -> list[str]:
     return re.findall(r"[^\s,()-]+", name.lower())
+
+
+def _parts(name: str) -> set[tuple[str, ...]]:
+    """The words of each part between commas: the paper, the table, the row."""
+    return {tuple(_words(part)) for part in name.split(", ")}
 
 
 def _in_order(wanted: Sequence[str], name: str) -> bool:

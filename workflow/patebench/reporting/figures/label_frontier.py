@@ -34,10 +34,10 @@ def draw(records: Records, published: Published) -> "Figure":
         return empty("This run released no labels with a bound that may be published,\nso there is nothing to draw.")
     families = titles(released, _PANEL)
     names = {panel: f"{title}\n{panel[-3]} teachers, T = {panel[-2]:,}" for panel, title in families.items()}
+    parts = {panel: members(released, panel, _PANEL) for panel in names}
     styles = line_styles(released["mechanism"], MECHANISMS)
     figure, axes = panels(list(names.values()), alone=WIDE)
-    for axis, panel in zip(axes, names, strict=True):
-        shown = members(released, panel, _PANEL)
+    for axis, (panel, shown) in zip(axes, parts.items(), strict=True):
         places = _places(shown)
         ensembles = members(records.ensembles, panel[:-2], _PANEL[:-2])
         level(axis, within(ensembles["plurality_accuracy_pool"].mean()), "plurality, no noise")
@@ -52,8 +52,8 @@ def draw(records: Records, published: Published) -> "Figure":
         axis.margins(x=0.08)
     legend(figure, labelled(axes))
     figure.draw_without_rendering()  # from here on it is known how far points lie from each other
-    for axis, panel in zip(axes, names, strict=True):
-        _say_how_many(axis, _places(members(released, panel, _PANEL)))
+    for axis, shown in zip(axes, parts.values(), strict=True):
+        _say_how_many(axis, _places(shown))
     return figure
 
 
