@@ -34,9 +34,20 @@ def test_a_delta_is_as_papers_write_it(delta: float, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "words"),
-    [(0.0859, "0.086"), (0.9999, "1.0"), (10.0, "10.0"), (10.01, "10.0 (weak)"), (float("inf"), "∞ (weak)")],
+    [
+        *(
+            (0.0858, "0.086"),
+            (0.0185, "0.019"),
+            (0.5, "0.5"),
+            (0.9999, "1.0"),
+            (1.0, "1.0"),
+            (2.01, "2.1"),
+            (0.0, "0.0"),
+        ),
+        *((0.0, "0.0"), (2.01, "2.1"), (10.0, "10.0"), (10.01, "10.1 (weak)"), (float("inf"), "∞ (weak)")),
+    ],
 )
-def test_an_epsilon_above_ten_is_called_weak(epsilon: float, words: str) -> None:
+def test_an_epsilon_is_rounded_up_and_above_ten_called_weak(epsilon: float, words: str) -> None:
     assert WEAK == 10
     assert epsilon_in_words(epsilon) == words
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.calculator.calibrate import MOST_QUERIES, Calibration
 from patebench.calculator.epsilon import Account
 from patebench.core.bound import Bound, Conversion, Kind
-from patebench.core.words import plural
+from patebench.core.words import plural, significant, upward
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -106,15 +106,13 @@ def _cells(bound: Bound, release: bool) -> list[Any]:
     ]
 
 
-def upward(epsilon: float) -> str:
+def finite(epsilon: float) -> str:
     """ε in four digits after the point, or four digits where it is small, rounded up."""
-    digits = 4 if epsilon >= 0.1 or epsilon == 0 else 3 - math.floor(math.log10(epsilon))
-    scaled = epsilon * 10.0**digits
-    return f"{math.ceil(scaled - 1e-9 * scaled) / 10.0**digits:.{digits}f}"
+    return upward(epsilon, 4 if epsilon >= 0.1 or epsilon == 0 else significant(epsilon, 4))
 
 
 def _epsilon(bound: Bound) -> str:
-    return "∞" if math.isinf(bound.epsilon) else upward(bound.epsilon)
+    return "∞" if math.isinf(bound.epsilon) else finite(bound.epsilon)
 
 
 def _to_publish(result: Account | Calibration) -> str:

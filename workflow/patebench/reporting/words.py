@@ -1,11 +1,13 @@
 """Settings as people say them: names, parameters, selected queries, and how much an ε says."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.slugs import number
+from patebench.core.words import significant, upward
 from patebench.mechanisms import MECHANISMS
 
 #: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
@@ -91,6 +93,8 @@ def delta_in_words(delta: float) -> str:
 
 
 def epsilon_in_words(epsilon: float) -> str:
-    """Such as "0.086" or "12.6 (weak)"."""
-    shown = "∞" if epsilon == float("inf") else f"{epsilon:.1f}" if epsilon >= 0.995 else f"{epsilon:.2g}"
+    """Such as "0.086" or "12.7 (weak)", rounded up as bounds are."""
+    if 0 < epsilon <= 0.99:
+        return upward(epsilon, significant(epsilon, 2)).rstrip("0")
+    shown = "∞" if epsilon == math.inf else upward(epsilon, 1)
     return f"{shown} (weak)" if epsilon > WEAK else shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patebench.accounting import spending
-from patebench.calculator.show import upward
+from patebench.calculator.show import finite
 from patebench.core.errors import PatebenchError
 from patebench.stages.command import FILE, stage_command
 from patebench.stages.ledger_file import Ledger
@@ -81,7 +81,7 @@ def _sentences(ledger: Ledger, summary: dict[str, Any]) -> Sequence[str]:
 
 
 def _epsilon(value: float | str) -> str:
-    return "∞" if isinstance(value, str) else upward(value)
+    return "∞" if isinstance(value, str) else finite(value)
 
 
 command = stage_command(

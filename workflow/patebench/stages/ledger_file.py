@@ -18,7 +18,7 @@ from patebench.accounting import conversion, spending
 from patebench.accounting.accountant import valid_for_adaptive_queries, valid_for_discrete_noise
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
-from patebench.calculator.show import upward
+from patebench.calculator.show import finite
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
@@ -259,7 +259,7 @@ def _together(now: Sequence[Spending], delta: float) -> str:
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it may fail with a probability of {failure:g}, which leaves no ε"
-    epsilon = f"ε = {upward(spending.epsilon(now, delta))}"
+    epsilon = f"ε = {finite(spending.epsilon(now, delta))}"
     return f"this draw and {len(now) - 1} before it would cost {epsilon} together" if now[1:] else f"it costs {epsilon}"
 
 
