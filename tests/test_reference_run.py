@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from patebench.config import load, validate
-from patebench.core.files import write_json
+from patebench.core.files import read_json, write_json
 from tests import reference
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +39,14 @@ def test_the_page_says_what_each_is_made_of(folder: str) -> None:
     (row,) = re.findall(rf"^\| `{folder}/` \| (.*) \|", PAGE, re.MULTILINE)
     stated = [name for words in re.findall(r"`only=\[?([a-z0-9,-]+)\]?`", row) for name in words.split(",")]
     assert stated == list(RUNS[folder]["only"]), row
+
+
+@pytest.mark.parametrize("folder", RUNS)
+def test_the_page_says_by_which_commit_it_was_made(folder: str) -> None:
+    commit = read_json(ROOT / reference.KEPT / folder / "manifest.json", "manifest")["commit"]
+    older = commit.get("older_jobs")
+    jobs = " at the end" if older is None else f", {older} jobs older" if older else ""
+    assert re.search(rf"^\| `{folder}/` \| .* \| `{commit['id'][:7]}`{jobs} \|$", PAGE, re.MULTILINE)
 
 
 def test_a_run_has_a_page_of_its_own() -> None:

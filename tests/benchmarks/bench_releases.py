@@ -113,7 +113,8 @@ def _about() -> str:
     return (
         "Labels drawn in release mode, with discrete noise, by `config/papers/handed-out.yaml`, seed 0, from teachers "
         "of the recipe `fast`; written by `tests/benchmarks/bench_releases.py`. The ε of the labels may be published; "
-        "that of the counts is what was stated before, and the exact one is private and is that of continuous noise. "
+        "that of the counts is what was stated before. The exact one, of continuous noise, tells of the votes: it is "
+        "here because MNIST is public, and of private data nobody may print it. "
         "Each ε is of its row alone: all were drawn from the same private data, so whoever handed out all would state "
         f"what the ledger keeps for all together, ε = {ledger['budget']:g} at δ = {ledger['delta']:g}."
     )

@@ -11,7 +11,7 @@ CITATION = Path(__file__).parents[2] / "CITATION.cff"
 
 
 def test_the_software_and_the_papers() -> None:
-    message, (software, first, *_) = read_citations(CITATION)
+    message, (software, first, *papers) = read_citations(CITATION)
     assert message.startswith("If you use patebench")
     assert software.sentence.startswith("The patebench developers. patebench: a reproducibility benchmark")
     assert first.sentence.startswith("Nicolas Papernot, Martín Abadi,")
@@ -19,6 +19,10 @@ def test_the_software_and_the_papers() -> None:
     assert first.bibtex.splitlines()[0] == "@inproceedings{papernot2017semi,"
     assert "  author = {Papernot, Nicolas and Abadi, Martín and" in first.bibtex
     assert first.bibtex.count("{") == first.bibtex.count("}")
+    (preprint,) = (each for each in papers if "1906.02303" in each.sentence)
+    assert preprint.bibtex.splitlines()[0] == "@article{sun2019private,"
+    assert "  journal = {arXiv:1906.02303}," in preprint.bibtex
+    assert software.bibtex.startswith("@software{")
 
 
 @pytest.mark.parametrize("text", ["", "message: x\n", "[", "message: x\nauthors: 3\ntitle: y\n"])

@@ -18,7 +18,7 @@ class Coin(Mechanism):
     #: Every parameter is a real number with its limits.
     chance: float = parameter(low=0, above=True, high=1)
 
-    #: What `patebench test-mechanism coin` tries.
+    #: What `patebench test_mechanism coin` tries.
     example = {"chance": 0.5}  # noqa: RUF012
 
     def release(self, votes: Votes, rng: np.random.Generator) -> np.ndarray:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import click
 
 from patebench.cli import COMMANDS, cli
+from patebench.stages.adjacency import command as adjacency
+from patebench.stages.audit import ADJACENCY
 
 _HEAD = """# Commands
 
@@ -17,8 +19,10 @@ ones are the stages of the workflow, which calls them by these names. What is wr
 def page() -> str:
     """All commands in Markdown."""
     context = click.Context(cli, info_name="patebench")
-    found = ((name, cli.get_command(context, name)) for name in COMMANDS)
-    return "\n".join([_HEAD, *(_section(f"patebench {name}", command, 2) for name, command in found if command)])
+    found = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
+    place = [name for name, _ in found].index("audit") + 1
+    found.insert(place, (f"audit {ADJACENCY}", adjacency))
+    return "\n".join([_HEAD, *(_section(f"patebench {name}", command, 2) for name, command in found)])
 
 
 def _section(name: str, command: click.Command, level: int) -> str:

@@ -9,6 +9,9 @@ from typing import Any
 
 from patebench.core.errors import ArtefactError
 
+#: Where something was published, by the key of a citation file: the kind of entry in BibTeX, and the field there.
+_VENUES = {"collection-title": ("inproceedings", "booktitle"), "journal": ("article", "journal")}
+
 
 @dataclass(frozen=True)
 class Citation:
@@ -34,15 +37,16 @@ def read_citations(path: Path) -> tuple[str, list[Citation]]:
 
 def _citation(entry: Mapping[str, Any]) -> Citation:
     authors = [_author(each) for each in entry["authors"]]
-    year, where = entry.get("year"), entry.get("collection-title", "")
+    year, venue = entry.get("year"), next((each for each in _VENUES if each in entry), "")
+    where = str(entry.get(venue, ""))
     version = f"Version {entry['version']}." if "version" in entry else ""
     parts = [f"{', '.join(authors)}{f' ({year})' if year else ''}.", f"{entry['title']}."]
     fields = {
         "title": f"{{{entry['title']}}}",
         "author": " and ".join(_bibtex_author(each) for each in entry["authors"]),
     }
-    fields |= {"booktitle": where, "year": str(year or ""), "version": str(entry.get("version", ""))}
-    kind = "inproceedings" if where else "software"
+    kind, place = _VENUES.get(venue, ("software", ""))
+    fields |= {place: where, "year": str(year or ""), "version": str(entry.get("version", ""))}
     lines = [f"  {name} = {{{value}}}" for name, value in fields.items() if value]
     bibtex = f"@{kind}{{{_key(entry)},\n" + ",\n".join(lines) + "\n}"
     return Citation(" ".join(filter(None, [*parts, f"{where}." if where else "", version])), bibtex)
