@@ -8,6 +8,7 @@ import sys
 import pytest
 from tests.reporting import made
 
+from patebench.core.bound import Kind
 from patebench.reporting.figures.equal_epsilon import of_table
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
@@ -80,6 +81,35 @@ def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
     few, many = (row(frame, learner=f"tanh-cnn, samples: {samples}") for samples in (100, 1000))
     assert [few[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.7, 0.7]
     assert [many[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.6, 0.98]
+
+
+def test_students_of_other_teachers_are_other_methods(tmp_path):
+    """Two teacher models at one ε: neither hides the other, whichever is named last."""
+    records = []
+    for model, accuracy in (("small-cnn", 0.98), ("logistic", 0.60)):
+        facts = made.label_set(made.ensemble() | {"model": model, "ensemble": f"of-{model}"}, "gnmax", 40)
+        bound = made.bound_record(facts, 100, 1.9, "label", Kind.WORST_CASE)
+        records += [made.student_record(facts, 100, accuracy), bound]
+    path = made.write_collected(tmp_path / "c.json", records)
+    frame = TABLES.load("equal-epsilon").build(made.load_records([path]), PUBLISHED)
+    found = frame[frame["way"] == "gnmax"].set_index("learner")["accuracy_at_2_mean"]
+    assert dict(found) == {"supervised, model: logistic": 0.60, "supervised, model: small-cnn": 0.98}
+
+
+def test_students_of_other_numbers_of_free_queries_stand_side_by_side(tmp_path):
+    facts = made.label_set(made.ensemble(), "gnmax", 40)
+    records = [
+        record
+        for queries, accuracy in ((20, 0.97), (100, 0.98))
+        for record in (
+            made.student_record(facts, queries, accuracy),
+            made.bound_record(facts, queries, 1.9, "label", Kind.WORST_CASE),
+        )
+    ]
+    path = made.write_collected(tmp_path / "c.json", records)
+    frame = TABLES.load("equal-epsilon").build(made.load_records([path]), PUBLISHED)
+    found = frame[frame["way"] == "gnmax"].set_index("learner")["accuracy_at_2_mean"]
+    assert dict(found) == {"supervised, T = 20": 0.97, "supervised, T = 100": 0.98}
 
 
 def test_people_see_an_epsilon_and_an_accuracy_for_each_target_that_something_keeps(frame):

@@ -247,6 +247,18 @@ def test_a_bound_that_nothing_can_contradict_is_not_counted_as_tested():
     assert said == "Audits contradict none of 1 proven bound that they test; 2 others are too large to be contradicted."
     (said,) = findings({"audit": audit[:1]})
     assert said == "Audits contradict none of 1 proven bound that they test."
+    assert findings({"audit": audit[1:]}) == ["This run has no ensembles and no private models."]
+
+
+def test_code_that_does_not_do_what_it_says_is_told():
+    audit = pd.DataFrame({"mechanism": ["gnmax", "lnmax"], "claim": None, "verdict": ["holds", "disagrees"]})
+    assert findings({"audit": audit}) == [
+        "Audits contradict none of 1 proven bound that they test.",
+        "The code of LNMax does not do what it says, so that 1 bound of it may not hold.",
+    ]
+    assert findings({"audit": audit[1:]}) == [
+        "The code of LNMax does not do what it says, so that 1 bound of it may not hold."
+    ]
 
 
 def test_the_best_student_of_the_cards_has_a_finite_epsilon_if_there_is_one():

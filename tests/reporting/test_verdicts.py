@@ -181,6 +181,45 @@ def test_models_of_other_pools_have_a_verdict_each(tmp_path):
     }
 
 
+def test_private_models_of_two_epsilons_have_a_verdict_each(tmp_path):
+    """DP-SGD printed 67 % of CIFAR-10 at ε = 2: a model at 1.93 and another at 2.0 are two settings."""
+    models = [
+        made.private_model(epsilon, accuracy, dataset="cifar10", seed=seed)
+        for epsilon, accuracies in ((1.93, (0.60, 0.61)), (2.0, (0.70, 0.71)))
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    paths = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(models)]
+    frame = verdicts(made.load_records([], models=paths), PUBLISHED)
+    found = _of(frame, paper="DP-SGD 2016", row="CIFAR-10 at ε = 2").dropna(subset="measured_mean")
+    assert [how.rpartition(", ")[2] for how in found["how"]] == ["ε = 1.93", "ε = 2"]
+    assert list(found["measured_mean"]) == pytest.approx([0.605, 0.705])
+    assert list(found["seeds"]) == [2, 2]
+    assert list(found["verdict"]) == [Verdict.SHORT, Verdict.BETTER]
+
+
+def test_students_that_differ_in_anything_have_a_verdict_each(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    records = []
+    for recipe, accuracy in (("fast", 0.90), ("modern", 0.98)):
+        student = made.student_record(facts, 100, accuracy)
+        records.append(student | {"student": f"supervised_small-cnn_{recipe}", "student_recipe": recipe})
+    records.append(made.bound_record(facts, 100, 1.5, "moments", Kind.DATA_DEPENDENT))
+    frame = verdicts(made.load_records([made.write_collected(tmp_path / "c.json", records)]), PUBLISHED)
+    found = _of(frame, paper="PATE 2017", row="MNIST 100 queries", quantity="student_accuracy")
+    measured = {how.rpartition(", ")[2]: mean for how, mean in zip(found["how"], found["measured_mean"], strict=True)}
+    assert measured == {"fast": 0.90, "modern": 0.98}
+
+
+def test_a_student_is_one_setting_whatever_deltas_its_labels_have_bounds_at(tmp_path):
+    facts = made.label_set(made.ensemble(), "gnmax", 40)
+    costs = [made.bound_record(facts, 100, 0.95, "label", Kind.WORST_CASE) | {"delta": each} for each in (1e-5, 1e-6)]
+    records = [made.student_record(facts, 100, 0.97), *costs]
+    frame = verdicts(made.load_records([made.write_collected(tmp_path / "c.json", records)]), PUBLISHED)
+    found = _of(frame, paper="DPMLBench 2023", row="PATE on MNIST at ε = 1", column="SimpleCNN")
+    assert list(found["seeds"]) == [1, 1]
+    assert list(found["measured_std"].isna()) == [True, True], "one seed has no deviation"
+
+
 def test_what_is_printed_at_an_epsilon_that_says_nothing_is_not_run(tmp_path):
     model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0))
     frame = verdicts(made.load_records([], models=[model]), PUBLISHED)

@@ -158,17 +158,28 @@ def _audits(tables: Tables) -> Iterator[str]:
     audit, petdl = tables.get("audit"), tables.get("petdl")
     broken: set[str] = set()
     if audit is not None and not audit.empty:
-        proofs = audit["verdict"].dropna()
-        vacuous, failed = (int((proofs == verdict).sum()) for verdict in (Audited.VACUOUS, Audited.VIOLATED))
-        tested = f"{failed or 'none'} of {plural(len(proofs) - vacuous, 'proven bound')} that they test"
-        beside = f"; {plural(vacuous, 'other is', 'others are')} too large to be contradicted" if vacuous else ""
-        yield f"Audits contradict {tested}{beside}."
+        yield from _proofs(audit)
         broken |= {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
     if petdl is not None and not petdl.empty:
         claimed = petdl[(petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)]
         broken |= {f"PET-DL ({in_words(form)})" for form in claimed["form"]}
     if broken:
         yield f"What papers claim of {join(sorted(broken))} does not hold: the audit found that more is lost."
+
+
+def _proofs(audit: "pd.DataFrame") -> Iterator[str]:
+    """What audits say of bounds that are proven; a bound is that of a mechanism, a setting and a number of queries."""
+    proofs = audit["verdict"].dropna()
+    vacuous, failed, unlike = (
+        int((proofs == each).sum()) for each in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
+    )
+    tested = len(proofs) - vacuous - unlike
+    if tested:
+        beside = f"; {plural(vacuous, 'other is', 'others are')} too large to be contradicted" if vacuous else ""
+        yield f"Audits contradict {failed or 'none'} of {plural(tested, 'proven bound')} that they test{beside}."
+    if unlike:
+        names = join(sorted({in_words(name) for name in audit.loc[audit["verdict"] == Audited.DISAGREES, "mechanism"]}))
+        yield f"The code of {names} does not do what it says, so that {plural(unlike, 'bound')} of it may not hold."
 
 
 def _claims(tables: Tables) -> Iterator[str]:

@@ -22,7 +22,7 @@ from patebench.reporting.frames import Records, deviation, least, sound
 from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
 from patebench.reporting.petdl import alike, students
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
-from patebench.reporting.words import WEAK, in_words
+from patebench.reporting.words import WEAK, delta_in_words, in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,7 +253,8 @@ class _Measures:
 
     def _answered(self, value: Value) -> "pd.DataFrame":
         keys = (*_LABELLED, "queries")
-        return _same(self.records.students, value, "answered", keys, _TEACHERS).drop_duplicates(["how", "seed"])
+        labels = self.records.students.drop(columns="student")  # which learn of the same labels
+        return _same(labels, value, "answered", keys, _TEACHERS).drop_duplicates(["how", "seed"])
 
     def _private_model(self, value: Value) -> "pd.DataFrame":
         """Models by DP-SGD that keep what the paper keeps, and spend at least nine tenths of it."""
@@ -263,6 +264,7 @@ class _Measures:
         """Private models of a system at the ε of the printed number."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == system) & self._spent(value, frame["epsilon"], frame["delta"])]
+        frame = frame.assign(spent=frame["epsilon"])
         return _same(frame, value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
@@ -331,7 +333,12 @@ _APART: Mapping[str, Callable[[Any], str]] = {
     "teachers": lambda teachers: f"n = {teachers}",
     "noise_in_words": str,
     "queries": lambda queries: f"T = {queries}",
+    "clusters": lambda clusters: f"{clusters:.0f} clusters",
+    "spent": lambda epsilon: f"ε = {epsilon:.3g}",
+    "delta": lambda delta: f"δ = {delta_in_words(delta)}",
 }
+#: And where all of that is the same: names of settings, of which the parts that differ are said.
+_NAMES_APART = ("ensemble", "rounds", "student", "private_model")
 _LABELLED = ("dataset", "teachers", "mechanism", "noise")
 _TEACHERS = ("model", "recipe", "partition")
 _LEARNER = ("model", "recipe")
@@ -343,17 +350,29 @@ def _same(
     """The rows whose `keys` are those of the printed number, which may leave some open.
 
     Where `how` is the same of networks, or of an ensemble's teachers, that were trained for several numbers of epochs,
-    they are told apart, and so is what has other pools, noise or queries: their mean would be of no setting.
+    they are told apart, and so is what differs in anything else but the seed: their mean would be of no setting.
     """
+    import pandas as pd
+
     for key in keys:
         if (wanted := getattr(value, key)) is not None:
             frame = frame[frame[key] == wanted]
     words = [", ".join(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()]
     for column, say in _APART.items():
         if column in frame:
-            pairs = list(zip(words, frame[column], strict=True))
-            several = Counter(word for word, _ in set(pairs))
-            words = [
-                ", ".join(filter(None, (word, say(other)))) if several[word] > 1 else word for word, other in pairs
-            ]
+            words = _apart(words, [None if pd.isna(cell) else say(cell) for cell in frame[column]])
+    for column in _NAMES_APART:
+        if column in frame:
+            words = _apart(words, [in_words(name) for name in frame[column].fillna("")])
     return frame.assign(how=words, measured=frame[measured].astype(float))
+
+
+def _apart(words: Sequence[str], others: Sequence[str | None]) -> list[str]:
+    """Each of the words, with what differs of the others where those of the same words are not all alike."""
+    pairs = dict.fromkeys(zip(words, others, strict=True))
+    several = Counter(word for word, _ in pairs)
+    for word in filter(lambda each: several[each] > 1, several):
+        mine = [pair for pair in pairs if pair[0] == word]
+        for pair, differs in zip(mine, those_that_differ([other or "" for _, other in mine]), strict=True):
+            pairs[pair] = differs
+    return [", ".join(filter(None, (word, pairs[word, other]))) for word, other in zip(words, others, strict=True)]

@@ -23,6 +23,8 @@ TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 #: What makes a method: its settings of noise, queries and ε differ, and nothing else.
 METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
+#: What else may tell students of a mechanism's labels apart; those of one method have all of it alike.
+_OF_STUDENT = ("partition", "model", "recipe", "epochs", "clusters", "student_model", "student_recipe")
 #: What follows from an ε that is wanted.
 _OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
 _FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
@@ -109,27 +111,41 @@ def _students(records: Records) -> "pd.DataFrame":
         kind=str(Kind.WORST_CASE),
         epsilon=frame["worst_case_epsilon_mean"],
     )
+    frame = _told_apart(frame, frame[list(_OF_STUDENT)].map(_said))
+    # Where queries cost nothing, methods that differ in their number alone would tie.
+    tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
+    frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
     return frame[[*METHOD, *_FOUND]]
+
+
+def _said(value: object) -> str:
+    import pandas as pd
+
+    return "none" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _models(records: Records) -> "pd.DataFrame":
     frame = private_models(records)
     frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
-    frame = _told_apart(frame, records)
+    frame = _told_apart(frame, _chosen(frame, records))
     least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*METHOD, "private_model"])
     return least[[*METHOD, *_FOUND]]
 
 
-def _told_apart(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """The same, with `learner` saying in which settings but noise the models of one method differ."""
+def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
+    """The settings of private models but noise, as text."""
     import pandas as pd
 
     key = ["dataset", "setting", "private_model"]
     known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
     chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
     settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # a whole number stays one
-    settings = settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
+    return settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
+
+
+def _told_apart(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
+    """The same, with `learner` saying in which of these settings, as text, rows of one method differ."""
     said = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
