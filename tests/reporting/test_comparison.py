@@ -67,6 +67,25 @@ def test_what_differs_alike_at_every_seed_is_first(tmp_path):
     assert frame["errors"].iloc[0] == math.inf
 
 
+def test_rounding_is_no_difference_and_a_lost_bound_is_the_first(tmp_path):
+    three = (0.90, 0.91, 0.92)
+    one, other = _run(tmp_path / "a", three), _run(tmp_path / "b", three, epsilon=math.nextafter(1, 2))
+    assert list(compared(*_frames(one, other))["difference"]) == [0, 0]
+    lost = _run(tmp_path / "c", (0.91, 0.92, 0.935), epsilon=math.inf)
+    frame = compared(*_frames(one, lost))
+    assert (frame["what"].iloc[0], frame["errors"].iloc[0]) == ("ε", math.inf)
+    said = json.loads(CliRunner().invoke(cli, ["compare", str(one), str(lost), "--json"]).output)["compared"][0]
+    assert (said["other"], said["difference"], said["standard_error"]) == ("inf", "inf", None)
+
+
+def test_seeds_that_one_side_alone_has_do_not_count_beside_pairs(tmp_path):
+    one, other = _run(tmp_path / "a", (0.90, 0.80)), _run(tmp_path / "b", (0.91, 0.82, 0.50))
+    row = _student(compared(*_frames(one, other)))
+    assert (row["one"], row["other"]) == pytest.approx((0.85, 0.865))
+    assert row["difference"] == pytest.approx(row["other"] - row["one"])
+    assert (row["seeds_one"], row["seeds_other"]) == (2, 2)
+
+
 def test_what_only_one_has_is_named(tmp_path):
     one, other = _run(tmp_path / "a", (0.9,)), _run(tmp_path / "b", (0.9,), queries=1000)
     assert compared(*_frames(one, other)).empty

@@ -93,7 +93,10 @@ def test_students_of_other_teachers_are_other_methods(tmp_path):
     path = made.write_collected(tmp_path / "c.json", records)
     frame = TABLES.load("equal-epsilon").build(made.load_records([path]), PUBLISHED)
     found = frame[frame["way"] == "gnmax"].set_index("learner")["accuracy_at_2_mean"]
-    assert dict(found) == {"supervised, model: logistic": 0.60, "supervised, model: small-cnn": 0.98}
+    assert dict(found) == {
+        "supervised, model: logistic, recipe: none, epochs: none": 0.60,
+        "supervised, model: small-cnn, recipe: modern, epochs: 50": 0.98,
+    }
 
 
 def test_students_of_other_numbers_of_free_queries_stand_side_by_side(tmp_path):

@@ -512,7 +512,7 @@ def test_models_that_are_private_themselves_have_learning_curves_too(tmp_path):
     models = [*students, several, made.private_model(4.0)]  # the last has no curve
     paths = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(models)]
     dpsgd, petdl = _draw("learning-curves", [], models=paths).axes
-    assert [line.get_label() for line in petdl.get_lines()] == ["n = 2, ε = 1.0", "n = 10, ε = 1.0"]
+    assert [line.get_label() for line in petdl.get_lines()] == ["n = 2, ε = 1.00", "n = 10, ε = 1.00"]
     assert petdl.get_lines()[0].get_xydata().tolist() == [[0.5, 0.2], [1.0, 0.4]]
     (line,) = dpsgd.get_lines()
     assert line.get_label() == "ε = 2.0"
@@ -531,7 +531,7 @@ def test_claims_tell_no_curves_of_an_ensemble_apart_and_no_two_lines_look_alike(
     paths = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate((*claims, *sound))]
     dpsgd, petdl, knn = (axis for axis in _draw("learning-curves", [], models=paths).axes if axis.get_title())
     assert list(_lines(petdl)) == ["n = 4"]
-    assert list(_lines(knn)) == ["ε = 1.0, claimed"]
+    assert list(_lines(knn)) == ["ε = 1.00, claimed"]
     looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in dpsgd.get_lines()}
     assert len(looks) == 15
 

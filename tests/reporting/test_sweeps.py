@@ -51,11 +51,11 @@ def test_each_noise_has_a_line_over_the_clusters_and_named_ones_have_theirs(tmp_
     namings = tuple(made.naming(clusters, accuracy) for clusters, accuracy in ((20, 0.7), (100, 0.75), (70, 0.1)))
     (axis,) = draw("clusters", tmp_path, [*students, alone], namings).axes
     assert lines(axis) == {
-        "k = 1, σ = 50, ε = 0.08": [[20, 0.9], [100, 0.95]],
-        "k = 1, σ = 200, ε = 0.02": [[20, 0.8], [100, 0.8]],
+        "k = 1, σ = 50, ε = 0.0800": [[20, 0.9], [100, 0.95]],
+        "k = 1, σ = 200, ε = 0.0200": [[20, 0.8], [100, 0.8]],
         "ε = 0: as many clusters named by true labels": [[20, 0.7], [100, 0.75]],
     }
-    assert list(lines(axis))[1:] == ["k = 1, σ = 200, ε = 0.02", "k = 1, σ = 50, ε = 0.08"], "the least ε first"
+    assert list(lines(axis))[1:] == ["k = 1, σ = 200, ε = 0.0200", "k = 1, σ = 50, ε = 0.0800"], "the least ε first"
     assert axis.get_title() == "MNIST · 600 teachers, nearest query\nstudent: supervised"
     assert [label.get_text() for label in axis.get_xticklabels()] == ["20", "100"]
 
@@ -63,7 +63,7 @@ def test_each_noise_has_a_line_over_the_clusters_and_named_ones_have_theirs(tmp_
 def test_seeds_make_a_mean_and_bars(tmp_path: Path) -> None:
     students = [student(0.9 + seed / 50, clusters=c, seed=seed) for c in (20, 100) for seed in (0, 1)]
     (axis,) = draw("clusters", tmp_path, students).axes
-    assert lines(axis) == {"k = 1, σ = 50, ε = 0.08": [[20, 0.91], [100, 0.91]]}
+    assert lines(axis) == {"k = 1, σ = 50, ε = 0.0800": [[20, 0.91], [100, 0.91]]}
     upright = axis.containers[0].lines[2][0].get_segments()[0][:, 1]
     np.testing.assert_allclose(upright, 0.91 + np.array([-1, 1]) * 0.02 / np.sqrt(2))
 
@@ -71,13 +71,13 @@ def test_seeds_make_a_mean_and_bars(tmp_path: Path) -> None:
 def test_the_size_of_the_pool(tmp_path: Path) -> None:
     students = [student(accuracy, pool=pool) for pool, accuracy in ((1000, 0.9), (3000, 0.93), (9000, 0.99))]
     (axis,) = draw("pool", tmp_path, students).axes
-    assert lines(axis) == {"T = 50, k = 1, σ = 50, ε = 0.08": [[1000, 0.9], [3000, 0.93], [9000, 0.99]]}
+    assert lines(axis) == {"T = 50, k = 1, σ = 50, ε = 0.0800": [[1000, 0.9], [3000, 0.93], [9000, 0.99]]}
 
 
 def test_caps_share_a_line_where_epsilon_is_the_same(tmp_path: Path) -> None:
     students = [student(0.9, k=1, sigma=50), student(0.95, k=4, sigma=100), student(0.99, k=4, sigma=50)]
     (axis,) = draw("cap", tmp_path, students).axes
-    assert lines(axis) == {"ε = 0.08": [[1, 0.9], [4, 0.95]]}
+    assert lines(axis) == {"ε = 0.0800": [[1, 0.9], [4, 0.95]]}
 
 
 @pytest.mark.parametrize("name", ["clusters", "pool", "cap"])

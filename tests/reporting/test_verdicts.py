@@ -129,7 +129,7 @@ def test_a_claim_below_what_is_exact_is_unsound(tmp_path):
     frame = verdicts(made.load_records([path]), PUBLISHED)
     (row,) = _of(frame, row="MNIST NZC (c=1e^100 γ=1e^10)", quantity="epsilon").to_dict("records")
     assert row["verdict"] == Verdict.UNSOUND
-    assert row["why"] == "what is claimed loses at least ε = inf"
+    assert row["why"] == "what is claimed loses at least ε = ∞"
 
 
 def test_teachers_of_several_epochs_are_several_settings(tmp_path):

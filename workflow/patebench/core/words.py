@@ -19,6 +19,12 @@ def upward(value: float, digits: int) -> str:
     return f"{math.ceil(scaled - 1e-9 * scaled) / 10.0**digits:.{digits}f}"
 
 
+def downward(value: float, digits: int) -> str:
+    """A lower bound with so many digits after the point, rounded down."""
+    scaled = value * 10.0**digits
+    return f"{math.floor(scaled + 1e-9 * scaled) / 10.0**digits:.{digits}f}"
+
+
 def significant(value: float, digits: int) -> int:
     """How many digits after the point give so many that count, of a positive value."""
     return digits - 1 - math.floor(math.log10(value))

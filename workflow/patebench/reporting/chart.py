@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.figures.axes import TICKS, within
 from patebench.reporting.figures.methods import style_of
 from patebench.reporting.style import GREY
-from patebench.reporting.words import WEAK, delta_in_words, in_words
+from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,7 +186,7 @@ def _points(frame: "pd.DataFrame") -> "pd.DataFrame":
     shares = ["accuracy_mean", "baseline_accuracy_mean"]
     for row in frame.astype(dict.fromkeys(shares, float)).to_dict("records"):
         words = {name: in_words(row[name]) for name in ("dataset", "method", "kind")}
-        accuracy, cost, deviation = row["accuracy_mean"], f"{row['epsilon']:.3g}", float(row["accuracy_std"] or "nan")
+        accuracy, cost, deviation = row["accuracy_mean"], epsilon_in_digits(row["epsilon"]), row["accuracy_std"]
         spread = "" if pd.isna(deviation) else f" ± {100 * deviation:.2f}"
         samples = "" if pd.isna(row["public_samples"]) else f" ({row['public_samples']:,.0f} samples)"
         filled = row["kind"] == "worst_case" and not row["published"]

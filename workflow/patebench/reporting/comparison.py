@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.parameters import key_path
 from patebench.reporting.audits import SUBJECT as AUDITED
-from patebench.reporting.frames import Records, arrange
+from patebench.reporting.frames import ROUNDING, Records, arrange
 from patebench.reporting.outcomes import DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def compared(one: Records, other: Records) -> "pd.DataFrame":
     """One row per quantity and setting that both have, those that differ most clearly first.
 
     Columns: `what`, `setting` in words, `one` and `other` (means), `seeds_one`, `seeds_other`, `difference` (other less
-    one), `standard_error` (NaN where a seed is alone), `errors` (their quotient; ∞ where all seeds differ alike) and
-    `paired`.
+    one), `standard_error` (NaN where a seed is alone), `errors` (their quotient; ∞ where all seeds differ alike, or one
+    side alone is infinite) and `paired`: of seeds that both have, where these are two or more, and no others count.
     """
     import pandas as pd
 
@@ -144,26 +144,28 @@ def _named(name: str, value: Any) -> str:
 
 
 def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
+    """What the two sides differ by; where two seeds or more are of both, the others are left out."""
     common = sorted(set(one) & set(other))
     paired = len(common) > 1
+    seeds = (common, common) if paired else (sorted(one), sorted(other))
+    first, second = ([side[seed] for seed in each] for side, each in zip((one, other), seeds, strict=True))
+    difference = _less(_mean(second), _mean(first))
     if paired:
-        apart = [_less(other[seed], one[seed]) for seed in common]
-        difference, error = _mean(apart), _deviation(apart) / math.sqrt(len(apart))
+        error = _deviation([_less(its, mine) for its, mine in zip(second, first, strict=True)]) / math.sqrt(len(first))
     else:
-        first, second = list(one.values()), list(other.values())
-        difference = _less(_mean(second), _mean(first))
         error = math.hypot(_deviation(first) / math.sqrt(len(first)), _deviation(second) / math.sqrt(len(second)))
-    errors = difference / error if error > 0 else math.nan if math.isnan(error) else _endless(difference)
+    endless = error == 0 or math.isinf(difference)  # between a bound and none at all lies more than any error
+    errors = _endless(difference) if endless else difference / error
     return {
-        **{"one": _mean(list(one.values())), "other": _mean(list(other.values()))},
-        **{"seeds_one": len(one), "seeds_other": len(other)},
+        **{"one": _mean(first), "other": _mean(second)},
+        **{"seeds_one": len(first), "seeds_other": len(second)},
         **{"difference": difference, "standard_error": error, "errors": errors, "paired": paired},
     }
 
 
 def _less(one: float, other: float) -> float:
-    """The difference; of two infinite bounds there is none."""
-    return 0.0 if one == other else one - other
+    """The difference; of two infinite bounds there is none, nor of values that rounding alone parts."""
+    return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
 
 
 def _endless(difference: float) -> float:
@@ -175,11 +177,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """The sample deviation; NaN of one value or of what is not finite."""
+    """The sample deviation, 0 of values that rounding parts; NaN of one value or of what is not finite."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return math.nan
     mean = _mean(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    found = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return found if found > ROUNDING * abs(mean) else 0.0
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Equal values of several seeds, each a sum in another order, differ by less than this share.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 _SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str}
 _LEARNER = {"model": str, "recipe": str, "epochs": int}
@@ -181,7 +181,7 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
 def deviation(values: Any) -> Any:
     """Sample deviation of a column, or of each group of one: NaN of a single value, 0 of values that rounding parts."""
     found = values.std(ddof=1)
-    return found * (found > _ROUNDING * abs(values.mean()))
+    return found * (found > ROUNDING * abs(values.mean()))
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:

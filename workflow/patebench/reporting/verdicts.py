@@ -22,7 +22,7 @@ from patebench.reporting.frames import Records, deviation, least, sound
 from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
 from patebench.reporting.petdl import alike, students
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
-from patebench.reporting.words import WEAK, delta_in_words, in_words, those_that_differ
+from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_digits, in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,7 +187,8 @@ def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
     lost = max(found.get("exact", 0.0), found.get("audited", 0.0))
     claimed = is_epsilon(value.quantity) and "kind" in group and (group["kind"] == Kind.CLAIMED).all()
     if claimed and lost > max(value.value, mean) * (1 + 1e-9):
-        found |= {"verdict": Verdict.UNSOUND, "why": f"what is claimed loses at least ε = {lost:.3g}"}
+        found["verdict"] = Verdict.UNSOUND
+        found["why"] = f"what is claimed loses at least ε = {epsilon_in_digits(lost, at_least=True)}"
     return found
 
 

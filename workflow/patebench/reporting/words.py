@@ -7,7 +7,7 @@ from typing import Any
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.slugs import number
-from patebench.core.words import significant, upward
+from patebench.core.words import downward, significant, upward
 from patebench.mechanisms import MECHANISMS
 
 #: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
@@ -92,8 +92,21 @@ def delta_in_words(delta: float) -> str:
     return f"{delta:g}".replace("e-0", "e-")
 
 
+def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
+    """Such as "2.04", "0.0185", "9.2e-08" or "∞": rounded up as a bound is, and down `at_least`, as what was found."""
+    if epsilon == math.inf:
+        return "∞"
+    shown = downward if at_least else upward
+    if 0 < epsilon < 1e-3:
+        power = max(math.floor(math.log10(epsilon)), -300)
+        return f"{shown(epsilon / 10.0**power, 1)}e{power:03d}"
+    return shown(epsilon, significant(epsilon, 3) if 0 < epsilon < 0.1 else 2)
+
+
 def epsilon_in_words(epsilon: float) -> str:
     """Such as "0.086" or "12.7 (weak)", rounded up as bounds are."""
+    if 0 < epsilon < 1e-3:
+        return epsilon_in_digits(epsilon)
     if 0 < epsilon <= 0.99:
         return upward(epsilon, significant(epsilon, 2)).rstrip("0")
     shown = "∞" if epsilon == math.inf else upward(epsilon, 1)

@@ -8,7 +8,7 @@ from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, natural
 from patebench.reporting.published import Published
 from patebench.reporting.style import LineStyle, empty, labelled, legend, panels, percent, styles_in_order
-from patebench.reporting.words import epsilon_in_words, in_words
+from patebench.reporting.words import epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ def _private_models(models: "pd.DataFrame") -> "pd.DataFrame":
     lines = []
     for epsilon, kind, teachers in zip(spent, models["kind"], models["teachers"], strict=True):
         claimed, of = kind == Kind.CLAIMED, "" if pd.isna(teachers) else f"n = {teachers}"
-        cost = f"ε = {epsilon_in_words(epsilon)}" + (", claimed" if claimed else "")
+        cost = f"ε = {epsilon_in_digits(epsilon)}" + (", claimed" if claimed else "")
         lines.append(of if of and claimed else ", ".join(filter(None, [of, cost])))
     return models.assign(learner=models["system"] + " · " + models["form"], line=lines)
 

@@ -11,7 +11,7 @@ from patebench.reporting.figures.axes import at_values, means
 from patebench.reporting.frames import Records, distinct, over_seeds
 from patebench.reporting.outcomes import outcomes
 from patebench.reporting.style import GREY, LineStyle, empty, labelled, legend, panels, percent, styles_in_order
-from patebench.reporting.words import in_words
+from patebench.reporting.words import epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,7 @@ def reached(records: Records) -> "pd.DataFrame":
     frame = frame.merge(known, on=["mechanism", "noise"], how="left")
     return frame.assign(
         who=[f"{n:,} teachers, {in_words(model)}" for n, model in zip(frame["teachers"], frame["model"], strict=True)],
-        epsilon=[f"ε = {value:.2g}" for value in frame["worst_case_epsilon_mean"]],
+        epsilon=[f"ε = {epsilon_in_digits(value)}" for value in frame["worst_case_epsilon_mean"]],
     )
 
 

@@ -19,7 +19,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 def columns(frame: "pd.DataFrame") -> Sequence[Column]:
     """What is stated, each way to audit that `frame` holds, and the verdicts."""
-    found = [Column(name, label, "epsilon", group="Audited ε") for name, label in found_by(frame).items()]
+    found = [Column(name, label, "audited", group="Audited ε") for name, label in found_by(frame).items()]
     return (*_STATED, *found, *_VERDICTS)
 
 

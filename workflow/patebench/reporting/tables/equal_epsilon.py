@@ -121,7 +121,7 @@ def _students(records: Records) -> "pd.DataFrame":
 def _said(value: object) -> str:
     import pandas as pd
 
-    return "none" if pd.isna(value) else f"{value:g}" if isinstance(value, float) else str(value)
+    return "none" if pd.isna(value) or value == "" else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _models(records: Records) -> "pd.DataFrame":

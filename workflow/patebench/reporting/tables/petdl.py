@@ -54,7 +54,7 @@ TABLE = Table(
         Column("delta", "δ", "number"),
         Column("epsilon_mean", "stated, of fresh noise", "epsilon", group="ε"),
         Column("kind", "kind", group="ε"),
-        Column("audited", "audited, at least", "epsilon", group="ε"),
+        Column("audited", "audited, at least", "audited", group="ε"),
         Column("verdict", "Verdict"),
         Column("published_epsilon", "printed", "epsilon", group="ε"),
         Column("teacher_accuracy", "teachers", "percent", deviation=True, group="Accuracy %"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
 from patebench.reporting.sections import FURTHER
-from patebench.reporting.words import in_words
+from patebench.reporting.words import epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +30,8 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "count": lambda value: f"{value:.0f}",
     "number": lambda value: f"{value:.4g}",
     "percent": lambda value: f"{100 * value:.2f}",
-    "epsilon": lambda value: f"{value:.2f}",
-    "small": lambda value: f"{value:.2g}",
+    "epsilon": epsilon_in_digits,
+    "audited": lambda value: epsilon_in_digits(value, at_least=True),
     "flag": lambda value: "yes" if value else "no",
 }
 
@@ -58,7 +58,7 @@ class Column:
             return "∞"
         if self.field in _NAMES:
             return in_words(str(value))
-        shown = _FORMATS["small" if self.style == "epsilon" and 0 < value < 0.1 else self.style]
+        shown = _FORMATS[self.style]
         std = row[f"{self.field}_std"] if self.deviation else None
         return shown(value) if _missing(std) else f"{shown(value)} ± {shown(std)}"
 
