@@ -515,7 +515,7 @@ def test_models_that_are_private_themselves_have_learning_curves_too(tmp_path):
     assert [line.get_label() for line in petdl.get_lines()] == ["n = 2, ε = 1.00", "n = 10, ε = 1.00"]
     assert petdl.get_lines()[0].get_xydata().tolist() == [[0.5, 0.2], [1.0, 0.4]]
     (line,) = dpsgd.get_lines()
-    assert line.get_label() == "ε = 2.0"
+    assert line.get_label() == "ε = 2.00"
     assert line.get_xydata().tolist() == [[0.25, 0.1], [0.5, 0.2], [1.0, 0.4]]
 
 

@@ -6,7 +6,7 @@ Private models of other settings than noise, such as a number of samples, are ot
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.errors import PatebenchError
@@ -118,7 +118,7 @@ def _students(records: Records) -> "pd.DataFrame":
     return frame[[*METHOD, *_FOUND]]
 
 
-def _said(value: object) -> str:
+def _said(value: Any) -> str:
     import pandas as pd
 
     return "none" if pd.isna(value) or value == "" else f"{value:g}" if isinstance(value, float) else str(value)
