@@ -14,7 +14,17 @@ import pytest
 
 from patebench.core import files
 from patebench.core.errors import ArtefactError
-from patebench.core.files import Field, Layout, atomic, read_arrays, read_json, write_arrays, write_json, write_text
+from patebench.core.files import (
+    Field,
+    Layout,
+    atomic,
+    read_any_arrays,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+    write_text,
+)
 from patebench.core.formats import CHUNK, LABELS, SAMPLES, TRUTH
 
 LAYOUT = Layout(
@@ -174,7 +184,7 @@ def test_no_changed_byte_and_no_truncation_goes_unnoticed(tmp_path: Path) -> Non
     for damaged in [*flipped, *(content[:length] for length in range(0, len(content), 5))]:
         path.write_bytes(damaged)
         try:
-            artefact = read_arrays(path, TRUTH)
+            artefact = read_any_arrays(path, {TRUTH.kind: TRUTH})  # reads the facts alone, and then all
         except ArtefactError:
             refused += 1
         else:  # a byte of the archive's own bookkeeping, such as a time stamp
@@ -315,6 +325,8 @@ JSON_DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "other kind": (lambda path: write_json(path, "train_student", {}), "kind 'train_student', and 'account' is needed"),
     "other value": (lambda path: path.write_text(path.read_text().replace("1.61", "0.61")), "checksum"),
     "no digest": (lambda path: path.write_text('{"kind": "account"}'), "checksum"),
+    "nested too deep": (lambda path: path.write_text("[" * 100_000), "not valid JSON"),
+    "half a character": (lambda path: path.write_text('{"kind": "account", "word": "\\ud800"}'), "checksum"),
 }
 
 

@@ -1,6 +1,7 @@
 """Verdicts on printed numbers: by hand, at the edges of the tolerance, and where a claim fails."""
 
 import math
+import shlex
 
 import pytest
 from tests.reporting import made
@@ -67,6 +68,8 @@ def test_verdicts_by_hand(tmp_path):
     (other,) = _of(frame, paper="PATE 2017", row="MNIST 1000 queries", quantity="epsilon").to_dict("records")
     assert other["verdict"] == Verdict.NOT_RUN
     assert other["why"] == "this run has no such setting: patebench reproduce 'PATE 2017, Figure 4, MNIST 1000 queries'"
+    quoted = [shlex.split(why.partition(": ")[2]) for why in frame["why"] if ": patebench reproduce " in why]
+    assert all(words[:2] == ["patebench", "reproduce"] and len(words) == 3 for words in quoted)
     (nzc,) = _of(frame, paper="NZC 2020", row="MNIST LNMax (γ=20) 100 queries", quantity="student_accuracy").to_dict(
         "records"
     )

@@ -95,6 +95,16 @@ def test_the_configuration_that_measures_most_of_a_row_is_run(row, file):
     assert f"config/papers/{file}" in said
 
 
+def test_a_paper_of_one_s_own_is_run_by_the_configuration_that_measures_it(tmp_path, capsys):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "papers").symlink_to(ROOT / "config" / "papers")
+    line = "My paper,1,Table 1,MNIST,Student,%,98.0,mnist,250,lnmax,gamma=0.05,100,1e-05,student_accuracy\n"
+    published = (ROOT / "config" / "published.csv").read_text(encoding="utf-8")
+    (tmp_path / "config" / "published.csv").write_text(published + line, encoding="utf-8")
+    _run("My paper", home=tmp_path)
+    assert "config/papers/pate-2017.yaml" in capsys.readouterr().out
+
+
 def test_another_folder_is_refused(tmp_path):
     with pytest.raises(PatebenchError, match="run this in the folder of the Snakefile"):
         _run(None, home=tmp_path)

@@ -40,6 +40,9 @@ _REFUSALS = {
 
 #: The mend of a sound file of another kind, which nobody should delete.
 _RIGHT = "give the right file"
+#: What reading a damaged archive may raise, beside ValueError. A flipped bit may ask for a password or for another
+#: compression (RuntimeError), or for more than there is (MemoryError).
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ def read_arrays(path: Path | str, layout: Layout) -> Artefact:
         if "allow_pickle" in str(fault) or "Object arrays" in str(fault):
             raise ArtefactError(path, "it holds pickled objects, which are never loaded") from None
         raise ArtefactError(path, f"it is damaged ({fault})") from None
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError) as fault:
+    except _UNREADABLE as fault:
         raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
         raise ArtefactError(path, f"its {META} is not an object")
@@ -197,7 +200,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             meta = json.loads(archive.read(META), parse_constant=_no_constant)
-    except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError) as fault:
+    except (ValueError, *_UNREADABLE) as fault:
         raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
         raise ArtefactError(path, f"its {META} is not an object")
@@ -240,7 +243,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     _present(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
-    except (ValueError, UnicodeDecodeError) as fault:
+    except (ValueError, RecursionError, MemoryError) as fault:
         raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})") from None
     if not isinstance(content, dict):
         raise ArtefactError(path, f"it is of kind '{type(content).__name__}', and an object is needed", _RIGHT)
@@ -267,7 +270,7 @@ def _no_constant(word: str) -> float:
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False).encode(errors="surrogatepass")
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:

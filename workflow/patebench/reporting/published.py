@@ -158,14 +158,14 @@ class Published:
         """
         found: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
-            accuracy = self.lookup(quantity, paper=value.paper, table=value.table, row=value.row)
+            accuracy = self.lookup(quantity, **_row_of(value))
             if accuracy is not None:
                 found.setdefault((value.dataset, value.mechanism, value.value, accuracy), (value, accuracy))
         return list(found.values())
 
     def spent(self, value: Value) -> float | None:
         """The ε at which an accuracy is printed: that of its row."""
-        same = {"paper": value.paper, "table": value.table, "row": value.row}
+        same = _row_of(value)
         found = self.lookup("epsilon", **same)
         return self.lookup("epsilon_chosen", **same) if found is None else found
 
@@ -174,6 +174,11 @@ class Published:
         rows = frame[list(by)].itertuples(index=False, name=None)
         found = [self.lookup(quantity, **dict(zip(by, row, strict=True)), **keys) for row in rows]
         return [math.nan if value is None else value for value in found]
+
+
+def _row_of(value: Value) -> dict[str, object]:
+    """What the values of its row share: one row may have several data sets."""
+    return {name: getattr(value, name) for name in ("paper", "table", "row", "dataset")}
 
 
 def is_accuracy(quantity: str) -> bool:
@@ -224,6 +229,11 @@ def _value(cells: list[str]) -> Value:
         raise ValueError(f"value {cell['value']} is out of range")
     if not cell["dataset"]:
         raise ValueError("dataset is empty")
+    for name in ("teachers", "queries"):
+        if cell[name] and int(cell[name]) < 1:
+            raise ValueError(f"{name} = {cell[name]} is below 1")
+    if cell["delta"] and not 0 < float(cell["delta"]) < 1:
+        raise ValueError(f"delta = {cell['delta']} is not between 0 and 1")
     return Value(
         **{name: cell[name] for name in ("paper", "version", "table", "row", "column", "quantity", "dataset")},
         value=value,

@@ -7,6 +7,7 @@ is above it. What is `not comparable` says why, and what is `not run` why and by
 """
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -291,7 +292,7 @@ class _Measures:
         frames = (self.records.ensembles, self.records.students, self.records.private_models)
         there = {dataset for frame in frames for dataset in frame["dataset"]}
         lacks = "such setting" if value.dataset in there else in_words(value.dataset)
-        return f"this run has no {lacks}: patebench reproduce '{value.name}'"
+        return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
         """Students of labels as published, each setting by itself, with the ε that is claimed of it."""

@@ -153,7 +153,8 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
     from patebench.config import load, shown, validate
 
     wanted, most = len({value.column for value in values if _hindrance(value, published) is None}), -1
-    for name in dict.fromkeys((CONFIGURATIONS[values[0].paper], *CONFIGURATIONS.values())):
+    own = CONFIGURATIONS.get(values[0].paper)  # none of a paper that a user added
+    for name in dict.fromkeys(filter(None, (own, *CONFIGURATIONS.values()))):
         file = _existing(home / "config" / "papers" / f"{name}.yaml")
         written = load(file)
         config = validate({**written, "only": ()}, files=False)
