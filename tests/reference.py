@@ -42,7 +42,7 @@ def run_all(runs: Mapping[str, Mapping[str, Any]], cores: str = "all") -> list[s
     for number, (folder, run) in enumerate(runs.items(), 1):
         words = command(folder, run, cores)
         print(f"[{number} of {len(runs)}] {' '.join(words)}", flush=True)
-        if subprocess.run(words, check=False).returncode:
+        if subprocess.run(words, cwd=ROOT, check=False).returncode:
             failed.append(folder)
     return failed
 
@@ -58,7 +58,7 @@ def keep(folder: str, root: Path = ROOT) -> str:
     if not manifest.is_file():
         raise SystemExit(f"{made}: this run is not finished; run `make reference RUNS={folder}`")
     made_by = read_json(manifest, "manifest")["commit"]
-    if not made_by or made_by["dirty"] or made_by["older_jobs"]:
+    if not made_by or made_by["dirty"] or made_by.get("older_jobs", 1):
         raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it anew to keep it")
     if kept.is_dir():
         names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file())

@@ -152,7 +152,7 @@ def test_a_study_of_many_models_is_one_line_of_the_figure(tmp_path):
     """Whose points are not joined, for at each ε other models are there."""
     found = lines(of_models(tmp_path, (8.0, 0.6, {"dataset": "cifar10"})))
     (words,) = (words for words in found if "2024" in words)
-    assert re.fullmatch(r"printed: DP reproducibility 2024, DP-SGD, best of \d\d networks", words)
+    assert re.fullmatch(r"printed: DP reproducibility 2024, DP-SGD, best of \d\d models", words)
     joined = {words: line.get_linestyle() != "None" for words, line in found.items() if words.startswith("printed")}
     assert (joined[words], joined["printed: DPMLBench 2023, DP-SGD, best of 4 networks"]) == (False, True)
 

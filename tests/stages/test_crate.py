@@ -126,3 +126,12 @@ def test_the_validator_finds_nothing_that_is_required_amiss(packed, tmp_path) ->
         entity.pop("instrument", None)
     metadata.write_text(json.dumps(content), encoding="utf-8")
     assert not validated(broken), "a run without its workflow"
+
+
+def test_part_of_a_run_and_what_is_no_manifest_are_refused_in_a_line(tmp_path: Path) -> None:
+    write_json(tmp_path / "manifest.json", "manifest", {})
+    with pytest.raises(PatebenchError, match="it lacks 'config'"):
+        crate.run(results=tmp_path, out=tmp_path / "out", home=ROOT)
+    shutil.copyfile(RUN / "manifest.json", tmp_path / "manifest.json")
+    with pytest.raises(PatebenchError, match=r"it has no report\.html, so it is part of a run"):
+        crate.run(results=tmp_path, out=tmp_path / "out", home=ROOT)

@@ -36,7 +36,8 @@ def audited(records: Records) -> "pd.DataFrame":
         found = found.merge(least(frame[frame["kind"] == kind], SUBJECT, column), on=SUBJECT, how="left")
     lost = frame[frame["kind"] == Kind.AUDITED_LOWER]
     for label in sorted(lost["label"].unique(), key=natural):
-        found = found.merge(least(lost[lost["label"] == label], SUBJECT, f"{_FOUND}{label}"), on=SUBJECT, how="left")
+        most = lost[lost["label"] == label].groupby(SUBJECT, dropna=False)["epsilon"].max()
+        found = found.merge(most.rename(f"{_FOUND}{label}").reset_index(), on=SUBJECT, how="left")
     claims, proven = frame["kind"] == Kind.CLAIMED, frame["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
     for column, chosen in (("claim", claims), ("verdict", proven)):
         found = found.merge(_verdicts(frame[chosen], column), on=SUBJECT, how="left")

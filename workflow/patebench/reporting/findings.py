@@ -107,7 +107,7 @@ def _papers(tables: Tables) -> Iterator[str]:
     names = join([str(name) for name in papers["paper"]])
     measurable = int(papers["printed"].sum()) - counts[Verdict.NOT_COMPARABLE]
     yield (
-        f"Of {measurable} numbers of {names} that a run can measure, {judged} were measured{_by(tables, judged)},"
+        f"Of {measurable} numbers of {names} that can be compared, {judged} were measured{_by(tables, judged)},"
         f" and of several settings that measured one the best counts: {counts[Verdict.REPRODUCED]} reproduced,"
         f" {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short, {counts[Verdict.UNSOUND]} unsound"
         f"{_short_otherwise(int(papers['short_otherwise'].sum()))};"

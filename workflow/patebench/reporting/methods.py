@@ -11,6 +11,7 @@ from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import outcomes, private_models, public_use
 from patebench.reporting.published import (
+    ALL_SYSTEMS,
     DISTRIBUTED_2018,
     DP_SGD,
     NZC_2020,
@@ -20,7 +21,6 @@ from patebench.reporting.published import (
     PRIVATE_KNN,
     PRIVATE_KNN_2020,
     SCALABLE_2018,
-    SYSTEMS,
     Published,
     Value,
 )
@@ -36,7 +36,9 @@ PAPERS = {
     **dict.fromkeys(("gnmax", "confident-gnmax", "interactive-gnmax"), SCALABLE_2018),
     **dict.fromkeys(("immutable-lnmax", "immutable-gnmax"), NZC_2020),
     **dict.fromkeys(("randomised-response", "truncated-geometric"), DISTRIBUTED_2018),
-    **{"PET-DL": PETDL_2019, "Private-kNN": PRIVATE_KNN_2020, "DP-SGD": PAPERS_ON_DPSGD[0]},
+    ALL_SYSTEMS[PETDL]: PETDL_2019,
+    ALL_SYSTEMS[PRIVATE_KNN]: PRIVATE_KNN_2020,
+    ALL_SYSTEMS[DP_SGD]: PAPERS_ON_DPSGD[0],
 }
 #: What is of none of them.
 NO_PAPER = "of no paper here"
@@ -126,8 +128,7 @@ def _pairs(published: Published, dataset: str) -> list[tuple[Value, float]]:
 def _own(value: Value) -> bool:
     if value.mechanism == DP_SGD:
         return value.paper in PAPERS_ON_DPSGD
-    names = {**SYSTEMS, PETDL: "PET-DL"}
-    return PAPERS.get(names.get(value.mechanism, str(value.mechanism))) == value.paper
+    return PAPERS.get(ALL_SYSTEMS.get(value.mechanism, str(value.mechanism))) == value.paper
 
 
 def _printed(value: Value, accuracy: float) -> dict[str, Any]:

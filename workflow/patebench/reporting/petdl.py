@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
-from patebench.reporting.published import Value
+from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def students(records: Records) -> "pd.DataFrame":
     `teacher_accuracy`, the mean of its teachers.
     """
     found = records.private_models
-    found = found[found["system"] == "PET-DL"].reset_index(drop=True)
+    found = found[found["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)
     for name in CHOSEN:
         found["target" if name == "epsilon" else name] = [each.get(name) for each in found["parameters"]]
     found["compression"] = found["compression"].fillna(1.0).astype(float)

@@ -51,6 +51,8 @@ DISTRIBUTED_2018 = "Distributed PATE 2018"
 DP_SGD, PETDL, PRIVATE_KNN = "dp-sgd", "petdl", "private-knn"
 #: What records call the systems of those that protect a record.
 SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN"}
+#: And of those that learn from an ensemble.
+ALL_SYSTEMS: Mapping[str | None, str] = {**SYSTEMS, PETDL: "PET-DL"}
 #: Of mechanisms of votes, so of all others.
 PATE = "PATE"
 #: The configuration, in `config/papers`, that runs what a paper prints. What a paper quotes is run by another's.

@@ -21,6 +21,7 @@ from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import findings, paper_line
+from patebench.reporting.manifest import check_manifest
 from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
 from patebench.reporting.style import KINDS
 from patebench.reporting.summary import cards, duration
@@ -101,7 +102,7 @@ def render(
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    _check_manifest(manifest, content)
+    check_manifest(manifest, content)
     frames = {path.stem: _read_table(path) for path in tables}
     with ThreadPoolExecutor(available()) as threads:
         drawn = list(threads.map(lambda path: _figure(path, captions, out), figures))  # pictures take most of the time
@@ -286,12 +287,6 @@ def _read_table(path: Path) -> "pd.DataFrame":
     if missing := needed - set(frame.columns):
         raise ArtefactError(path, f"it lacks the column '{min(missing)}'")
     return frame
-
-
-def _check_manifest(path: Path, content: dict[str, Any]) -> None:
-    for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished"):
-        if entry not in content:
-            raise ArtefactError(path, f"it lacks '{entry}'")
 
 
 def _yaml(config: dict[str, Any]) -> str:

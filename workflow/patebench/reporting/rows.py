@@ -15,7 +15,7 @@ from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.frames import Records, arrange, deviation, sound
 from patebench.reporting.outcomes import LABEL_SET, PRIVATE_MODEL, STUDENT, public_use, stated_by_paper
 from patebench.reporting.petdl import CHOSEN, alike
-from patebench.reporting.published import PATE, SYSTEMS, Published
+from patebench.reporting.published import PATE, PETDL, SYSTEMS, Published
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,9 +236,10 @@ def _whole(value: Any) -> int | None:
 
 
 def _spread(group: "pd.DataFrame", name: str) -> Spread:
-    values = group[name].dropna()
+    group = group.dropna(subset=name)
+    values = group[name]
     std = float(deviation(values))
-    by_seed = {str(seed): float(value) for seed, value in zip(group["seed"], group[name], strict=True)}
+    by_seed = {str(seed): float(value) for seed, value in zip(group["seed"], values, strict=True)}
     return Spread(mean=float(values.mean()), std=None if math.isnan(std) else std, by_seed=by_seed)
 
 
@@ -249,11 +250,11 @@ def _reported(published: Published, same: Mapping[str, Any], parameters: Mapping
 
 def _printed_of_models(published: Published, key: Mapping[str, Any], row: "pd.Series[Any]") -> list[Printed]:
     """Of PET-DL and Private-kNN as published alone: DP-SGD's ε is chosen."""
-    mechanism = next((each for each, system in SYSTEMS.items() if system == key["system"]), "petdl")
+    mechanism = next((each for each, system in SYSTEMS.items() if system == key["system"]), PETDL)
     found = published.select("epsilon", dataset=key["dataset"], mechanism=mechanism, delta=key["delta"])
     if key["form"] != "published":
         return []
-    if mechanism == "petdl":
+    if mechanism == PETDL:
         chosen = {name: row["parameters"].get(name) for name in CHOSEN}
         chosen |= {"compression": chosen["compression"] or 1.0, "weighted": bool(chosen["weighted"])}
         facts = {**chosen, "form": key["form"], "dataset": key["dataset"], "teachers": key["teachers"]}

@@ -116,7 +116,7 @@ ACCOUNTANTS: Mapping[str, LineStyle] = {
     "rdp-expected": LineStyle(GREY, "*"),
 }
 
-#: Solid: may be published. Broken: may not. Dotted: claimed.
+#: Solid: holds for all votes, so that a release may state it. Broken: depends on these. Dotted: claimed.
 KINDS: Mapping[str, LineStyle] = {
     Kind.WORST_CASE: LineStyle(BLUE, "o", "-"),
     Kind.SANITISED: LineStyle(GREEN, "^", (0, (8, 1))),

@@ -96,6 +96,7 @@ def _below(folder: Path) -> list[Path]:
 def _show_manifests(one: Path, other: Path) -> None:
     """What differs in settings and times, where each folder has one run."""
     from patebench.reporting.comparison import settings, times
+    from patebench.reporting.manifest import check_manifest
 
     manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
     if [len(found) for found in manifests] != [1, 1]:
@@ -103,6 +104,8 @@ def _show_manifests(one: Path, other: Path) -> None:
         click.echo(f"Settings and times are compared where each folder has one run; these have {counts} manifests.")
         return
     contents = [read_json(found[0], "manifest") for found in manifests]
+    for (path,), content in zip(manifests, contents, strict=True):
+        check_manifest(path, content)
     table = _table("Settings that differ", ["", str(one), str(other)])
     rows = settings(*contents)
     for row in rows[:_SHOWN]:

@@ -24,9 +24,11 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     Labels, votes and private data stay where they are. Of a release no crate is made: its tables tell of private data.
     """
     from patebench.reporting.crate import write_crate
+    from patebench.reporting.manifest import check_manifest
 
     manifest = read_json(results / "manifest.json", "manifest")
-    if Mode.RELEASE in manifest["labels"].values():
+    check_manifest(results / "manifest.json", manifest)
+    if Mode.RELEASE in manifest.get("labels", {}).values():
         raise PatebenchError(
             f"{results}: is a run in release mode, whose tables tell of the private data; hand out the labels and the"
             " publishable ε alone"
@@ -34,6 +36,10 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     if out.exists():
         raise PatebenchError(f"{out}: is there already; give the name of a new folder")
     made, workflow = _found(results, _RESULTS), _found(home, _WORKFLOW)
+    if "report.html" not in made:
+        raise PatebenchError(
+            f"{results}: it has no report.html, so it is part of a run; give the folder of a whole one"
+        )
     if "Snakefile" not in workflow:
         raise PatebenchError(f"{home}/Snakefile: is not there; run this in the folder of the Snakefile, or give --home")
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ _LINE = ["accountant", "conversion", "kind", "publishable"]
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per label set of the whole pool and δ, or a choice of many.
 
-    Solid lines with full markers may be published, others not.
+    Solid lines with full markers hold for all votes, so that a release may state them; others not.
     """
     records = records.of_whole_pool()
     used = records.students[_LABEL_SET].drop_duplicates()

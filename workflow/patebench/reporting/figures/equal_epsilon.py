@@ -18,7 +18,7 @@ from patebench.core.errors import PatebenchError
 from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, stretch, within
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records
-from patebench.reporting.published import COMPARISONS, Published
+from patebench.reporting.published import COMPARISONS, DPMLBENCH_2023, PATE, Published
 from patebench.reporting.style import (
     GREY,
     MECHANISMS,
@@ -113,7 +113,7 @@ def _words(row: dict[Any, Any]) -> str:
     """A method in the legend: what gives the labels or the noise, what learns, and what its ε protects, which is one of
     so many teachers or a record."""
     parts = ", ".join([in_words(row["way"]), in_words(row["learner"])]).split(", ")
-    parts = parts if row["system"] == "PATE" else [row["system"], *parts]
+    parts = parts if row["system"] == PATE else [row["system"], *parts]
     of_teacher = row["adjacency"] == Adjacency.REPLACE_TEACHER
     protects = f"n = {row['teachers']:,.0f}" if of_teacher else in_words(row["adjacency"])
     claimed = "" if row["kind"] == Kind.WORST_CASE else ", claimed"
@@ -138,14 +138,16 @@ def _by_accuracy(rows: "pd.DataFrame") -> list[dict[Any, Any]]:
 
 
 def _printed(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
-    """What papers print, in words, by ε; of the networks of a paper that compares several the best at each ε.
+    """What papers print, in words, by ε; of the models of a paper that compares several the best at each ε.
 
     Beside it whether all of them stand at every ε, so that the best at one can be compared with the best at the next.
     """
     found: dict[str, tuple[list[tuple[float, float]], bool]] = {}
     papers = rows["learner"].map(lambda learner: next(filter(learner.startswith, COMPARISONS), learner))
     for (system, learner), group in rows.groupby(["system", papers]):
-        several = f", best of {len(group)} networks" if len(group) > 1 else ""
+        # One study measured four networks; the other's rows are models of many papers.
+        many = "networks" if str(learner) == DPMLBENCH_2023 else "models"
+        several = f", best of {len(group)} {many}" if len(group) > 1 else ""
         means = [{epsilon: mean for epsilon, mean, _ in _points(row)} for row in group.to_dict("records")]
         epsilons = sorted({epsilon for each in means for epsilon in each})
         best = [(epsilon, max(each.get(epsilon, 0.0) for each in means)) for epsilon in epsilons]

@@ -1,4 +1,4 @@
-"""Student accuracy against ε: what the privacy costs, and which ε may be published."""
+"""Student accuracy against ε: what the privacy costs, and what ε depends on."""
 
 import math
 import textwrap
@@ -42,7 +42,7 @@ _PANEL = ("dataset", "setting")
 _CROWD = 20
 #: Of papers whose ε is that of one record, in their order.
 _MARKERS = "so^Dv"
-#: The fill of a marker says what may be published.
+#: The fill of a marker says whether ε holds for all votes, as that of a release does, or depends on these.
 _KINDS = {
     Kind.WORST_CASE: "worst-case ε, of fresh noise",
     Kind.DATA_DEPENDENT: "data-dependent ε, not publishable",

@@ -31,7 +31,7 @@ def draw(records: Records, published: Published) -> "Figure":
     records = records.of_whole_pool()
     released = placed(_released(records))
     if released.empty:
-        return empty("This run released no labels with a bound that may be published,\nso there is nothing to draw.")
+        return empty("This run released no labels with a bound for all votes,\nso there is nothing to draw.")
     families = titles(released, _PANEL)
     names = {panel: f"{title}\n{panel[-3]} teachers, T = {panel[-2]:,}" for panel, title in families.items()}
     parts = {panel: members(released, panel, _PANEL) for panel in names}
@@ -65,7 +65,7 @@ def _places(shown: "pd.DataFrame") -> "pd.DataFrame":
 def _released(records: Records) -> "pd.DataFrame":
     """One row per setting and its `line`, over the seeds: `accuracy`, `worst_case_epsilon` and `share` answered.
 
-    `queries` are the most that were accounted for, and ε is the least that may be published of so many.
+    `queries` are the most that were accounted for, and ε is the least for all votes of so many.
     """
     bounds = sound(records.bounds)
     most = bounds.groupby(_KEY, dropna=False)["queries"].transform("max")

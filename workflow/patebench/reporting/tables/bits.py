@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from patebench.core.bound import Adjacency, Kind
 from patebench.reporting.frames import Records, arrange, means_and_deviations, over_seeds
 from patebench.reporting.outcomes import outcomes, private_models, public_use
-from patebench.reporting.published import Published
+from patebench.reporting.published import PATE, Published
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _students(records: Records) -> "pd.DataFrame":
     frame = frame[frame["worst_case_epsilon_mean"].notna()]
     used = [public_use(row) for row in frame.to_dict("records")]
     frame = frame.assign(
-        system="PATE",
+        system=PATE,
         way=frame["mechanism"].str.cat(frame["noise_in_words"], sep=", "),
         learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
         adjacency=str(Adjacency.REPLACE_TEACHER),
