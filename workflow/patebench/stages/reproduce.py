@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -57,8 +57,7 @@ def run(
     published = read_published(_existing(home / "config" / "published.csv"))
     rows = _rows(published)
     if row is None:
-        for name, values in rows.items():
-            click.echo(f"{name}   ({', '.join(dict.fromkeys(value.column for value in values))})")
+        _list(rows)
         return
     asked, row = row, _named(row, rows)
     if row != asked:
@@ -75,18 +74,7 @@ def run(
     experiments = only.split(",") if only else experiments
     if not experiments:
         raise PatebenchError(f"no experiment of {file.parent} measures '{row}'{_reasons(rows[row], published)}")
-    chosen = [f"only=[{','.join(experiments)}]", *([f"seeds=[{seeds}]"] if seeds else [])]
-    command = [
-        "snakemake",
-        "--cores",
-        cores,
-        "--quiet",
-        _QUIET,
-        "--configfile",
-        str(file.resolve()),
-        "--config",
-        *chosen,
-    ]
+    command = _command(file, experiments, seeds, cores)
     # The variable overrides every configuration, so it is what says where data lie.
     variables = {"PATEBENCH_DATA": str(Path(data_root).expanduser().resolve())} if data_root else {}
     said = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
@@ -96,6 +84,17 @@ def run(
     if subprocess.run(command, cwd=home, env={**os.environ, **variables}, check=False).returncode:
         raise PatebenchError("Snakemake stopped before the end; mend what it names, and give the same command again")
     _show(_verdicts(verdicts, rows[row]))
+
+
+def _list(rows: Mapping[str, Sequence[Value]]) -> None:
+    for name, values in rows.items():
+        click.echo(f"{name}   ({', '.join(dict.fromkeys(value.column for value in values))})")
+
+
+def _command(file: Path, experiments: Sequence[str], seeds: str, cores: str) -> list[str]:
+    chosen = [f"only=[{','.join(experiments)}]", *([f"seeds=[{seeds}]"] if seeds else [])]
+    quiet = ["--quiet", _QUIET]
+    return ["snakemake", "--cores", cores, *quiet, "--configfile", str(file.resolve()), "--config", *chosen]
 
 
 def _named(row: str, rows: Iterable[str]) -> str:
