@@ -1,5 +1,6 @@
 """Rows of papers: each is found, and the experiments that measure it; what can not be run says why."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,22 @@ def test_every_number_can_be_measured_or_says_why_not():
         and not any(reproduce._measures(experiment, value, published) for experiment in experiments)
     ]
     assert lost == []
+
+
+def test_a_run_at_a_larger_delta_measures_no_number():
+    """As in the verdicts: what is spent at δ = 1e-5 is not what a paper spends at 1e-6."""
+    written = load(ROOT / "config" / "papers" / "equal-epsilon.yaml")
+    experiments = validate({**written, "only": ["records", "private-knn", "teachers"]}, files=False).experiments
+    published = read_published(ROOT / "config" / "published.csv")
+    for system in ("DP-SGD", "Private-kNN", "PATE"):
+        (value,) = (
+            each
+            for each in published.values
+            if (each.row, each.column) == (f"{system} on MNIST at ε = 1", "ResNet") and each.dataset == "mnist"
+        )
+        for delta, measured in ((1e-5, True), (1e-6, False)):
+            asked = replace(value, delta=delta)
+            assert any(reproduce._measures(each, asked, published) for each in experiments) == measured, system
 
 
 def test_what_a_paper_quotes_is_run_by_the_configuration_of_the_other():

@@ -196,8 +196,9 @@ def _measures(experiment: Experiment, value: Value, published: Published) -> boo
     if value.mechanism == PETDL:
         return any(isinstance(job, TrainPetdl) and alike(value, _student(job)) for job in models)
     if value.mechanism == DP_SGD:
-        spent = published.spent(value)
-        return any(isinstance(job, TrainDpsgd) and at_epsilon(job.parameters.epsilon, spent) for job in models)
+        spent, most = published.spent(value), value.delta or 0.0
+        kept = (job.parameters for job in models if isinstance(job, TrainDpsgd) and job.parameters.delta <= most)
+        return any(at_epsilon(each.epsilon, spent) for each in kept)
     if value.quantity == "accuracy_at_epsilon":
         return any(at_epsilon(epsilon, published.spent(value)) for epsilon in _spending(experiment, models, value))
     if value.mechanism == PRIVATE_KNN and value.quantity != "baseline_accuracy":
@@ -213,17 +214,20 @@ def _measures(experiment: Experiment, value: Value, published: Published) -> boo
 
 
 def _spending(experiment: Experiment, models: Sequence[Job], value: Value) -> Iterator[float]:
-    """The worst-case ε of each student or private model of the system that a number is printed of."""
-    delta = value.delta or 0.0
+    """The worst-case ε of each student or private model of the system that a number is printed of, at a δ of the run
+    that is no larger than the number's."""
+    most = value.delta or 0.0
     if value.mechanism == PRIVATE_KNN:
         for job in models:
-            if isinstance(job, TrainPrivateKnn) and job.parameters.form == "sound":
-                yield _of_private_knn(job.parameters, delta)
+            if isinstance(job, TrainPrivateKnn) and job.parameters.form == "sound" and job.parameters.delta <= most:
+                yield _of_private_knn(job.parameters, job.parameters.delta)
         return
+    deltas = {(account.labels, account.delta) for account in experiment.accounts if account.delta <= most}
     for student in experiment.students:
         ensemble, setting = student.labels.ensemble, student.labels.setting
         if ensemble.split.data.dataset == value.dataset:
-            yield _of_labels(setting.mechanism, setting.parameters, student.queries, delta, ensemble.teachers)
+            for delta in sorted(delta for labels, delta in deltas if labels == student.labels):
+                yield _of_labels(setting.mechanism, setting.parameters, student.queries, delta, ensemble.teachers)
 
 
 @cache
