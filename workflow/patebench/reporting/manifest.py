@@ -45,13 +45,6 @@ def manifest(
     }
 
 
-def check_manifest(path: Path, content: Mapping[str, Any]) -> None:
-    """Raise ArtefactError where the content of the file `path` is not that of a manifest."""
-    for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished"):
-        if entry not in content:
-            raise ArtefactError(path, f"it lacks '{entry}'")
-
-
 def versions() -> dict[str, str]:
     """Versions of patebench, Python, the operating system and the libraries that are installed."""
     found = {"patebench": _version("patebench"), "python": platform.python_version(), "system": platform.platform()}

@@ -21,7 +21,6 @@ from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import findings, paper_line
-from patebench.reporting.manifest import check_manifest
 from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
 from patebench.reporting.style import KINDS
 from patebench.reporting.summary import cards, duration
@@ -102,7 +101,6 @@ def render(
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    check_manifest(manifest, content)
     frames = {path.stem: _read_table(path) for path in tables}
     with ThreadPoolExecutor(available()) as threads:
         drawn = list(threads.map(lambda path: _figure(path, captions, out), figures))  # pictures take most of the time

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_any_json, read_json, write_text
+from patebench.core.files import read_any_json, write_text
 from patebench.core.words import plural
 from patebench.stages.command import FILE, file_option, stage_command
 from patebench.stages.names import PRIVATE_MODEL_KINDS
-from patebench.stages.records import read_records
+from patebench.stages.records import read_manifest, read_records
 from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
@@ -96,16 +96,13 @@ def _below(folder: Path) -> list[Path]:
 def _show_manifests(one: Path, other: Path) -> None:
     """What differs in settings and times, where each folder has one run."""
     from patebench.reporting.comparison import settings, times
-    from patebench.reporting.manifest import check_manifest
 
     manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
     if [len(found) for found in manifests] != [1, 1]:
         counts = " and ".join(str(len(found)) for found in manifests)
         click.echo(f"Settings and times are compared where each folder has one run; these have {counts} manifests.")
         return
-    contents = [read_json(found[0], "manifest") for found in manifests]
-    for (path,), content in zip(manifests, contents, strict=True):
-        check_manifest(path, content)
+    contents = [read_manifest(path) for (path,) in manifests]
     table = _table("Settings that differ", ["", str(one), str(other)])
     rows = settings(*contents)
     for row in rows[:_SHOWN]:

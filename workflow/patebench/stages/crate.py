@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from patebench.core.errors import PatebenchError
-from patebench.core.files import read_json
 from patebench.core.seeds import Mode
 from patebench.stages.command import FILE, file_option, stage_command
+from patebench.stages.records import read_manifest
 
 #: What a run leaves beside its manifest: pages, figures, tables and rows.
 _RESULTS = ("report.html", "rows.json", "manifest.json", "figures/*", "tables/*")
@@ -24,10 +24,8 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     Labels, votes and private data stay where they are. Of a release no crate is made: its tables tell of private data.
     """
     from patebench.reporting.crate import write_crate
-    from patebench.reporting.manifest import check_manifest
 
-    manifest = read_json(results / "manifest.json", "manifest")
-    check_manifest(results / "manifest.json", manifest)
+    manifest = read_manifest(results / "manifest.json")
     if Mode.RELEASE in manifest.get("labels", {}).values():
         raise PatebenchError(
             f"{results}: is a run in release mode, whose tables tell of the private data; hand out the labels and the"

@@ -1,11 +1,12 @@
-"""The records that figures and tables are made from, read and checked."""
+"""The records that figures and tables are made from, and the manifest of a run, read and checked."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from patebench.core.errors import ArtefactError
 from patebench.core.files import read_any_json, read_json
 from patebench.stages.command import Assignment, each_once, file_option, together
 from patebench.stages.names import Facts, check_kind, of_baseline, of_naming, of_private_model
@@ -50,3 +51,12 @@ record_files = together(
         help="A data set, and the one that it is a changed copy of: copy=original. What papers print stands beside.",
     ),
 )  # fmt: skip
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest in a file; ArtefactError for any other."""
+    content = read_json(path, "manifest")
+    for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished"):
+        if entry not in content:
+            raise ArtefactError(path, f"it lacks '{entry}'")
+    return content

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patebench.core.files import read_json, write_text
+from patebench.core.files import write_text
 from patebench.stages.command import file_option, stage_command
+from patebench.stages.records import read_manifest
 
 #: More experiments than that are not named in the title.
 _FEW = 3
@@ -26,7 +27,7 @@ def run(
     """
     from patebench.reporting.report import render
 
-    content = read_json(manifest, "manifest")
+    content = read_manifest(manifest)
     page = render(
         title=_title(content.get("config") or {}),
         figures=figures,
