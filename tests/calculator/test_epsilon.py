@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from patebench.accounting import independent
 from patebench.accounting.conversion import ORDERS
 from patebench.accounting.votes import counts as counts_of
-from patebench.calculator.show import finite
+from patebench.calculator.show import four_digits
 from patebench.cli import cli, main
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
@@ -235,7 +235,7 @@ def test_people_get_a_table_with_the_number_to_tell(file):
     words = " ".join(said.output.split())
     assert "Nothing to publish with labels drawn from a seed or with continuous noise: these are no release." in words
     assert (
-        f"Labels drawn by --release would have ε = {finite(released['epsilon'])} (label), whatever the votes are."
+        f"Labels drawn by --release would have ε = {four_digits(released['epsilon'])} (label), whatever the votes are."
         in words
     )
     assert "What is not publishable depends on the votes" in words

@@ -1,6 +1,5 @@
 """What single teachers pay, where they differ in ε per query or in the queries that they take part in."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
+from patebench.core.numbers import in_json
 
 #: Which teachers are reported: those whose basic cost is the least, the median and the most.
 WHICH = ("least", "median", "most")
@@ -58,5 +58,5 @@ class TeacherCosts:
         record: dict[str, float | str] = {"queries": self.queries, "delta": self.delta}
         for which, cost in zip(WHICH, self.costs, strict=True):
             each = {"asked": cost.asked, "epsilon": cost.epsilon, "basic": cost.basic, "composed": cost.composed}
-            record |= {f"{name}_{which}": "inf" if math.isinf(value) else value for name, value in each.items()}
+            record |= {f"{name}_{which}": in_json(value) for name, value in each.items()}
         return record

@@ -15,6 +15,7 @@ from patebench.audit.verdict import Audit, Verdict, run_audit
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
+from patebench.core.numbers import at_least, at_most
 from patebench.core.words import listing, plural
 from patebench.mechanisms.base import Mechanism
 
@@ -160,14 +161,14 @@ class Conformance:
     def _private(self, audited: Audit) -> Check:
         what = "no bound says less than what is lost"
         broken = [
-            f"{each.bound.accountant} ({each.bound.kind}) states {each.bound.epsilon:.4g} for {finding.queries}, and "
-            f"{each.audited:.4g} is lost"
+            f"{each.bound.accountant} ({each.bound.kind}) states {at_most(each.bound.epsilon)} for "
+            f"{finding.queries}, and {at_least(each.audited)} is lost"
             for finding in audited.findings
             for each in finding.stated
             if each.verdict is Verdict.VIOLATED
         ]
         found = max((finding.exact for finding in audited.findings), default=0.0)
-        lost = f"ε ≥ {found:.4g} on the worst votes that were found"
+        lost = f"ε ≥ {at_least(found)} on the worst votes that were found"
         return Check(what, not broken, listing(broken, 2) if broken else lost)
 
 

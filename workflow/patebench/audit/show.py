@@ -7,6 +7,7 @@ from patebench.audit.sampled import Sampled, histogram
 from patebench.audit.search import Pair
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.core.bound import Conversion, Kind
+from patebench.core.numbers import at_least, at_most
 from patebench.core.words import plural
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     for each in sorted(finding.stated, key=lambda each: float(f"{each.bound.epsilon:.9g}")):
         bound, way = each.bound, each.bound.conversion
         cells = (bound.accountant, bound.kind.words, "—" if way is Conversion.NONE else str(way))
-        numbers = _number(bound.epsilon), _number(each.audited)
+        numbers = at_most(bound.epsilon), at_least(each.audited)
         table.add_row(*cells, *numbers, each.verdict, style=_STYLES[each.verdict])
     return table
 
@@ -87,7 +88,7 @@ def _counted(sampled: Sampled) -> str:
         return (
             f"Sampled: ε {_least(sampled.epsilon)}: an event that a tenth of the tables chose showed "
             f"{_times(rates.positives, rates.runs)} others on D and {_times(rates.false_positives, rates.runs)} on D′, "
-            f"{pair.words}, at {100 * rates.confidence:.4g}% confidence; μ ≥ {_number(rates.mu())}."
+            f"{pair.words}, at {100 * rates.confidence:.4g}% confidence; μ ≥ {at_least(rates.mu())}."
         )
     if sampled.wider is not None:
         wider = f" (and a wider one {_times(sampled.wider.positives, rates.runs)} and {sampled.wider.false_positives})"
@@ -96,7 +97,7 @@ def _counted(sampled: Sampled) -> str:
         f"Sampled: ε {_least(sampled.epsilon)}: an event that a tenth of the answers chose showed "
         f"{_times(rates.positives, rates.runs)} others on the counts {histogram(pair.counts.tolist())}, and "
         f"{_times(rates.false_positives, rates.runs)} with one vote moved from class {pair.source} to {pair.target}"
-        f"{wider}, at {sure}; as Gaussian privacy, μ ≥ {_number(rates.mu())} per query."
+        f"{wider}, at {sure}; as Gaussian privacy, μ ≥ {at_least(rates.mu())} per query."
     )
 
 
@@ -115,7 +116,7 @@ def _elsewhere(finding: Finding) -> list[str]:
         return []
     kind = worst.bound.kind.words
     return [
-        f"{worst.bound.accountant} ({kind}) states ε = {_number(worst.bound.epsilon)} for the counts "
+        f"{worst.bound.accountant} ({kind}) states ε = {at_most(worst.bound.epsilon)} for the counts "
         f"{histogram(worst.pair.counts.tolist())}, where ε {_least(worst.audited)}."
     ]
 
@@ -126,8 +127,4 @@ def _claims(finding: Finding) -> list[str]:
 
 
 def _least(epsilon: float) -> str:
-    return "= ∞" if math.isinf(epsilon) else f"≥ {_number(epsilon)}"
-
-
-def _number(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
+    return "= ∞" if math.isinf(epsilon) else f"≥ {at_least(epsilon)}"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.audit.rates import Rates
 from patebench.audit.verdict import Verdict
+from patebench.core.numbers import in_json
 
 Array = NDArray[np.floating]
 
@@ -39,7 +40,7 @@ class Audited:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary that strict JSON can hold."""
-        found = {name: "inf" if math.isinf(value) else value for name, value in vars(self).items() if name != "how"}
+        found = {name: in_json(value) for name, value in vars(self).items() if name != "how"}
         return {**found, "verdict": self.verdict.value, "how": self.how}
 
 

@@ -13,6 +13,7 @@ from patebench.audit.sampled import Sampled, SampledAudit, histogram, most_label
 from patebench.audit.search import Pair, Search
 from patebench.audit.tables import TableAudit, disagreements
 from patebench.core.bound import Bound, Kind
+from patebench.core.numbers import at_least, at_most, in_json
 from patebench.mechanisms.base import Mechanism, plain
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 
@@ -214,8 +215,8 @@ def _more_than_stated(search: Search, found: Mapping[int, Sampled]) -> list[str]
         if known and Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
             counts = histogram(sampled.pair.counts.tolist())
             return [
-                f"of T = {T}, runs show ε ≥ {_number(sampled.sure)} on the counts {counts}, where "
-                f"stated probabilities allow {_number(exact)}"
+                f"of T = {T}, runs show ε ≥ {at_least(sampled.sure)} on the counts {counts}, where "
+                f"stated probabilities allow {at_most(exact)}"
             ]
     return []
 
@@ -276,10 +277,6 @@ def _key(bound: Bound) -> tuple[str, ...]:
     return bound.accountant, bound.kind, bound.conversion, bound.label
 
 
-def _number(epsilon: float) -> str:
-    return "∞" if math.isinf(epsilon) else f"{epsilon:.4g}"
-
-
 def _audited(name: str, epsilon: float, queries: int, delta: float, source: str) -> Bound:
     return Bound(
         epsilon=epsilon, delta=delta, queries=queries, accountant=name, kind=Kind.AUDITED_LOWER, publishable=False,
@@ -319,7 +316,7 @@ def _measured(sampled: Sampled) -> Mapping[str, Any]:
 
 def _recorded(bound: Bound, audited: float, verdict: Verdict | None) -> dict[str, Any]:
     """A bound with what it was compared with; the audit's own have no verdict."""
-    compared = {"audited": "inf" if math.isinf(audited) else audited}
+    compared = {"audited": in_json(audited)}
     return {**bound.to_json(), **compared, "verdict": None if verdict is None else verdict.value}
 
 

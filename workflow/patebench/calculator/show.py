@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from patebench.calculator.calibrate import MOST_QUERIES, Calibration
 from patebench.calculator.epsilon import Account
 from patebench.core.bound import Bound, Conversion, Kind
-from patebench.core.words import plural, significant, upward
+from patebench.core.numbers import significant, upward
+from patebench.core.words import plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -99,20 +100,18 @@ def _cells(bound: Bound, release: bool) -> list[Any]:
         bound.accountant,
         bound.kind.words,
         "—" if bound.conversion is Conversion.NONE else str(bound.conversion),
-        _epsilon(bound),
+        four_digits(bound.epsilon),
         "—" if bound.order is None else f"{bound.order:.4g}",
         published,
         bound.source,
     ]
 
 
-def finite(epsilon: float) -> str:
-    """ε in four digits after the point, or four digits where it is small, rounded up."""
+def four_digits(epsilon: float) -> str:
+    """ε rounded up, with four digits after the point, or four that count where it is small; or "∞"."""
+    if math.isinf(epsilon):
+        return "∞"
     return upward(epsilon, 4 if epsilon >= 0.1 or epsilon == 0 else significant(epsilon, 4))
-
-
-def _epsilon(bound: Bound) -> str:
-    return "∞" if math.isinf(bound.epsilon) else finite(bound.epsilon)
 
 
 def _to_publish(result: Account | Calibration) -> str:
@@ -120,7 +119,7 @@ def _to_publish(result: Account | Calibration) -> str:
     states = result.released
     if states is None:
         return f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels are no release."
-    number = f"ε = {_epsilon(states)} ({states.accountant})"
+    number = f"ε = {four_digits(states.epsilon)} ({states.accountant})"
     if result.release:
         return f"To publish, with labels drawn by --release: {number}, which holds whatever the votes are."
     above = isinstance(result, Calibration) and states.epsilon > result.target
@@ -136,8 +135,8 @@ def _advice(bounds: Sequence[Bound]) -> list[str]:
     sentences = []
     if drawn := [bound for bound in bounds if bound.publishable and bound.kind is Kind.SANITISED]:
         sentences.append(
-            f"ε = {_epsilon(drawn[0])} ({drawn[0].accountant}) was drawn with noise just now: it tells nothing more of "
-            "the votes, if one draw only is told, and not the best. It holds for continuous noise."
+            f"ε = {four_digits(drawn[0].epsilon)} ({drawn[0].accountant}) was drawn with noise just now: it tells "
+            "nothing more of the votes, if one draw only is told, and not the best. It holds for continuous noise."
         )
     if not all(bound.publishable for bound in bounds):
         sentences.append(

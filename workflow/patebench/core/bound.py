@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from patebench.core.errors import PatebenchError
+from patebench.core.numbers import in_json
 
 
 class Kind(StrEnum):
@@ -97,7 +98,7 @@ class Bound:
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary; ε = ∞ becomes the string "inf", which strict JSON can hold."""
         record = asdict(self)
-        record["epsilon"] = "inf" if math.isinf(self.epsilon) else self.epsilon
+        record["epsilon"] = in_json(self.epsilon)
         return record
 
     @classmethod

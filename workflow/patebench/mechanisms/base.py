@@ -26,6 +26,7 @@ from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Bound, Conversion, check_delta
 from patebench.core.errors import PatebenchError
+from patebench.core.numbers import in_json
 from patebench.core.registry import nearest
 from patebench.core.seeds import Source
 from patebench.core.slugs import parameters_slug
@@ -301,7 +302,7 @@ def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -
 
 def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
     """Parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
-    return {name: "inf" if math.isinf(value) else value for name, value in parameters.items()}
+    return {name: in_json(value) for name, value in parameters.items()}
 
 
 def _check(owner: str, item: Field[Any], value: object) -> None:

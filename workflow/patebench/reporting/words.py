@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patebench.core.bound import Adjacency, Kind
+from patebench.core.numbers import downward, significant, upward
 from patebench.core.slugs import number
-from patebench.core.words import downward, significant, upward
 from patebench.mechanisms import MECHANISMS
 
 #: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is

@@ -1,7 +1,6 @@
 """The command `compare`: what differs between two folders of results, in settings, numbers and times."""
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import click
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_json, write_text
+from patebench.core.numbers import in_json
 from patebench.core.words import plural
 from patebench.stages.command import FILE, file_option, stage_command
 from patebench.stages.names import PRIVATE_MODEL_KINDS
@@ -46,7 +46,7 @@ def run(*, one: Path, other: Path, csv: Path | None, plot: Path | None, as_json:
         with themed():
             save(draw(frame, (str(one), str(other))), plot.with_suffix(".png"), plot.with_suffix(".pdf"))
     if as_json:
-        rows = [{name: _strict(value) for name, value in row.items()} for row in frame.to_dict("records")]
+        rows = [{name: in_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
         show_on_terminal(json.dumps({"compared": rows, "only_one": only[0], "only_other": only[1]}, ensure_ascii=False))
         return
     _show_manifests(one, other)
@@ -54,13 +54,6 @@ def run(*, one: Path, other: Path, csv: Path | None, plot: Path | None, as_json:
     for folder, words in zip((one, other), only, strict=True):
         if words:
             click.echo(f"Only in {folder}: {len(words)}, such as {words[0]}")
-
-
-def _strict(value: Any) -> Any:
-    """A cell as strict JSON can hold it: what is missing is null, and an infinite number is text."""
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(value)
 
 
 def _records(folder: Path) -> "Records":

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patebench.accounting import spending
-from patebench.calculator.show import finite
+from patebench.calculator.show import four_digits
 from patebench.core.errors import PatebenchError
+from patebench.core.numbers import in_json
 from patebench.stages.command import FILE, stage_command
 from patebench.stages.ledger_file import Ledger
 from patebench.stages.terminal import show_on_terminal
@@ -45,14 +46,10 @@ def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
     together = spending.epsilon(ledger.spent, at)
     draws = [
         {"what": each.what, "when": each.when, "mechanism": each.mechanism, "parameters": each.parameters}
-        | {"queries": each.queries, "epsilon": _plain(spending.epsilon([each.spent], at))}
+        | {"queries": each.queries, "epsilon": in_json(spending.epsilon([each.spent], at))}
         for each in ledger.entries
     ]
-    return {"ledger": str(ledger.path), "delta": at, "epsilon": _plain(together), "limit": ledger.kept, "draws": draws}
-
-
-def _plain(epsilon: float) -> float | str:
-    return "inf" if epsilon == float("inf") else epsilon
+    return {"ledger": str(ledger.path), "delta": at, "epsilon": in_json(together), "limit": ledger.kept, "draws": draws}
 
 
 def _shown(ledger: Ledger, delta: float | None) -> "RenderableType":
@@ -68,20 +65,17 @@ def _shown(ledger: Ledger, delta: float | None) -> "RenderableType":
         table.add_column(heading, justify="right", no_wrap=True)
     for each in summary["draws"]:
         setting = " ".join([each["mechanism"], *(f"{name}={value:g}" for name, value in each["parameters"].items())])
-        table.add_row(each["when"], each["what"], setting, str(each["queries"]), _epsilon(each["epsilon"]))
+        table.add_row(each["when"], each["what"], setting, str(each["queries"]), four_digits(float(each["epsilon"])))
     return Group(table, *_sentences(ledger, summary))
 
 
 def _sentences(ledger: Ledger, summary: dict[str, Any]) -> Sequence[str]:
-    found = [f"Together: ε = {_epsilon(summary['epsilon'])} at δ = {summary['delta']:g}, as if planned beforehand."]
+    together = four_digits(float(summary["epsilon"]))
+    found = [f"Together: ε = {together} at δ = {summary['delta']:g}, as if planned beforehand."]
     if ledger.limit:
         limit = ledger.limit
         found.append(f"Their limit: ε = {limit.budget:g} at δ = {limit.delta:g}, whatever was chosen on the way.")
     return found
-
-
-def _epsilon(value: float | str) -> str:
-    return "∞" if isinstance(value, str) else finite(value)
 
 
 command = stage_command(

@@ -18,10 +18,11 @@ from patebench.accounting import conversion, spending
 from patebench.accounting.accountant import valid_for_adaptive_queries, valid_for_discrete_noise
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
-from patebench.calculator.show import finite
+from patebench.calculator.show import four_digits
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
+from patebench.core.numbers import in_json
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, plain
 from patebench.mechanisms.budget import keeper_of
@@ -259,7 +260,7 @@ def _together(now: Sequence[Spending], delta: float) -> str:
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it may fail with a probability of {failure:g}, which leaves no ε"
-    epsilon = f"ε = {finite(spending.epsilon(now, delta))}"
+    epsilon = f"ε = {four_digits(spending.epsilon(now, delta))}"
     return f"this draw and {len(now) - 1} before it would cost {epsilon} together" if now[1:] else f"it costs {epsilon}"
 
 
@@ -295,5 +296,5 @@ def _written(entry: Entry) -> dict[str, Any]:
         "partition": spent.partition,
         "teachers": spent.teachers,
         "failure": spent.failure,
-        "divergences": ["inf" if np.isinf(value) else float(value) for value in spent.divergences],
+        "divergences": [in_json(float(value)) for value in spent.divergences],
     }

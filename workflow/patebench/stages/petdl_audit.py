@@ -17,6 +17,7 @@ from torch import Tensor
 from patebench.accounting.independent import gaussian_dp
 from patebench.audit.trained_models import Audited, exact, noise_reaches, sampled
 from patebench.audit.verdict import Verdict
+from patebench.core.numbers import in_json
 from patebench.petdl import accounting
 from patebench.petdl.accounting import Release
 from patebench.petdl.form import Form, Settings, Streams
@@ -42,7 +43,7 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
     verdicts = [reaches.verdict, *(verdict for each in found for verdict in each.verdicts)]
     order = (Verdict.VIOLATED, Verdict.VACUOUS, Verdict.HOLDS)
     return {
-        "audited": "inf" if math.isinf(epsilon) else epsilon,
+        "audited": in_json(epsilon),
         "verdict": next(each for each in order if each in verdicts).value,
         "audit": {"noise": reaches.to_json(), "releases": [each.to_json() for each in found]},
     }

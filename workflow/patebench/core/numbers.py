@@ -1,0 +1,48 @@
+"""How numbers are written: a bound on the side where it still holds, and an infinite one where strict JSON has none."""
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from typing import Any
+
+#: What arithmetic may have added to a number whose digits end here.
+_ROUNDING = 1e-9
+
+
+def in_json(value: Any) -> Any:
+    """The same, but "inf" for a number that is infinite and None for one that is missing, NaN."""
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(float(value))
+
+
+def at_most(bound: float, digits: int = 4) -> str:
+    """An upper bound in so many digits that count, rounded up: "2.504" for 2.50301; or "∞"."""
+    return _counted(bound * (1 - _ROUNDING), digits, ROUND_CEILING)
+
+
+def at_least(found: float, digits: int = 4) -> str:
+    """A lower bound in so many digits that count, rounded down; or "∞"."""
+    return _counted(found * (1 + _ROUNDING), digits, ROUND_FLOOR)
+
+
+def upward(bound: float, digits: int) -> str:
+    """A finite upper bound with so many digits after the point, rounded up."""
+    scaled = bound * 10.0**digits
+    return f"{math.ceil(scaled - _ROUNDING * scaled) / 10.0**digits:.{digits}f}"
+
+
+def downward(found: float, digits: int) -> str:
+    """A finite lower bound with so many digits after the point, rounded down."""
+    scaled = found * 10.0**digits
+    return f"{math.floor(scaled + _ROUNDING * scaled) / 10.0**digits:.{digits}f}"
+
+
+def significant(value: float, digits: int) -> int:
+    """How many digits after the point give so many that count, of a positive value."""
+    return digits - 1 - math.floor(math.log10(value))
+
+
+def _counted(value: float, digits: int, rounding: str) -> str:
+    if math.isinf(value):
+        return "∞"
+    return f"{float(Context(digits, rounding).create_decimal_from_float(value)):.{digits}g}"
