@@ -17,6 +17,7 @@ from patebench.accounting.accountant import valid_for_discrete_noise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Kind, check_delta
 from patebench.core.errors import PatebenchError
+from patebench.core.numbers import at_most
 from patebench.core.words import plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism, plain
@@ -110,7 +111,7 @@ def queries_for(
     queries = calibrate.most(lambda T: worst_case(mechanism, T, delta, **setting)[0].epsilon, epsilon, MOST_QUERIES)
     if queries == 0:
         least = worst_case(mechanism, 1, delta, **setting)[0].epsilon
-        raise PatebenchError(f"a single query costs ε = {least:.4g}, above the target {epsilon:g}; add noise")
+        raise PatebenchError(f"a single query costs ε = {at_most(least)}, above the target {epsilon:g}; add noise")
     return _found(mechanism, name, epsilon, delta, queries, "queries", setting)
 
 

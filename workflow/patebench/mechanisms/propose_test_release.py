@@ -21,6 +21,7 @@ from patebench.accounting.propose_test_release import Decision, WholeAccountant,
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
+from patebench.core.numbers import at_most
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.gap_divergence import gap_divergence
@@ -64,7 +65,7 @@ class ProposeTestRelease(Mechanism):
             alone = float(conversion.tight(np.array([self.order]), np.array([self.cost]), self.failure)[0])
             raise PatebenchError(
                 f"{type(self).__name__}: labels that cost {self.cost:g} at order {self.order:g} alone make ε = "
-                f"{alone:.4g} at δ = {self.failure:g}, and epsilon = {self.epsilon:g}; raise it, or lower the cost"
+                f"{at_most(alone)} at δ = {self.failure:g}, and epsilon = {self.epsilon:g}; raise it, or lower the cost"
             )
 
     @property

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.core.numbers import at_most
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.accountants import compared
@@ -336,7 +337,7 @@ _APART: Mapping[str, Callable[[Any], str]] = {
     "noise_in_words": str,
     "queries": lambda queries: f"T = {queries}",
     "clusters": lambda clusters: f"{clusters:.0f} clusters",
-    "spent": lambda epsilon: f"ε = {epsilon:.3g}",
+    "spent": lambda epsilon: f"ε = {at_most(epsilon, 3)}",
     "delta": lambda delta: f"δ = {delta_in_words(delta)}",
 }
 #: And where all of that is the same: names of settings, of which the parts that differ are said.
