@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patebench.core.numbers import at_least, at_most, downward, in_json, significant, upward
+from patebench.core.numbers import at_least, at_most, cell_in_json, downward, in_json, significant, upward
 
 NUMBERS = st.floats(1e-290, 1e290)
 
@@ -42,6 +42,12 @@ def test_places_after_the_point_are_rounded_likewise(value: float, digits: int) 
     assert value - 10.0**-places * (1 + 1e-6) <= float(downward(value, places)) <= value * (1 + 2e-9)
 
 
-def test_strict_json_holds_what_is_infinite_or_missing() -> None:
-    written = [in_json(value) for value in (1.5, math.inf, -math.inf, math.nan, 3, "text", None)]
+def test_strict_json_holds_what_is_infinite_or_missing_in_a_table() -> None:
+    written = [cell_in_json(value) for value in (1.5, math.inf, -math.inf, math.nan, 3, "text", None)]
     assert json.dumps(written, allow_nan=False) == '[1.5, "inf", "-inf", null, 3, "text", null]'
+
+
+def test_a_bound_that_is_no_number_is_not_hidden() -> None:
+    assert (in_json(math.inf), in_json(2.5)) == ("inf", 2.5)
+    with pytest.raises(ValueError, match="JSON"):
+        json.dumps(in_json(math.nan), allow_nan=False)

@@ -8,11 +8,16 @@ from typing import Any
 _ROUNDING = 1e-9
 
 
-def in_json(value: Any) -> Any:
-    """The same, but "inf" for a number that is infinite and None for one that is missing, NaN."""
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(float(value))
+def in_json(value: float) -> float | str:
+    """The same, or "inf" for what is infinite. NaN stays, for strict JSON to refuse."""
+    return str(float(value)) if math.isinf(value) else value
+
+
+def cell_in_json(cell: Any) -> Any:
+    """A cell of a table: None where a number is missing, and "inf" where it is infinite."""
+    if not isinstance(cell, float):
+        return cell
+    return None if math.isnan(cell) else in_json(cell)
 
 
 def at_most(bound: float, digits: int = 4) -> str:

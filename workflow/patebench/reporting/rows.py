@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.core.numbers import in_json
+from patebench.core.numbers import cell_in_json
 from patebench.reporting.frames import Records, arrange, deviation, sound
 from patebench.reporting.outcomes import LABEL_SET, PRIVATE_MODEL, STUDENT, public_use, stated_by_paper
 from patebench.reporting.petdl import CHOSEN, alike
@@ -186,7 +186,7 @@ def _private_models(records: Records, published: Published) -> Iterator[Row]:
                 recomputed=_largest(_least(claimed)),
                 worst_case=_largest(_least(sound(group))),
                 exact=None,
-                audited=in_json(group["audited"].max()),
+                audited=cell_in_json(group["audited"].max()),
                 publishable=_largest(_least(sound(group[group["publishable"]]))),
             ),
             accuracy=_spread(one, "accuracy"),
@@ -223,7 +223,7 @@ def _largest(bounds: "pd.DataFrame", preferred: Kind | None = None) -> Epsilon |
     """The largest over the seeds; of several kinds the preferred one, where it is there."""
     if preferred is not None and (bounds["kind"] == preferred).any():
         bounds = bounds[bounds["kind"] == preferred]
-    return in_json(bounds["epsilon"].max()) if len(bounds) else None
+    return cell_in_json(bounds["epsilon"].max()) if len(bounds) else None
 
 
 def _whole(value: Any) -> int | None:
@@ -266,7 +266,7 @@ def _as_printed(values: Any) -> list[Printed]:
 def _audited(records: Records, key: Mapping[str, Any]) -> Epsilon | None:
     names = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
     found = _alike(records.audits[records.audits["kind"] == Kind.AUDITED_LOWER], {name: key[name] for name in names})
-    return in_json(float(found["epsilon"].max())) if len(found) else None
+    return cell_in_json(float(found["epsilon"].max())) if len(found) else None
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:

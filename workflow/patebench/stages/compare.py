@@ -8,7 +8,7 @@ import click
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_json, write_text
-from patebench.core.numbers import in_json
+from patebench.core.numbers import cell_in_json
 from patebench.core.words import plural
 from patebench.stages.command import FILE, file_option, stage_command
 from patebench.stages.names import PRIVATE_MODEL_KINDS
@@ -46,7 +46,7 @@ def run(*, one: Path, other: Path, csv: Path | None, plot: Path | None, as_json:
         with themed():
             save(draw(frame, (str(one), str(other))), plot.with_suffix(".png"), plot.with_suffix(".pdf"))
     if as_json:
-        rows = [{name: in_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
+        rows = [{name: cell_in_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
         show_on_terminal(json.dumps({"compared": rows, "only_one": only[0], "only_other": only[1]}, ensure_ascii=False))
         return
     _show_manifests(one, other)
