@@ -49,6 +49,13 @@ def test_the_page_says_by_which_commit_it_was_made(folder: str) -> None:
     assert re.search(rf"^\| `{folder}/` \| .* \| `{commit['id'][:7]}`{jobs} \|$", PAGE, re.MULTILINE)
 
 
+def test_a_kept_page_names_no_place_but_those_beside_it() -> None:
+    pages = list((ROOT / reference.KEPT).rglob("report.html"))
+    assert pages
+    for page in pages:
+        assert not re.search(r'(?:href|src)="(?:/|\.\./|file:)', page.read_text()), page
+
+
 def test_a_run_has_a_page_of_its_own() -> None:
     words = reference.command("some-seeds", {"config": "one-vote", "only": ["mnist", "adult"], "seeds": [5, 6]})
     assert words[-4:] == ["--config", "name=some-seeds", "only=[mnist,adult]", "seeds=[5,6]"]
