@@ -49,6 +49,13 @@ def test_the_page_says_by_which_commit_it_was_made(folder: str) -> None:
     assert re.search(rf"^\| `{folder}/` \| .* \| `{commit['id'][:7]}`{jobs} \|$", PAGE, re.MULTILINE)
 
 
+def test_the_page_says_whether_one_commit_made_all() -> None:
+    commits = [read_json(ROOT / reference.KEPT / folder / "manifest.json", "manifest")["commit"] for folder in RUNS]
+    clean = all(not commit["dirty"] and commit.get("older_jobs") == 0 for commit in commits)
+    one = clean and len({commit["id"] for commit in commits}) == 1
+    assert one == ("of one commit" in " ".join(PAGE.split()).partition("| folder |")[0])
+
+
 def test_a_kept_page_names_no_place_but_those_beside_it() -> None:
     pages = list((ROOT / reference.KEPT).rglob("report.html"))
     assert pages
