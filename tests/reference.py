@@ -47,6 +47,11 @@ def run_all(runs: Mapping[str, Mapping[str, Any]], cores: str = "all") -> list[s
     return failed
 
 
+def is_clean(made_by: Mapping[str, Any] | None) -> bool:
+    """Whether one commit, and no changed file, ran all jobs: `made_by` is what a manifest says under `commit`."""
+    return bool(made_by and not made_by["dirty"] and made_by.get("older_jobs") == 0)
+
+
 def keep(folder: str, root: Path = ROOT) -> str:
     """Put the results of one run in place of those that are kept, and say of which commit they are.
 
@@ -58,7 +63,7 @@ def keep(folder: str, root: Path = ROOT) -> str:
     if not manifest.is_file():
         raise SystemExit(f"{made}: this run is not finished; run `make reference RUNS={folder}`")
     made_by = read_json(manifest, "manifest")["commit"]
-    if not made_by or made_by["dirty"] or made_by.get("older_jobs", 1):
+    if not is_clean(made_by):
         raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it anew to keep it")
     if kept.is_dir():
         names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file())

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 RUNS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(reference.RUNS.read_text(encoding="utf-8"))
 PAGE = (ROOT / reference.KEPT / "README.md").read_text(encoding="utf-8")
 COMMIT = {"id": "0123abc", "dirty": False, "older_jobs": 0}
+UNCLEAN: list[dict[str, Any]] = [{"dirty": True}, {"older_jobs": 3}, {"older_jobs": None}]
 
 
 def test_every_kept_run_can_be_made_again() -> None:
@@ -41,19 +42,21 @@ def test_the_page_says_what_each_is_made_of(folder: str) -> None:
     assert stated == list(RUNS[folder]["only"]), row
 
 
+def made_by(folder: str) -> Mapping[str, Any]:
+    commit: Mapping[str, Any] = read_json(ROOT / reference.KEPT / folder / "manifest.json", "manifest")["commit"]
+    return commit
+
+
 @pytest.mark.parametrize("folder", RUNS)
-def test_the_page_says_by_which_commit_it_was_made(folder: str) -> None:
-    commit = read_json(ROOT / reference.KEPT / folder / "manifest.json", "manifest")["commit"]
-    older = commit.get("older_jobs")
-    jobs = " at the end" if older is None else f", {older} jobs older" if older else ""
-    assert re.search(rf"^\| `{folder}/` \| .* \| `{commit['id'][:7]}`{jobs} \|$", PAGE, re.MULTILINE)
+def test_the_page_says_by_which_clean_commit_it_was_made(folder: str) -> None:
+    commit = made_by(folder)
+    assert reference.is_clean(commit)
+    assert re.search(rf"^\| `{folder}/` \| .* \| `{commit['id'][:7]}` \|$", PAGE, re.MULTILINE)
 
 
 def test_the_page_says_whether_one_commit_made_all() -> None:
-    commits = [read_json(ROOT / reference.KEPT / folder / "manifest.json", "manifest")["commit"] for folder in RUNS]
-    clean = all(not commit["dirty"] and commit.get("older_jobs") == 0 for commit in commits)
-    one = clean and len({commit["id"] for commit in commits}) == 1
-    assert one == ("of one commit" in " ".join(PAGE.split()).partition("| folder |")[0])
+    one = len({made_by(folder)["id"] for folder in RUNS}) == 1
+    assert one == ("What is kept now is of one commit" in " ".join(PAGE.split()))
 
 
 def test_a_kept_page_names_no_place_but_those_beside_it() -> None:
@@ -120,7 +123,7 @@ def test_a_kept_file_that_was_not_made_is_told_and_nothing_changed(made: Path, t
     assert (kept / "audit.csv").read_text(encoding="utf-8") == "old\n"
 
 
-@pytest.mark.parametrize("commit", [None, {**COMMIT, "dirty": True}, {**COMMIT, "older_jobs": 3}])
+@pytest.mark.parametrize("commit", [None, *({**COMMIT, **one} for one in UNCLEAN)])
 def test_what_is_not_of_one_commit_is_not_kept(made: Path, tmp_path: Path, commit: dict[str, Any] | None) -> None:
     write_json(made / "manifest.json", "manifest", {"commit": commit})
     with pytest.raises(SystemExit, match="not all of it was made by one clean commit"):
