@@ -11,6 +11,12 @@ from patebench.stages import aggregate as aggregate_stage
 #: What a round's queries say of the student that they were selected for.
 STUDENT = {"method": "supervised", "model": None, "recipe": None, "epochs": None, "hold_out": None}
 
+#: What hand-made labels store of the votes behind them.
+OF_VOTES = {
+    **{"teachers": 250, "abstentions": False},
+    **{"partition_rule": "iid", "protects": ["replace"], "protection": "one record, replaced in its place"},
+}
+
 
 def aggregate(votes: Path, mechanism: str, parameters: Mapping[str, float], seed: int, stream: str, out: Path) -> None:
     """Seeded labels of the whole pool."""

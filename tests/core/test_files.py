@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.steps import OF_VOTES
 
 from patebench.core import files
 from patebench.core.errors import ArtefactError
@@ -289,6 +290,7 @@ def test_the_formats_refuse_what_they_should(tmp_path: Path) -> None:
         "parameters": {},
         "mode": "counts",
         "rounds": [],
+        **OF_VOTES,
     }
     write_arrays(tmp_path / "labels.npz", LABELS, {"labels": np.array([-1, 0, 2])}, answers)
     with pytest.raises(ArtefactError, match="below the least value -1"):

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from PIL import Image
 from tests.fuzz.conftest import Tally
+from tests.steps import OF_VOTES
 
 import patebench
 from patebench.accounting.votes import Votes
@@ -174,7 +175,7 @@ def test_damaged_artefacts(cases: Cases, tally: Tally, tmp_path: Path) -> None:
     write_arrays(tmp_path / "votes.npz", VOTES, votes, facts)
     made = {"mechanism": "gnmax", "parameters": {"sigma": 2.0}, "mode": "seeded", "rounds": [], "votes": "v"}
     labels = {"labels": rng.integers(-1, 3, 20)}
-    write_arrays(tmp_path / "labels.npz", LABELS, labels, {**made, "pool": "q", "classes": 3})
+    write_arrays(tmp_path / "labels.npz", LABELS, labels, {**made, **OF_VOTES, "pool": "q", "classes": 3})
     write_json(tmp_path / "bounds.json", "account", {"epsilon": 1.5, "queries": [1, 2], "words": "ε"})
     for number in cases(120):
         rng = np.random.default_rng([3, number])

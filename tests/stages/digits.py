@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.steps import OF_VOTES
 
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, SAMPLES
@@ -40,7 +41,7 @@ class Digits(Divided):
         pool = pool or read_arrays(self.pool, POOL).digest
         facts = {"votes": "", "pool": pool, "classes": 10, "mechanism": "lnmax", "parameters": {}, "mode": "seeded"}
         path = self.folder / "labels.npz"
-        write_arrays(path, LABELS, {"labels": labels.astype(np.int32)}, {**facts, "rounds": []})
+        write_arrays(path, LABELS, {"labels": labels.astype(np.int32)}, {**facts, **OF_VOTES, "rounds": []})
         return path
 
     def turned(self) -> Path:

@@ -20,10 +20,10 @@ FAULTS: list[tuple[str, str, dict[str, float], type[PatebenchError]]] = [
 ]
 
 
-def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4) -> Path:
-    """VOTES of teachers × queries."""
-    facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": []}
-    arrays = {"votes": votes.astype(np.uint8), "test_votes": test_votes.astype(np.uint8)}
+def write_votes(path: Path, votes: np.ndarray, test_votes: np.ndarray, classes: int = 4, **more: Any) -> Path:
+    """VOTES of teachers × queries; `more` are further facts, such as what the partition protects."""
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": classes, "chunks": [], **more}
+    arrays = {"votes": votes.astype(np.int8), "test_votes": test_votes.astype(np.uint8)}
     write_arrays(path, VOTES, arrays, facts)
     return path
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.steps import STUDENT, account, aggregate
+from tests.steps import OF_VOTES, STUDENT, account, aggregate
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
@@ -165,7 +165,7 @@ def rounds(results: Path) -> Path:
         asked = write_arrays(folder / "queries.npz", LAYOUTS["queries"], {"queries": queries}, {**facts, **named})
         files = [*files, asked]
         arrays = {"labels": np.zeros(5, np.int32), "queries": queries}
-        of = {**facts, **made, "earlier": earlier, "queries_files": files}
+        of = {**facts, **made, **OF_VOTES, "earlier": earlier, "queries_files": files}
         earlier = write_arrays(folder / "labels.npz", LAYOUTS["labels"], arrays, of)
         probabilities = {"probabilities": np.full((20, 3), 1 / 3, np.float32)}
         of = {**facts, "labels": earlier}

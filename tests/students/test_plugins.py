@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.steps import OF_VOTES
 from tests.students.world import images, student_data
 
 from patebench.config import validate
@@ -167,7 +168,7 @@ def test_it_works_on_files(tiny: Path) -> None:
     facts = {"votes": "", "pool": digest, "classes": 3, "mechanism": "lnmax", "parameters": {}, "mode": "seeded"}
     answers = read_arrays(tiny / "truth.npz", TRUTH)["y"][chosen].astype(np.int32)
     rounds = [{"strategy": "last", "queries": 5}]
-    write_arrays(labels, LABELS, {"labels": answers, "queries": chosen}, {**facts, "rounds": rounds})
+    write_arrays(labels, LABELS, {"labels": answers, "queries": chosen}, {**facts, **OF_VOTES, "rounds": rounds})
     train_student.run(
         pool=pool, labels=labels, test=tiny / "test.npz", parameters=majority, queries=5, seed=0, stream="s", out=out,
         predictions=tiny / "predictions.npz",

@@ -62,11 +62,15 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """The arrays and meta entries that an artefact of one kind holds."""
+    """The arrays and meta entries that an artefact of one kind holds.
+
+    `older` says what to do about a file that lacks an entry, where it may not simply be deleted and made again.
+    """
 
     kind: str
     fields: Mapping[str, Field]
     meta: tuple[str, ...] = ()
+    older: str | None = None
 
 
 @dataclass(frozen=True)
@@ -313,7 +317,7 @@ def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
         raise ArtefactError(path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed", _RIGHT)
     for entry in layout.meta:
         if entry not in meta:
-            raise ArtefactError(path, f"its {META} lacks '{entry}'")
+            raise ArtefactError(path, f"its {META} lacks '{entry}'", layout.older)
 
 
 def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:

@@ -70,9 +70,18 @@ VOTES = Layout(
     ("partition", "pool", "test", "classes", "chunks"),
 )
 
+#: What labels, and shares of votes, store of the partition behind the votes: the rule that dealt the records to the
+#: teachers, with its public parameters, and what it protects, for machines and for people. They are None where votes
+#: come without a partition. None of them depends on a private record, so a file that is published may store them.
+PARTITION_FACTS = ("partition_rule", "protects", "protection")
+
+#: What to do about labels or shares without them: a release must not be deleted and drawn a second time.
+_OLDER = "an older version wrote it: use a release with the version that drew it, and make anything from a seed again"
+
 #: Released labels in query order; with local mechanisms also all that each teacher sent. `queries` are positions in the
 #: pool; without it they are the first ones, in order. `kept` says which labels are the student's own: it kept
 #: them where the teachers gave no answer. `noisy_counts` are all that is released where labels are only read from them.
+#: `teachers` is the number of teachers in the release; on the secure path, `ensemble` is the number of all teachers.
 LABELS = Layout(
     "labels",
     {
@@ -82,31 +91,44 @@ LABELS = Layout(
         "kept": Field("b", ("queries",), optional=True),
         "noisy_counts": Field("if", ("queries", "columns"), optional=True),
     },
-    ("votes", "pool", "classes", "mechanism", "parameters", "mode", "rounds"),
+    (
+        *("votes", "pool", "classes", "mechanism", "parameters", "mode", "rounds"),
+        *("teachers", "abstentions", *PARTITION_FACTS),
+    ),
+    older=_OLDER,
 )
 
 #: Which of the ensemble's teachers it is made of.
 _SENDERS = Field("iu", ("teachers",), low=0, below="ensemble")
 
+#: What all files of one secure release store.
+_OF_SHARES = (
+    *("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
+    *("abstentions", *PARTITION_FACTS),
+)
+
 #: What one aggregator gets of a chunk of teachers: words modulo 2⁶⁴ that alone tell nothing. `session` names the cut.
 SHARES = Layout(
     "shares",
     {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
-    ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "session"),
+    (*_OF_SHARES, "aggregator", "session"),
+    older=_OLDER,
 )
 
 #: What one aggregator publishes: its sum modulo 2⁶⁴, and whose shares are in it.
 SHARE_SUM = Layout(
     "share-sum",
     {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
-    ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators", "aggregator", "sessions"),
+    (*_OF_SHARES, "aggregator", "sessions"),
+    older=_OLDER,
 )
 
 #: What all sums together reveal: counts with the noise of every teacher that sent shares.
 NOISY_COUNTS = Layout(
     "noisy-counts",
     {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
-    ("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
+    _OF_SHARES,
+    older=_OLDER,
 )
 
 

@@ -17,26 +17,35 @@ from patebench.core.bound import Bound, Kind
 from patebench.core.curve import curves
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
-from patebench.core.formats import LABELS
+from patebench.core.formats import LABELS, PARTITION_FACTS
 from patebench.core.seeds import Mode
 from patebench.core.words import plural
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
 from patebench.mechanisms.budget import budget_bounds, labels_within
 from patebench.plan.parameters import AccountParameters
 from patebench.stages.command import file_option, parameter_options, processes, stage_command
-from patebench.stages.ledger_file import Ledger, records_of
-from patebench.stages.reading import Selected
+from patebench.stages.ledger_file import Entry, Ledger, records_of
+from patebench.stages.reading import Selected, check_drawn_from
 from patebench.stages.releases import mechanism_of
 from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
 #: What bounds repeat of the labels that they are of.
-_FACTS = ("votes", "mechanism", "parameters", "mode", "rounds")
+_FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)
 
 #: What bounds of labels from a seed say first.
 _SEEDED = (
     "The noise of these labels comes from a named seed: whoever knows it takes the noise off, so they are no release "
     "and no ε here may be published of them. A worst-case ε is that of labels whose noise is drawn afresh, once."
 )
+
+#: What bounds of a release say that were stated without its ledger.
+_NO_LEDGER = (
+    "No ledger was given. ε is the worst case of the mechanism, queries and number of teachers that the labels store. "
+    "That they were drawn from these very votes was not checked, and releases of the same private data are not counted."
+)
+
+#: What ε protects where votes come without a partition.
+_OF_TEACHER = "the votes of one teacher; which records these depend on is not known"
 
 
 def run(
@@ -52,6 +61,9 @@ def run(
     classes: int | None = None,
 ) -> None:
     """State every bound on ε that these labels have: mechanism, queries, budget and rounds are read from them.
+
+    Labels that store another number of teachers, partition rule or protection than the votes are refused, and so is a
+    release whose entries in its ledger do not match. Without a ledger the statement says what was not checked.
 
     The cost of the first T queries is bounded for each T, and that of many others is kept beside as curves, for
     figures. Of a release only the cost of all that was released is stated, and only by bounds that hold for discrete
@@ -82,24 +94,23 @@ def run(
         noise = _noise(mode, seed, stream)
         stated = _whole_pool(given, made, everything, wanted, accounting.delta, noise)
     if ledger is not None:
-        stated["bounds"] += [bound.to_json() for bound in _together(given, source, ledger, wanted, accounting.delta)]
+        written = _read_ledger(given, source, everything, ledger)
+        stated["bounds"] += [bound.to_json() for bound in _together(given, written, wanted, accounting.delta)]
     if not release:
         stated["statement"] = _SEEDED
+    elif ledger is None:
+        stated["statement"] = _NO_LEDGER
+        click.echo(f"{labels}: {_NO_LEDGER}", err=True)
     payload: dict[str, Any] = {name: given.meta[name] for name in _FACTS}
-    payload |= {name: source.meta.get(name) for name in ("protects", "protection")}
+    payload |= {"teachers": everything.teachers, "protection": payload["protection"] or _OF_TEACHER}
     payload |= {"labels": given.digest, "delta": accounting.delta, "queries": wanted}
     write_json(out, "account", {**payload, **stated})
 
 
 def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
-    """LABELS of these votes, as far as they tell: those of a release do not name them."""
+    """Read LABELS that were drawn from these votes, as far as they store it."""
     labels = read_arrays(path, LABELS)
-    if labels.meta["votes"] is not None:
-        labels.require("votes", votes.digest, str(votes.path))
-    for entry in ("pool", "classes"):
-        labels.require(entry, votes.meta[entry], str(votes.path))
-    if labels.meta.get("ensemble", everything.teachers) != everything.teachers:
-        raise ArtefactError(path, f"it was made by another number of teachers than {votes.path} has")
+    check_drawn_from(labels, votes, everything)
     if not labels.meta["rounds"] and not _of_the_queries(labels, votes, everything.queries):
         raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}")
     return labels
@@ -138,18 +149,50 @@ def _queries(labels: Artefact, wanted: Sequence[int], mode: Mode) -> list[int]:
     return check_queries(wanted or [total], total)
 
 
-def _together(labels: Artefact, votes: Artefact, folder: Path, queries: Sequence[int], delta: float) -> list[Bound]:
+def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path) -> Ledger:
+    """Read the ledger of these votes' private data; refuse one whose entries of LABELS are of other labels or votes.
+
+    Raises ArtefactError.
+    """
+    if labels.meta["mode"] != Mode.RELEASE:
+        raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
+    ledger, own = Ledger.of(folder, records_of(source)), labels.meta.get("entries")
+    entries = {each.key: each for each in ledger.entries}
+    if not own or set(own) - entries.keys():
+        raise ArtefactError(ledger.path, f"{labels.path} is a release, and it does not stand there", "give its ledger")
+    same = {name: labels.meta[name] for name in ("mechanism", "parameters")}
+    same |= {"number of teachers": votes.teachers, "partition": source.meta["partition"]}
+    # A round has an entry of its own. On the secure path, each chunk of teachers enters all queries.
+    chunks = len(own) if "ensemble" in labels.meta else 1
+    rounds = [each["queries"] for each in labels.meta["rounds"]] or [len(labels["labels"])] * chunks
+    expected = [{**same, "number of queries": queries} for queries in rounds]
+    stored = [_stored(entries[key]) for key in own]
+    if stored != expected:
+        differing = [name for a, b in zip(stored, expected, strict=False) for name in a if a[name] != b[name]]
+        what = f"another {differing[0]}" if differing else "other rounds"
+        fault = f"its entry of {labels.path} has {what} than these labels and {source.path}"
+        raise ArtefactError(ledger.path, fault, "give unchanged labels, and the votes that they were drawn from")
+    return ledger
+
+
+def _stored(entry: Entry) -> dict[str, Any]:
+    """Return what an entry of a ledger must have in common with the labels that were drawn."""
+    return {
+        "mechanism": entry.mechanism,
+        "parameters": entry.parameters,
+        "number of teachers": entry.ensemble,
+        "partition": entry.spent.partition,
+        "number of queries": entry.queries,
+    }
+
+
+def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
     """What all draws from the same private data cost, where there are others beside these labels.
 
     With a limit they keep that, whatever was chosen on the way. Without one, or at a smaller δ, their sum holds only if
     all was planned beforehand, which nobody can prove.
     """
-    if labels.meta["mode"] != Mode.RELEASE:
-        raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
-    ledger, own = Ledger.of(folder, records_of(votes)), labels.meta.get("entries")
-    if not own or set(own) - {each.key for each in ledger.entries}:
-        raise ArtefactError(ledger.path, f"{labels.path} is a release, and it does not stand there", "give its ledger")
-    if len(ledger.entries) == len(own):
+    if len(ledger.entries) == len(labels.meta["entries"]):
         return []
     limit = ledger.limit if ledger.limit and delta >= ledger.limit.delta else None
     planned = "Mironov 2017, Proposition 1: all {} draws in the ledger, as if planned beforehand"

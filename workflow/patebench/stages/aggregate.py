@@ -13,14 +13,14 @@ from patebench.accounting.votes import Votes
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import LABELS
+from patebench.core.formats import LABELS, PARTITION_FACTS
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, check_adaptive, check_budget, plain
 from patebench.mechanisms.budget import labels_within
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
 from patebench.stages.mechanism_options import MechanismCommand
-from patebench.stages.reading import OF_ROUNDS, Selected, check_distinct
+from patebench.stages.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
 from patebench.stages.releases import drawn_mechanism, of_table, origin, refuse_second_release
 from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
@@ -70,7 +70,10 @@ def run(
         "parameters": plain(made.parameters()),
         "mode": str(draws.mode),
         "rounds": [],
-        **of_table(made, everything.teachers, source),
+        "teachers": everything.teachers,
+        "abstentions": everything.abstentions,
+        **partition_facts(source),
+        **of_table(made, source),
     }
     write_down = partial(place.write_down, source, out, mechanism, made)
     if selected is None:
@@ -151,7 +154,8 @@ def _before(earlier: Path | None, selected: Artefact, votes: Artefact, facts: Fa
     if asked is not None and asked[:-1] != (before.meta["queries_files"] if before else []):
         raise ArtefactError(votes.path, f"it holds votes of other rounds than {earlier or selected.path}", OF_ROUNDS)
     if before is not None:
-        expected = {entry: facts[entry] for entry in ("votes", "mechanism", "parameters", "mode")}
+        same = ("votes", "mechanism", "parameters", "mode", "teachers", "abstentions", *PARTITION_FACTS)
+        expected = {entry: facts[entry] for entry in same}
         if asked is not None and expected["votes"] is not None:
             expected["votes"] = votes.meta["earlier_votes"]
         for entry, value in expected.items():

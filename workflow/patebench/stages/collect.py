@@ -22,7 +22,7 @@ from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.names import of_ensemble, of_rounds, of_split, of_student, of_training, take
-from patebench.stages.reading import query_positions, read_votes
+from patebench.stages.reading import check_drawn_from, query_positions, read_votes
 from patebench.stages.releases import mechanism_of
 
 _MEND = "pass files that were made from the same votes, or run snakemake again"
@@ -53,7 +53,7 @@ def run(
     truths.require("pool", source.meta["pool"], str(votes))
     summary = _read(ensemble, "join_votes", source)
     common = _common(ensemble, summary)
-    released = [_LabelSet(path, source, common, len(truths["y"])) for path in labels]
+    released = [_LabelSet(path, source, counted, common, len(truths["y"])) for path in labels]
     by_digest = {each.labels.digest: each for each in released}
     described = [] if "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]
     records = [
@@ -69,10 +69,9 @@ def run(
 class _LabelSet:
     """One file of labels and what is known of it: of the whole pool, or of the queries that rounds selected."""
 
-    def __init__(self, path: Path, votes: Artefact, common: Record, pool: int) -> None:
+    def __init__(self, path: Path, votes: Artefact, counted: Votes, common: Record, pool: int) -> None:
         self.labels = read_arrays(path, LABELS)
-        _require_votes(path, self.labels.meta, votes)
-        self.labels.require("pool", votes.meta["pool"], str(votes.path))
+        check_drawn_from(self.labels, votes, counted)
         self.mechanism = mechanism_of(self.labels.meta)
         self.facts = {
             **common,
@@ -180,12 +179,6 @@ def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Reco
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
     facts = {**common, "distilled": of_training(path, content), **student, "epsilon": "inf"}
     return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
-
-
-def _require_votes(path: Path, meta: Mapping[str, Any], votes: Artefact) -> None:
-    """Refuse what was made from other votes; a release does not say from which, and nor do those who saw no vote."""
-    if meta.get("votes") is not None and meta["votes"] != votes.digest:
-        raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
 
 
 def _read(path: Path, kind: str, votes: Artefact) -> Record:

@@ -14,7 +14,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
 from patebench.stages.command import file_option, stage_command
-from patebench.stages.reading import OF_ROUNDS, may_abstain, read_samples, way_of_voting
+from patebench.stages.reading import OF_ROUNDS, may_abstain, partition_facts, read_samples, way_of_voting
 from patebench.teachers import soft
 
 log = logging.getLogger("patebench")
@@ -65,7 +65,7 @@ def run(
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
     before = _before(earlier, parts[0])
-    facts |= {name: shards.meta.get(name) for name in ("records", "protects", "protection")}
+    facts |= {"records": shards.meta.get("records"), **partition_facts(shards)}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
     meta |= way_of_voting(parts[0])

@@ -40,6 +40,7 @@ class Entry:
     """A draw: what it makes, by which mechanism, for how many queries, and what it costs.
 
     `key` is a random word, which what was drawn repeats: nothing else tells whether a release stands in a ledger.
+    `ensemble` is the number of all teachers; None for draws that are not of labels, and in older ledgers.
     """
 
     what: str
@@ -48,6 +49,7 @@ class Entry:
     queries: int
     spent: Spending
     when: str = ""
+    ensemble: int | None = None
     key: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
@@ -92,9 +94,11 @@ class Place:
             return []
         check_writable(out)
         spent = cost(name, made, votes, source.meta["partition"], **more)
-        parameters = made.parameters()
         known = {"key": key} if key else {}
-        entry = Entry(what=str(out), mechanism=name, parameters=parameters, queries=votes.queries, spent=spent, **known)
+        entry = Entry(
+            what=str(out), mechanism=name, parameters=made.parameters(), queries=votes.queries, spent=spent,
+            ensemble=votes.teachers, **known,
+        )  # fmt: skip
         self.enter(records_of(source), entry)
         return [entry.key]
 
@@ -284,7 +288,7 @@ def _entry(content: Mapping[str, Any]) -> Entry:
         raise ValueError("a failure is no probability")
     spent = Spending(partition=str(content["partition"]), divergences=divergences, failure=failure, teachers=teachers)
     facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when", "key")}
-    return Entry(spent=spent, **facts)
+    return Entry(spent=spent, ensemble=content.get("ensemble"), **facts)
 
 
 def _written(entry: Entry) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from patebench.accounting.votes import Votes
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
-from patebench.core.formats import ENCODER, PARTITION, QUERIES, SAMPLES, VOTES
+from patebench.core.formats import ENCODER, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
+from patebench.core.parameters import show
 from patebench.data.partitions import check_disjoint
 from patebench.models import MODELS, on_queries
 from patebench.students.encoders import DEFAULT, ENCODERS
@@ -70,6 +71,34 @@ def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
     source = read_arrays(path, VOTES)
     votes = Votes.of(source["votes"], int(source.meta["classes"]), abstentions=may_abstain(source))
     return source, replace(votes, rounds=tuple(source.meta.get("rounds", ())))
+
+
+def partition_facts(source: Artefact) -> dict[str, Any]:
+    """Return the facts of a PARTITION, or of a CHUNK or VOTES of it, that labels store: `PARTITION_FACTS` by name.
+
+    They are None for votes without a partition, such as a table.
+    """
+    rule = {"partition_rule": source.meta["strategy"]} if source.meta["kind"] == PARTITION.kind else {}
+    return {name: {**source.meta, **rule}.get(name) for name in PARTITION_FACTS}
+
+
+def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
+    """Refuse LABELS that were drawn from other `votes` than those of `source`, by what the labels store.
+
+    Labels from a seed store the digest of their votes; those of a release and of the secure path do not, so these may
+    have been drawn from other votes of as many teachers on the same queries, with the same partition rule.
+    """
+    stored = {**labels.meta, "teachers": labels.meta.get("ensemble", labels.meta["teachers"])}
+    held = {
+        **{"votes": source.digest, "pool": source.meta["pool"], "classes": votes.classes, "teachers": votes.teachers},
+        **{"abstentions": votes.abstentions, **partition_facts(source)},
+    }
+    for name, value in held.items():
+        if stored[name] != value and not (name == "votes" and stored[name] is None):
+            digest = name in ("votes", "pool")
+            beside = "" if digest else f" ({show(stored[name])} instead of {show(value)})"
+            fault = f"it was made with another {name} than {source.path}{beside}"
+            raise ArtefactError(labels.path, fault, "give the votes that it was drawn from")
 
 
 def may_abstain(source: Artefact) -> bool:

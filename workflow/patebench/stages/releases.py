@@ -35,14 +35,13 @@ def origin(votes: Artefact, mode: Mode) -> str | None:
     return votes.digest if mode is Mode.SEEDED else None
 
 
-def of_table(mechanism: Mechanism, teachers: int, source: Artefact) -> dict[str, Any]:
-    """What labels say of the table that they are read from: how many teachers are in it, and how they vote.
+def of_table(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
+    """Return how teachers vote, for labels that are read from a released table; nothing where no table is released.
 
-    `source` are their VOTES, or shares of these. Nothing is said where no table is released.
+    `source` are their VOTES, or shares of these.
     """
-    if not mechanism.releases_table:
-        return {}
-    return {"teachers": teachers, **{name: source.meta[name] for name in ("neighbours",) if name in source.meta}}
+    names = ("neighbours",) if mechanism.releases_table else ()
+    return {name: source.meta[name] for name in names if name in source.meta}
 
 
 def refuse_second_release(out: Path | str, mode: Mode) -> None:

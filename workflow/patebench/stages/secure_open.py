@@ -37,7 +37,7 @@ def run(*, sums: Sequence[Path], labels: Path, counts: Path) -> None:
     # Nobody here has seen the votes, so nobody can say which they were.
     entries = sorted(first.meta["sessions"].values()) if first.meta["mode"] == Mode.RELEASE else []
     facts = {**meta, "votes": None, "rounds": [], "entries": entries}
-    facts |= of_table(mechanism, len(first["teachers"]), first)
+    facts |= {"teachers": len(first["teachers"]), **of_table(mechanism, first)}
     table = {"noisy_counts": noisy} if mechanism.releases_table else {}
     write_arrays(labels, LABELS, {"labels": plurality(noisy), **table, **queries}, facts)
 

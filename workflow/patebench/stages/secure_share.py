@@ -19,7 +19,7 @@ from patebench.secure.party import Party, secure
 from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.stages.ledger_file import Place
 from patebench.stages.mechanism_options import MechanismCommand
-from patebench.stages.reading import may_abstain, way_of_voting
+from patebench.stages.reading import may_abstain, partition_facts, way_of_voting
 from patebench.stages.secure_sum import asked
 
 
@@ -58,7 +58,7 @@ def run(
     place.write_down(source, out[0], mechanism, party.mechanism, made_up, key=session, teachers=who)
     cut = party.cut(numbers, source["votes"], classes, len(out))
     meta = {"pool": source.meta["pool"], "classes": classes, **party.meta(len(out)), "session": session}
-    meta |= {"abstentions": votes.abstentions, **way_of_voting(source)}
+    meta |= {"abstentions": votes.abstentions, **partition_facts(source), **way_of_voting(source)}
     known = {"teachers": np.asarray(numbers, dtype=np.int64), **asked(source)}
     for i, (path, held) in enumerate(zip(out, cut, strict=True)):
         write_arrays(path, SHARES, {"shares": held, **known}, {**meta, "aggregator": i + 1})

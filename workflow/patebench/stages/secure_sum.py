@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import SHARE_SUM, SHARES
+from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.secure.party import check_teachers
@@ -18,10 +18,10 @@ from patebench.secure.shares import total
 from patebench.stages.command import file_option, stage_command
 from patebench.stages.releases import mechanism_of, refuse_second_release
 
-#: What all files of one release agree on; the last ones are said only where they mean something.
+#: What all files of one release agree on; `neighbours` is stored only for teachers that vote by it.
 SHARED = (
     *("pool", "classes", "mechanism", "parameters", "mode", "ensemble", "aggregators"),
-    *("abstentions", "neighbours"),
+    *("abstentions", *PARTITION_FACTS, "neighbours"),
 )
 
 

@@ -20,7 +20,14 @@ from patebench.core.seeds import derive
 from patebench.models import on_queries
 from patebench.plan.parameters import TrainingParameters
 from patebench.stages.command import TeacherRange, file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import OF_ROUNDS, check_distinct, read_encoder, read_partition, read_samples
+from patebench.stages.reading import (
+    OF_ROUNDS,
+    check_distinct,
+    partition_facts,
+    read_encoder,
+    read_partition,
+    read_samples,
+)
 
 log = logging.getLogger("patebench")
 
@@ -88,6 +95,7 @@ def run(
         **facts,
         "partition": shards.digest,
         "records": shards.meta.get("records"),
+        **partition_facts(shards),
         "pool": queries.digest,
         "test": test_set.digest,
         "classes": samples.meta["classes"],
