@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tests.stages.ensemble import Ensemble
 from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
 from tests.steps import STUDENT
 
+from patebench.cli import cli
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, LABELS, PARTITION, QUERIES, SAMPLES, TRUTH, VOTES
@@ -298,3 +300,41 @@ def test_seeded_labels_store_the_votes_as_before(tmp_path: Path) -> None:
     assert (labels.meta["teachers"], labels.meta["protects"]) == (50, [])
     with pytest.raises(PatebenchError, match="another votes"):
         state_bounds(votes_of(tmp_path / "b.npz", 60), tmp_path / "labels.npz", [], tmp_path / "bounds.json")
+
+
+def test_no_release_is_drawn_or_accounted_for_where_the_partition_protects_nothing(tmp_path: Path) -> None:
+    """As in a configuration: ε of a skewed partition was once marked publishable."""
+    votes = votes_of(tmp_path / "votes.npz", 50, **protecting("skew", "skew-0.8"))
+    chunk = _chunk(tmp_path / "chunk.npz", **protecting("skew", "skew-0.8"))
+    told = (
+        r"its partition 'skew-0\.8' protects nobody's record: .*; use votes of a partition by one of iid, owners, hash,"
+    )
+    drawn = {"release": True, "ledger": tmp_path / "ledger"}
+    with pytest.raises(ArtefactError, match=told):
+        release_labels(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz", **drawn)
+    with pytest.raises(ArtefactError, match=told):
+        _shared(tmp_path, chunk, **drawn)
+    for option in ("--release", "--sanitise"):
+        words = ["epsilon", str(votes), "--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5", option]
+        words += ["--ledger", str(tmp_path / "ledger")] if option == "--sanitise" else []
+        assert "protects nobody" in str(CliRunner().invoke(cli, words).exception)
+    assert not (tmp_path / "ledger").exists()
+    assert not (tmp_path / "labels.npz").exists()
+    shown = CliRunner().invoke(cli, words[:-3])
+    assert shown.exit_code == 0
+    assert "no release is drawn from it" in shown.output
+    # Labels from a seed are for experiments, and may be of any partition; they are not made a release by their facts.
+    labels = release_labels(votes, "gnmax", {"sigma": 40.0}, tmp_path / "seeded.npz", **SEEDED)
+    state_bounds(votes, labels, [12], tmp_path / "bounds.json")
+    changed = _changed(labels, tmp_path / "changed.npz", mode="release", votes=None)
+    with pytest.raises(ArtefactError, match="protects nobody's record"):
+        state_bounds(votes, changed, [], tmp_path / "published.json")
+    assert not (tmp_path / "published.json").exists()
+
+
+@pytest.mark.parametrize("strategy", [name for name in PARTITIONS if PARTITIONS.fact(name, "protects")])
+def test_a_release_is_drawn_where_the_partition_protects_something(tmp_path: Path, strategy: str) -> None:
+    votes = votes_of(tmp_path / "votes.npz", 50, **protecting(strategy))
+    labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
+    stated = read_json(state_bounds(votes, labels, [], tmp_path / "bounds.json"), "account")
+    assert stated["protection"] == PARTITIONS.fact(strategy, "protection")

@@ -33,7 +33,7 @@ from patebench.core.seeds import Mode
 from patebench.core.words import plural
 from patebench.data import DATASETS, public_samples, reads_own_files
 from patebench.data.dataset import OWN_DATA
-from patebench.data.partitions import PARTITIONS
+from patebench.data.partitions import PARTITIONS, protecting
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
 from patebench.mechanisms.noise_shares import NoiseShares
@@ -573,10 +573,9 @@ def _check_protects(where: str, settings: EnsembleSettings) -> None:
     """Refuse for a release a partition that protects nobody, or that would tell of the private data."""
     strategy = settings.partition.chosen_in(Mode.RELEASE).strategy
     if not PARTITIONS.fact(strategy, "protects"):
-        protecting = ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
         raise PatebenchError(
             f"{_strategy_place(where, settings)}: '{strategy}' protects {PARTITIONS.fact(strategy, 'protection')}, and"
-            f" this configuration makes a release; choose one of {protecting}"
+            f" this configuration makes a release; choose one of {protecting()}"
         )
     if settings.partition.every_class:
         raise PatebenchError(

@@ -80,6 +80,11 @@ def default_strategy(mode: Mode) -> str:
     return next(name for name in PARTITIONS if PARTITIONS.fact(name, "default_in") is mode)
 
 
+def protecting() -> str:
+    """Return the names of all strategies that protect any change of the private data, separated by commas."""
+    return ", ".join(name for name in PARTITIONS if PARTITIONS.fact(name, "protects"))
+
+
 Assignment = NDArray[np.int64]
 
 #: In an assignment, in place of a teacher: the sample is in no shard.

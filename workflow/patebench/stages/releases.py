@@ -8,6 +8,7 @@ from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
+from patebench.data.partitions import protecting
 from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism
 
 
@@ -33,6 +34,23 @@ def origin(votes: Artefact, mode: Mode) -> str | None:
     With all votes but one teacher's known, a digest gives that teacher's away.
     """
     return votes.digest if mode is Mode.SEEDED else None
+
+
+def unprotected(source: Artefact) -> str | None:
+    """Return why ε of a release from these VOTES, CHUNK or LABELS protects nobody; None if it may protect somebody.
+
+    Votes without a partition, such as a table, do not say: of these ε is for the votes of one teacher.
+    """
+    if source.meta.get("protects") is None or source.meta["protects"]:
+        return None
+    rule, protection = (source.meta.get(name) or "unknown" for name in ("partition_rule", "protection"))
+    return f"its partition '{rule}' protects {protection}, so ε of a release protects nobody"
+
+
+def check_protects(source: Artefact, mode: Mode) -> None:
+    """Refuse a release from VOTES or a CHUNK, or LABELS of one, whose partition protects nothing."""
+    if mode is Mode.RELEASE and (fault := unprotected(source)):
+        raise ArtefactError(source.path, fault, f"use votes of a partition by one of {protecting()}")
 
 
 def of_table(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
