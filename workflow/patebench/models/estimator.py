@@ -9,42 +9,66 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.models.learner import Progress
+from patebench.models.scaling import Columns
+
+#: Scikit-learn looks for NaN in a sum of all values, which overflows where they are near the largest, and warns.
+_quiet_sums = np.errstate(over="ignore", invalid="ignore")
 
 
 class Estimator:
-    """A learner made of a scikit-learn classifier on flattened samples, bytes scaled to [0, 1]."""
+    """A learner made of a scikit-learn classifier on flattened samples, bytes scaled to [0, 1].
 
-    def __init__(self, build: Callable[[int], Any], classes: int) -> None:
-        self.build, self.classes = build, classes
+    With `standardise` the classifier sees columns standardised by the samples that it is fitted to.
+    """
 
+    def __init__(self, build: Callable[[int], Any], classes: int, *, standardise: bool = False) -> None:
+        self.build, self.classes, self.standardise = build, classes, standardise
+
+    @_quiet_sums
     def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
         # A classifier of one class: scikit-learn's linear models refuse it, and a shard may well hold only one.
         self.constant = int(y[0]) if (y == y[0]).all() else None
         if self.constant is None:
+            self.scaler = _scaler(x) if self.standardise else None
             self.model = self.build(seed % 2**32)
-            self.model.fit(_flatten(x), y)
+            self.model.fit(self._inputs(x), y)
         if progress:
             progress(1, 1)
 
+    @_quiet_sums
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         if self.constant is not None:
             return np.full(len(x), self.constant, np.int64)
-        labels: NDArray[np.int64] = self.model.predict(_flatten(x)).astype(np.int64)
+        labels: NDArray[np.int64] = self.model.predict(self._inputs(x)).astype(np.int64)
         return labels
 
+    @_quiet_sums
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         found = np.full((len(x), self.classes), -np.inf)
         if self.constant is not None:
             found[:, self.constant] = 0.0
         else:
             with np.errstate(divide="ignore"):
-                found[:, self.model.classes_.astype(int)] = np.log(self.model.predict_proba(_flatten(x)))
+                found[:, self.model.classes_.astype(int)] = np.log(self.model.predict_proba(self._inputs(x)))
         return found
 
     def save(self, path: Path) -> None:
         raise PatebenchError(
             "scikit-learn models could only be kept as pickles, which are refused; set keep_weights: false"
         )
+
+    def _inputs(self, x: NDArray[Any]) -> NDArray[np.float32]:
+        flat = _flatten(x)
+        return self.scaler.transform(flat) if self.scaler else flat
+
+
+def _scaler(x: NDArray[Any]) -> Any:
+    """Fit what standardises columns: scikit-learn's scaler for images, whose bytes are bounded, or else `Columns`."""
+    if x.dtype != np.uint8:
+        return Columns.of(_flatten(x))
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler().fit(_flatten(x))
 
 
 def _flatten(x: NDArray[Any]) -> NDArray[np.float32]:

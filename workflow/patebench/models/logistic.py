@@ -8,11 +8,9 @@ from patebench.models.recipes import Recipe
 
 def build(seed: int) -> Any:
     from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000, C=0.1))
+    return LogisticRegression(max_iter=1000, C=0.1)
 
 
 def learner(recipe: Recipe, classes: int) -> Estimator:
-    return Estimator(build, classes)
+    return Estimator(build, classes, standardise=True)

@@ -22,6 +22,7 @@ from patebench.models.learner import Progress
 from patebench.models.optimisers import SGD, AdamW
 from patebench.models.precision import autocast_to, compute_dtype_for
 from patebench.models.recipes import Recipe
+from patebench.models.scaling import LIMIT, ROUNDING, Columns
 
 #: Makes an untrained network for samples of a shape (channels, height, width) or (features,) and a number of classes.
 Build = Callable[[tuple[int, ...], int], nn.Module]
@@ -34,7 +35,8 @@ class Standardise(nn.Module):
     """Subtract the mean and divide by the standard deviation of the samples that a network is fitted on.
 
     Both are per channel for images (samples, channels, height, width), per feature for tables (samples, features). For
-    a teacher, these samples are its own shard and nothing else.
+    a teacher, these samples are its own shard and nothing else. A constant channel or feature is divided by 1, and no
+    result exceeds ±`scaling.LIMIT`. Tables are computed in double precision, images, which are bytes, in single.
     """
 
     mean: Tensor
@@ -42,18 +44,37 @@ class Standardise(nn.Module):
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()
-        x = x.float()
-        axes = (0,) if x.ndim == 2 else (0, 2, 3)
-        self.register_buffer("mean", x.mean(axes, keepdim=True))
-        self.register_buffer("spread", x.std(axes, keepdim=True, correction=0).clamp_min(1e-6))
+        mean, spread = _channels(x) if x.ndim == 4 else _features(x)
+        self.register_buffer("mean", mean)
+        self.register_buffer("spread", spread)
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x.float() - self.mean) / self.spread
+        return standardised(x, self.mean, self.spread)
 
     @property
     def background(self) -> float:
         """The standardised value of 0 (black), in the channel where it is lowest."""
-        return float((-self.mean / self.spread).min())
+        return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
+
+
+def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+    """Standardise `x` in the precision of `mean`, within ±`LIMIT`; the result is in single precision."""
+    return ((x.to(mean.dtype) - mean) / spread).clamp_(-LIMIT, LIMIT).float()
+
+
+def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and divisor (1, channels, 1, 1) of images."""
+    x, axes = x.float(), (0, 2, 3)
+    mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
+    constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
+    return mean, torch.where(constant, 1.0, deviation)
+
+
+def _features(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and divisor (1, features) of a table."""
+    columns = Columns.of(x.cpu().numpy())
+    mean, scale = (torch.from_numpy(each)[None].to(x.device) for each in (columns.mean, columns.scale))
+    return mean, scale
 
 
 #: The loss to minimise, from a batch's logits (samples, classes) and its labels (samples,).

@@ -28,6 +28,7 @@ from patebench.models.network import (
     save_weights,
     seeded,
     shuffle,
+    standardised,
     steps,
 )
 from patebench.models.precision import autocast_to, compute_dtype_for
@@ -128,7 +129,7 @@ class Stack:
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
         for batch in torch.from_numpy(x).split(max(1, _AT_ONCE // len(self.sizes))):  # type: ignore[no-untyped-call]
-            yield (batch.to(self.device).float() - mean[:, None]) / spread[:, None]
+            yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
         """The batches of one epoch: rows of `self.x` (networks, batch), the draws of their affine maps (networks,

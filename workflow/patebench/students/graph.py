@@ -97,7 +97,11 @@ def walked(vectors: NDArray[np.floating]) -> Array:
     rows = np.repeat(np.arange(len(vectors)), near)
     edges = sparse.csr_array((weight.ravel(), (rows, neighbour[:, 1:].ravel())), shape=(len(vectors),) * 2)
     edges = edges.maximum(edges.T)
-    step = sparse.diags_array(1 / edges.sum(axis=1)) @ edges
+    total = edges.sum(axis=1)
+    alone = total == 0  # all edges underflow: its neighbours lie in a heap of equal samples
+    step = sparse.diags_array(1 / np.where(alone, 1, total)) @ edges
+    if alone.any():
+        step = step + sparse.diags_array(alone.astype(np.float64))
     found = np.asarray(vectors, dtype=np.float64)
     for _ in range(STEPS):
         found = np.asarray(step @ found)

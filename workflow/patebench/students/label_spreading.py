@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.models.estimator import Estimator
+from patebench.models.scaling import Columns
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import EstimatorTrainer
 
@@ -37,7 +38,7 @@ class Spreading:
 
     With the kernel "rbf" two samples are alike by exp(−d²/s²), d their distance and s half of the usual one of a sample
     to its last near neighbour: with a wider kernel the many samples far away outvote the near ones. With "knn" a sample
-    is like its near neighbours alone. With `standardise` features are divided by their deviation.
+    is like its near neighbours alone. With `standardise` features are standardised.
     """
 
     classes_: NDArray[np.int64]
@@ -49,9 +50,8 @@ class Spreading:
         """Spread the labels `y` (samples,), −1 for samples without one."""
         from sklearn.semi_supervised import LabelSpreading
 
-        deviation = x.std(axis=0) if self.standardise else np.ones(x.shape[1])
-        self.scale = np.where(deviation > 0, deviation, 1)
-        scaled, near = x / self.scale, min(_NEIGHBOURS, len(x) - 1)
+        self.columns = Columns.of(x) if self.standardise else None
+        scaled, near = self._scaled(x), min(_NEIGHBOURS, len(x) - 1)
         how = {"gamma": _gamma(scaled, near)} if self.kernel == "rbf" else {"n_neighbors": near}
         self.model = LabelSpreading(kernel=self.kernel, alpha=_ALPHA, max_iter=_MOST_STEPS, **how).fit(scaled, y)
         self.classes_ = self.model.classes_
@@ -61,8 +61,11 @@ class Spreading:
         found = np.empty((len(x), len(self.classes_)))
         for start in range(0, len(x), _BLOCK):
             with np.errstate(invalid="ignore"):  # 0/0 where nothing is reached
-                found[start : start + _BLOCK] = self.model.predict_proba(x[start : start + _BLOCK] / self.scale)
+                found[start : start + _BLOCK] = self.model.predict_proba(self._scaled(x[start : start + _BLOCK]))
         return np.where(np.isnan(found), 1 / len(self.classes_), found)
+
+    def _scaled(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
+        return np.asarray(self.columns.transform(x) if self.columns else x, np.float64)
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:

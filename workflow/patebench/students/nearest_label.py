@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from patebench.core.errors import PatebenchError
 from patebench.models.cells import centres, nearest
 from patebench.models.learner import Progress
+from patebench.models.scaling import Columns
 from patebench.students.interface import Features, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import EstimatorTrainer
 
@@ -48,13 +49,11 @@ class NearestLabel:
 
 
 def _of_samples(pool: NDArray[Any]) -> Features:
-    """Bytes as they are, columns of tables by their deviation in the pool; no vector of the pool is longer than 1."""
-    flat = _flat(pool)
-    spread = np.ones(flat.shape[1]) if pool.dtype == np.uint8 else flat.std(axis=0)
-    spread[spread == 0] = 1
-    length = float(np.sqrt(np.square(flat / spread).sum(axis=1)).max()) or 1.0
-    return lambda x: _flat(x) / (spread * length)
+    """Bytes as they are, columns of tables standardised by the pool; no vector of the pool is longer than 1."""
+    columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
+    def flat(x: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(columns.transform(x) if columns else x.reshape(len(x), -1), np.float64)
 
-def _flat(x: NDArray[Any]) -> NDArray[np.float64]:
-    return x.reshape(len(x), -1).astype(np.float64)
+    length = float(np.sqrt(np.square(flat(pool)).sum(axis=1)).max()) or 1.0
+    return lambda x: flat(x) / length

@@ -1,0 +1,38 @@
+"""Standardisation of the columns of tables, and the bound on every standardised value.
+
+Statistics and differences are computed in double precision, where no table of single-precision values overflows: such
+tables hold values up to ±3.4e38 and subnormal ones.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Bound on the absolute value of a standardised number, in standard deviations. Among n values none is more than
+#: √(n − 1) standard deviations from their mean, so up to 2,501 samples only values of other samples can exceed it.
+LIMIT = 50.0
+
+#: Values whose standard deviation is at most this fraction of their mean differ by the rounding of single precision.
+ROUNDING = 4 * float(np.finfo(np.float32).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Mean and divisor (features,) of each column of a table: its standard deviation, or 1 for a constant column."""
+
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: NDArray[Any]) -> Self:
+        """Measure a `table` (samples, features) of finite single-precision values."""
+        values = np.asarray(table, np.float64)
+        mean, deviation = values.mean(axis=0), values.std(axis=0)
+        return cls(mean, np.where(deviation <= ROUNDING * np.abs(mean), 1.0, deviation))
+
+    def transform(self, table: NDArray[Any]) -> NDArray[np.float32]:
+        """Standardise a table of the same columns; values beyond ±`LIMIT` become ±`LIMIT`."""
+        scaled = (np.asarray(table, np.float64) - self.mean) / self.scale
+        return np.clip(scaled, -LIMIT, LIMIT).astype(np.float32)
