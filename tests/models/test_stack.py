@@ -98,6 +98,64 @@ def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch:
     assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.9
 
 
+class Exploding(nn.Module):
+    """Makes infinities of standardised values above 3, which only one network is given."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x * 40)
+
+
+@pytest.mark.parametrize("sizes", [[40, 33, 50], [64, 64, 64]], ids=["ragged", "equal"])
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["table", "image"])
+def test_what_is_not_finite_in_one_network_reaches_no_other(kind: str, position: int, sizes: list[int]) -> None:
+    rng = np.random.default_rng(0)
+
+    def build(shape: tuple[int, ...], classes: int) -> nn.Module:
+        layers = small_cnn(shape, classes) if kind == "image" else perceptron(shape, classes)
+        return nn.Sequential(Exploding(), layers)
+
+    def shard(size: int) -> tuple[np.ndarray, np.ndarray]:
+        if kind == "table":
+            return rng.integers(0, 2, (size, 5)).astype(np.float32), rng.integers(0, 3, size)
+        return (255 * rng.integers(0, 2, (size, 1, 8, 8))).astype(np.uint8), rng.integers(0, 3, size)
+
+    owned, template = [shard(size) for size in sizes], Network(build, replace(MODERN, epochs=2, scale=0.1), 3)
+    unseen = shard(50)[0]
+    x = np.zeros_like(owned[position][0])
+    x.reshape(-1)[0] = 255
+    others = [place for place in range(3) if place != position]
+    found = []
+    for own in (owned[position][0], x):
+        owned[position] = own, owned[position][1]
+        stack = Stack(template, owned, SEEDS)
+        stack.fit()
+        found.append(stack.log_probabilities(unseen))
+    assert not np.isfinite(found[1][position]).all() or kind == "image"
+    assert np.array_equal(found[0][others], found[1][others])
+    assert np.isfinite(found[1][others]).all()
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_records_of_one_shard_change_no_other_network(position: int) -> None:
+    """Neither the largest values nor one record more, which makes that shard the longest."""
+    rng = np.random.default_rng(0)
+    owned = [(rng.normal(size=(size, 5)).astype(np.float32), rng.integers(0, 3, size)) for size in (40, 33, 50)]
+    unseen, others = rng.normal(size=(100, 5)).astype(np.float32), [i for i in range(3) if i != position]
+    (x, y), found = owned[position], []
+    extreme = x.copy()
+    extreme[:2] = np.finfo(np.float32).max
+    longer = np.concatenate([x, rng.normal(size=(63 - len(x), 5))]).astype(np.float32)
+    for changed in ((x, y), (extreme, y), (longer, np.resize(y, 63))):
+        owned[position] = changed
+        stack = Stack(Network(perceptron, replace(MODERN, epochs=2), classes=3), owned, SEEDS)
+        stack.fit()
+        found.append(stack.log_probabilities(unseen))
+    for each in found[1:]:
+        assert np.array_equal(each[others], found[0][others])
+        assert not np.array_equal(each[position], found[0][position])
+
+
 def test_layers_that_mix_a_batch_or_draw_are_not_stacked() -> None:
     assert stackable(small_cnn((1, 8, 8), 4))
     assert not stackable(nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)))

@@ -9,6 +9,8 @@ import torch
 from patebench.models.learner import make_learner
 from patebench.models.precision import SWITCH
 from patebench.models.stack import Stack
+from patebench.teachers.knowledge import Knowledge
+from patebench.teachers.soft import SoftVotes
 from patebench.teachers.training import SingleTeacher, train
 
 #: Two numbers of batches of 32 among four shards.
@@ -79,6 +81,36 @@ def test_without_a_gpu_and_for_other_learners_teachers_are_trained_one_by_one() 
         assert found.min() >= 0
 
 
+@pytest.mark.parametrize("model", ["mlp", "small-cnn"])
+@pytest.mark.parametrize("more", [1, 4, 40])
+def test_records_of_one_shard_change_no_other_teacher_of_a_stack(model: str, more: int) -> None:
+    """Not in their last bits, and not where that shard then takes another number of steps."""
+    rng = np.random.default_rng(0)
+    shape = (5,) if model == "mlp" else (1, 8, 8)
+    shards = [(rng.integers(0, 200, (n, *shape)), np.arange(n) % 4) for n in (30, 32, 33, 28)]
+    kind = np.float32 if model == "mlp" else np.uint8
+    unseen = rng.integers(0, 200, (50, *shape)).astype(kind)
+    added = rng.integers(0, 200, (more, *shape))
+
+    def thoughts(changed: int | None) -> np.ndarray:
+        owned = [(np.concatenate([x, added]), np.resize(y, len(x) + more)) for x, y in shards]
+        chosen = [owned[i] if i == changed else shards[i] for i in range(4)]
+        make = partial(make_learner, model, "plain", classes=4, epochs=2)
+        found = np.zeros((4, 50, 4))
+        for positions, teachers in train(
+            make, [(x.astype(kind), y) for x, y in chosen], [5, 6, 7, 8], lambda ready: None, stacked=True
+        ):
+            found[positions] = teachers.log_probabilities(unseen)
+        return found
+
+    before = thoughts(None)
+    for changed in range(4):
+        after = thoughts(changed)
+        assert [not np.array_equal(a, b) for a, b in zip(after, before, strict=True)] == [
+            i == changed for i in range(4)
+        ]
+
+
 def test_oversampled_shards_of_unequal_size_are_trained_in_stacks() -> None:
     rng = np.random.default_rng(0)
     labels = [np.array([0] * (n - 4) + [1] * 4) for n in (20, 40)]
@@ -86,3 +118,26 @@ def test_oversampled_shards_of_unequal_size_are_trained_in_stacks() -> None:
     kind = partial(make_learner, "small-cnn", "modern-oversampled", classes=2, epochs=1)
     groups = [positions for positions, _ in train(kind, shards, [1, 2], lambda ready: None, stacked=True)]
     assert groups == [[0], [1]], "32 and 72 samples are one batch and three"
+
+
+class Diverged:
+    """Three teachers, of which the second says nothing but NaN."""
+
+    said = np.log([[[0.5, 0.5], [0.9, 0.1]], [[np.nan, np.nan]] * 2, [[1.0, 1e-300], [0.2, 0.8]]])
+
+    def log_probabilities(self, x: np.ndarray) -> np.ndarray:
+        return self.said
+
+    def hints(self, x: np.ndarray, layer: str) -> np.ndarray:
+        return np.where(np.isnan(self.said), [np.nan, np.inf], self.said)
+
+
+def test_a_teacher_that_diverged_is_undecided_and_leaves_others_alone() -> None:
+    together, knowledge = SoftVotes([1, 3], 2, 2), Knowledge("layer")
+    together.add(Diverged(), np.zeros((2, 1)))  # type: ignore[arg-type]
+    knowledge.add([0, 1, 2], Diverged(), np.zeros((2, 1)))  # type: ignore[arg-type]
+    np.testing.assert_allclose(together.arrays()["soft"][0], [[2, 1], [1.6, 1.4]], rtol=1e-6)
+    kept = knowledge.arrays()
+    np.testing.assert_allclose(kept["probabilities"][1], 0.5)
+    np.testing.assert_allclose(kept["probabilities"][2], [[1, 0], [0.2, 0.8]], rtol=1e-6)
+    assert np.isfinite(kept["hints"]).all()

@@ -2,7 +2,11 @@
 
 Weights are stacked along a first axis, so one call computes a step of all networks: what a GPU needs to have enough to
 do. Each network keeps its own generators, so up to rounding it is the network that `Network.fit` makes of the same
-shard and seed. Padding gives every batch one length; padded samples have weight 0 in the loss.
+shard and seed.
+
+No network depends on the shard of another, not even in its last bits or where another one's numbers become infinite:
+every batch is padded with samples of its own network to the length of the recipe, so that shapes follow from public
+numbers alone, and padded samples are left out of the loss rather than multiplied by 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,12 +55,15 @@ def stackable(net: nn.Module) -> bool:
 class Stack:
     """Networks like `template`, one for each shard and seed.
 
-    All shards must take the same number of steps an epoch, or ValueError is raised.
+    All shards must take the same number of steps an epoch, or ValueError is raised. Where `shown` is given, only the
+    networks at these positions are counted among the results: the others hold the places of networks of other stacks.
     """
 
-    def __init__(self, template: Network, shards: Sequence[Shard], seeds: Sequence[int]) -> None:
+    def __init__(
+        self, template: Network, shards: Sequence[Shard], seeds: Sequence[int], shown: Sequence[int] | None = None
+    ) -> None:
         self.recipe, self.device = template.recipe, template.device
-        self.sizes = [len(y) for _, y in shards]
+        self.sizes, self.shown = [len(y) for _, y in shards], list(range(len(shards)) if shown is None else shown)
         (self.steps,) = {steps(size, self.recipe) for size in self.sizes}
         samples = [torch.from_numpy(x).to(self.device) for x, _ in shards]
         self.standardise = [Standardise(x) for x in samples]
@@ -85,14 +92,14 @@ class Stack:
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """The label (networks, samples) that each network predicts for each of the samples `x`."""
         labels: NDArray[np.int64] = torch.cat([logits.argmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
-        return labels
+        return labels[self.shown]
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
         """Log-probabilities (networks, samples, classes) of the classes for samples `x`."""
         found: NDArray[np.floating]
         found = torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
-        return found
+        return found[self.shown]
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
@@ -106,13 +113,15 @@ class Stack:
 
         with autocast_to(self.device, self.compute_dtype):
             found = [vmap(one)(self.weights, batch).float().cpu() for batch in self._batches_of(x)]
-        return torch.cat(found, 1).numpy()
+        hints: NDArray[np.float32] = torch.cat(found, 1).numpy()
+        return hints[self.shown]
 
     def save(self, position: int, path: Path) -> None:
         """Write the weights of the network at `position` to `path`, as `Network.save` does."""
-        weights = {name: each[position].detach().clone() for name, each in self.weights.items()}
+        place = self.shown[position]
+        weights = {name: each[place].detach().clone() for name, each in self.weights.items()}
         state = {**self.net.state_dict(), **weights}
-        save_weights(path, state, self.standardise[position])
+        save_weights(path, state, self.standardise[place])
 
     @property
     def device_facts(self) -> dict[str, str]:
@@ -133,14 +142,15 @@ class Stack:
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
         """The batches of one epoch: rows of `self.x` (networks, batch), the draws of their affine maps (networks,
-        batch, draws), and a mask (networks, batch) that is 0 for padding and 1 elsewhere.
+        batch, draws), and a mask (networks, batch) that is False for padding, which are first samples of the network.
         """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
-        starts = np.cumsum([0, *self.sizes[:-1]]).tolist()
-        orders = [order + start for (order, _), start in zip(drawn, starts, strict=True)]
-        parts = (orders, [draws for _, draws in drawn], [torch.ones(size) for size in self.sizes])
-        padded = [_pad(part).to(self.device).split(self.recipe.batch, 1) for part in parts]  # type: ignore[no-untyped-call]
-        return zip(*padded, strict=True)
+        length = self.recipe.batch * (self.steps // self.recipe.epochs)
+        starts = torch.tensor([0, *self.sizes[:-1]]).cumsum(0)
+        rows = _pad([order for order, _ in drawn], length) + starts[:, None]
+        mask = torch.arange(length) < torch.tensor(self.sizes)[:, None]
+        parts = (rows, _pad([draws for _, draws in drawn], length), mask)
+        return zip(*(part.to(self.device).split(self.recipe.batch, 1) for part in parts), strict=True)  # type: ignore[no-untyped-call]
 
     def _step(self, rows: Tensor, draws: Tensor, mask: Tensor) -> None:
         samples, labels = self.x[rows], self.y[rows]
@@ -154,7 +164,7 @@ class Stack:
             logits.flatten(0, 1), labels.flatten(), reduction="none", label_smoothing=self.recipe.label_smoothing
         ).view(rows.shape)
         # Networks share no weight, so the gradient of the sum of their losses holds the gradient of each.
-        ((losses * mask).sum(1) / mask.sum(1)).sum().backward()  # type: ignore[no-untyped-call]
+        (torch.where(mask, losses, 0.0).sum(1) / mask.sum(1)).sum().backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.schedule.step()
         if self.ema is not None and self.recipe.ema is not None:
@@ -184,9 +194,56 @@ def _stacked(template: Network, shape: tuple[int, ...], seeds: Sequence[int]) ->
             if position == 0:
                 weights[name] = torch.empty(len(seeds), *each.shape, device=template.device)
             weights[name][position].copy_(each.detach())
+    for module in net.modules():
+        if isinstance(module, nn.modules.conv._ConvNd):
+            module.register_forward_pre_hook(lambda _, inputs: (_FiniteInput.apply(inputs[0]),))  # type: ignore[no-untyped-call]
+            module.register_forward_hook(lambda _, inputs, output: _FiniteGradient.apply(output))  # type: ignore[no-untyped-call]
     return net.to(template.device), {name: each.requires_grad_() for name, each in weights.items()}
 
 
-def _pad(rows: Sequence[Tensor]) -> Tensor:
-    """Tensors of unequal length as one (tensors, longest, …), filled up with zeros."""
-    return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+class _FiniteInput(torch.autograd.Function):
+    """Replace NaN and infinities in what a convolution reads.
+
+    Stacked convolutions are one convolution in groups. A library may compute several groups as one with weights 0
+    between them, and 0 times what is not finite is NaN: the network of one group would reach those of others.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return torch.nan_to_num(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+class _FiniteGradient(torch.autograd.Function):
+    """Replace NaN and infinities in the gradient that a convolution reads, for the same reason."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return torch.nan_to_num(gradient)
+
+
+def _pad(rows: Sequence[Tensor], length: int) -> Tensor:
+    """Return tensors of unequal length as one (tensors, length, …), filled up with zeros."""
+    padded = rows[0].new_zeros(len(rows), length, *rows[0].shape[1:])
+    for place, each in zip(padded, rows, strict=True):
+        place[: len(each)] = each
+    return padded

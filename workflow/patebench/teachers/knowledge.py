@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.teachers.soft import finite_opinions
+
 if TYPE_CHECKING:
     from patebench.teachers.training import TrainedTeachers
 
@@ -36,9 +38,10 @@ class Knowledge:
         if self.wanted is None:
             return
         self.positions += positions
-        said = {"probabilities": np.exp(teachers.log_probabilities(queries)).astype(np.float32)}
+        said = {"probabilities": np.exp(finite_opinions(teachers, queries)).astype(np.float32)}
         if self.wanted != PROBABILITIES:
-            said["hints"] = np.clip(teachers.hints(queries, self.wanted), -_MOST, _MOST).astype(np.float16)
+            hints = np.nan_to_num(teachers.hints(queries, self.wanted), posinf=_MOST, neginf=-_MOST)
+            said["hints"] = np.clip(hints, -_MOST, _MOST).astype(np.float16)
         for name, each in said.items():
             self.found.setdefault(name, []).append(each)
 

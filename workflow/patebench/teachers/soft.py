@@ -24,12 +24,21 @@ class SoftVotes:
 
     def add(self, teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
         """Add the probabilities of fitted `teachers` for the `queries` (queries, …), if there are temperatures."""
-        for log_probabilities in teachers.log_probabilities(queries) if self.temperatures else ():
+        for log_probabilities in finite_opinions(teachers, queries) if self.temperatures else ():
             self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
 
     def arrays(self) -> Mapping[str, NDArray[np.float32]]:
         """The array "soft" of the chunk's file; none without temperatures."""
         return {"soft": self.sums.astype(np.float32)} if self.temperatures else {}
+
+
+def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArray[np.floating]:
+    """Return log-probabilities (teachers, queries, classes), uniform where those of a teacher are NaN.
+
+    The training of a teacher may diverge on its shard. Then it still votes, and what the others say is still written.
+    """
+    found = teachers.log_probabilities(queries)
+    return np.where(np.isnan(found).any(axis=2, keepdims=True), -np.log(found.shape[2]), found).astype(found.dtype)
 
 
 def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:

@@ -93,7 +93,8 @@ def train(
     if isinstance(template, Network) and _is_stacked(template, shards[0], stacked):
         ready = 0
         for positions in _equal_steps(shards, template):
-            yield from _stacks(template, shards, seeds, positions, ready, done)
+            chunk = _Chunk(template, shards, seeds, frozenset(positions))
+            yield from _stacks(chunk, list(range(len(shards))), ready, done)
             ready += len(positions)
         return
     for position, ((x, y), seed) in enumerate(zip(shards, seeds, strict=True)):
@@ -118,26 +119,50 @@ def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
     return list(groups.values())
 
 
-def _stacks(
-    template: Network, shards: Sequence[Shard], seeds: Sequence[int], positions: list[int], ready: int, done: Done
-) -> Iterator[tuple[list[int], TrainedTeachers]]:
-    """Train the teachers at `positions` as one stack, or as several if the device's memory is too small for one.
+@dataclass(frozen=True)
+class _Chunk:
+    """The shards and seeds of a chunk, of which those at the positions `members` are trained as stacks.
 
-    `ready` teachers of other groups are trained already.
+    A stand-in takes the place of every other teacher, so that shapes, on which last bits depend, are the same however
+    many teachers take another number of steps: that follows from the sizes of their shards, which may be private.
     """
-    try:
-        stack = Stack(
-            template, [shards[position] for position in positions], [seeds[position] for position in positions]
-        )
-        stack.fit(lambda epoch, of: done(ready + len(positions) * epoch // of))
-    except torch.OutOfMemoryError:
-        if len(positions) == 1:
-            raise
-        stack = None
-    if stack is not None:
-        yield positions, stack
+
+    template: Network
+    shards: Sequence[Shard]
+    seeds: Sequence[int]
+    members: frozenset[int]
+
+    def stack(self, places: Sequence[int]) -> tuple[list[int], Stack]:
+        """An untrained stack of the teachers at these positions, and which of them it shows."""
+        x, y = self.shards[min(self.members)]
+        stand_in = np.zeros_like(x), np.zeros_like(y)
+        shards = [self.shards[place] if place in self.members else stand_in for place in places]
+        shown = [number for number, place in enumerate(places) if place in self.members]
+        stack = Stack(self.template, shards, [self.seeds[place] for place in places], shown)
+        return [places[number] for number in shown], stack
+
+
+def _stacks(chunk: _Chunk, places: list[int], ready: int, done: Done) -> Iterator[tuple[list[int], TrainedTeachers]]:
+    """Train the chunk's members at `places` as one stack, or as several if the device's memory is too small for one.
+
+    `ready` teachers of the chunk are trained already.
+    """
+    count = len(chunk.members.intersection(places))
+    if not count:
         return
-    half = len(positions) // 2
-    log.info("%d teachers at once do not fit into the memory of the device; halving them", len(positions))
-    yield from _stacks(template, shards, seeds, positions[:half], ready, done)
-    yield from _stacks(template, shards, seeds, positions[half:], ready + half, done)
+    found: tuple[list[int], Stack] | None = None
+    try:
+        found = chunk.stack(places)
+        found[1].fit(lambda epoch, of: done(ready + count * epoch // of))
+    except torch.OutOfMemoryError:
+        if len(places) == 1:
+            raise
+        found = None
+    if found is not None:
+        yield found
+        return
+    half = len(places) // 2
+    log.info("%d teachers at once do not fit into the memory of the device; halving them", len(places))
+    first = places[:half]
+    yield from _stacks(chunk, first, ready, done)
+    yield from _stacks(chunk, places[half:], ready + len(chunk.members.intersection(first)), done)
