@@ -51,9 +51,9 @@ def test_a_delta_is_as_papers_write_it(delta: float, words: str) -> None:
             (0.9999, "1.0"),
             (1.0, "1.0"),
             (2.01, "2.1"),
-            (0.0, "0.0"),
+            (0.0, "1.0e-04"),
         ),
-        *((0.0, "0.0"), (2.01, "2.1"), (10.0, "10.0"), (10.01, "10.1 (weak)"), (float("inf"), "∞ (weak)")),
+        *((2.01, "2.1"), (10.0, "10.0"), (10.01, "10.1 (weak)"), (float("inf"), "∞ (weak)")),
     ],
 )
 def test_an_epsilon_is_rounded_up_and_above_ten_called_weak(epsilon: float, words: str) -> None:
@@ -66,7 +66,7 @@ def test_an_epsilon_is_rounded_up_and_above_ten_called_weak(epsilon: float, word
     [
         *((2.04, "2.04", "2.04"), (2.0051, "2.01", "2.00"), (0.01848, "0.0185", "0.0184"), (0.1831, "0.19", "0.18")),
         *(
-            (0.0, "0.00", "0.00"),
+            (0.0, "1.0e-04", "0.00"),
             (9.11e-8, "9.2e-08", "9.1e-08"),
             (5e-324, "0.1e-300", "0.0e-300"),
             (math.inf, "∞", "∞"),

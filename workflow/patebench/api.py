@@ -17,6 +17,7 @@ A thin layer: the work is done by the functions named in each docstring. Nothing
 """
 
 import operator
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from patebench.accounting.accountant import check_queries
 from patebench.accounting.votes import Votes
 from patebench.audit import verdict
 from patebench.calculator.calibrate import Calibration, queries_for, solve
-from patebench.core.bound import Bound, check_delta
+from patebench.core.bound import Bound, large_delta
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
@@ -61,10 +62,12 @@ def bounds(
     drawn at random: sanitised bounds are drawn by `patebench epsilon --sanitise`.
 
     Raises PatebenchError for votes, a mechanism, a parameter, δ or a number of queries that will not do, and for
-    `release` of a mechanism without a discrete form. See `Mechanism.bounds`.
+    `release` of a mechanism without a discrete form, or at a δ of at least 1/teachers; without `release` such a δ is a
+    warning. See `Mechanism.bounds`.
     """
     _, made = _named(mechanism, parameters, release)
     every = _votes(votes, classes)
+    _check_size_of_delta(delta, every.teachers, release)
     (count,) = check_queries([every.queries if queries is None else _whole("queries", queries)], every.queries)
     found = made.bounds(every.at(slice(count)), [count], delta, discrete=release)
     ordered = sorted(found, key=lambda bound: (not bound.publishable, bound.epsilon))
@@ -125,7 +128,7 @@ def audit(
     together = [_whole("queries", T) for T in np.atleast_1d(queries).tolist()]
     settings = AuditParameters.checked({"runs": runs, "confidence": confidence})
     base = _whole("seed", seed, least=0)
-    check_delta(delta)
+    _check_size_of_delta(delta, _whole("teachers", teachers), release=False)
     found = verdict.run_audit(
         name, made, _whole("teachers", teachers), _whole("classes", classes, least=2), together, delta, settings.runs,
         settings.confidence, lambda stream: generator(base, "audit", stream),
@@ -174,6 +177,7 @@ def calibrate(
         if known is None and getattr(kind, f"cost_needs_{size}", False):
             raise PatebenchError(f"what {kind.__name__} costs depends on the number of {size}; give {size}=…")
     count = None if queries is None else _whole("queries", queries)
+    _check_size_of_delta(delta, None if teachers is None else _whole("teachers", teachers), release)
     if isinstance(mechanism, str):
         return solve(mechanism, parameters, epsilon, delta, count, classes, teachers, release)
     name, made = _named(mechanism, parameters)
@@ -258,6 +262,14 @@ def _named(mechanism: object, parameters: dict[str, float], release: bool = Fals
     if release:
         check_releasable(name, type(made))
     return name, made
+
+
+def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> None:
+    """Refuse a release at a δ of at least 1/n for n `teachers`; warn about other uses, and where n is not known."""
+    if fault := large_delta(delta, teachers):
+        if release and teachers is not None:
+            raise PatebenchError(fault)
+        warnings.warn(fault, stacklevel=3)
 
 
 def _votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:

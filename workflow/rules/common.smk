@@ -49,6 +49,8 @@ onstart:
     # Its limit on jobs in a second wakes Snakemake's scheduler every second, once more for every job that is done: after
     # 300 jobs that takes a third of a core from those that run. Jobs here are few and long, and need no such limit.
     workflow.scheduler.job_rate_limiter = None
+    for line in CONFIG.warnings:
+        print(f"warning: {line}", file=sys.stderr)
     if dropped := shown_no_more(Path(CONFIG.pages), CONFIG.experiments):
         print(dropped, file=sys.stderr)
 

@@ -15,7 +15,7 @@ from patebench.audit.verdict import Audit, Verdict, run_audit
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
-from patebench.core.numbers import at_least, at_most
+from patebench.core.numbers import above_zero, at_least, at_most
 from patebench.core.words import listing, plural
 from patebench.mechanisms.base import Mechanism
 
@@ -161,7 +161,7 @@ class Conformance:
     def _private(self, audited: Audit) -> Check:
         what = "no bound says less than what is lost"
         broken = [
-            f"{each.bound.accountant} ({each.bound.kind}) states {at_most(each.bound.epsilon)} for "
+            f"{each.bound.accountant} ({each.bound.kind}) states {at_most(above_zero(each.bound.epsilon))} for "
             f"{finding.queries}, and {at_least(each.audited)} is lost"
             for finding in audited.findings
             for each in finding.stated

@@ -7,7 +7,7 @@ from patebench.audit.sampled import Sampled, histogram
 from patebench.audit.search import Pair
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.core.bound import Conversion, Kind
-from patebench.core.numbers import at_least, at_most
+from patebench.core.numbers import above_zero, at_least, at_most
 from patebench.core.words import plural
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
     for each in sorted(finding.stated, key=lambda each: float(f"{each.bound.epsilon:.9g}")):
         bound, way = each.bound, each.bound.conversion
         cells = (bound.accountant, bound.kind.words, "—" if way is Conversion.NONE else str(way))
-        numbers = at_most(bound.epsilon), at_least(each.audited)
+        numbers = at_most(above_zero(bound.epsilon)), at_least(each.audited)
         table.add_row(*cells, *numbers, each.verdict, style=_STYLES[each.verdict])
     return table
 
@@ -116,7 +116,7 @@ def _elsewhere(finding: Finding) -> list[str]:
         return []
     kind = worst.bound.kind.words
     return [
-        f"{worst.bound.accountant} ({kind}) states ε = {at_most(worst.bound.epsilon)} for the counts "
+        f"{worst.bound.accountant} ({kind}) states ε = {at_most(above_zero(worst.bound.epsilon))} for the counts "
         f"{histogram(worst.pair.counts.tolist())}, where ε {_least(worst.audited)}."
     ]
 

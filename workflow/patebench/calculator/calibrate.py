@@ -15,7 +15,7 @@ import numpy as np
 from patebench.accounting import calibrate
 from patebench.accounting.accountant import valid_for_discrete_noise
 from patebench.accounting.votes import Votes
-from patebench.core.bound import Bound, Kind, check_delta
+from patebench.core.bound import Bound, Kind, check_delta, large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.numbers import at_most
 from patebench.core.words import plural
@@ -38,7 +38,7 @@ class Calibration:
 
     `solved` is "queries" or the name of a noise parameter; `classes` is None where the cost does not need it. `bounds`
     are those of discrete noise for a `release`; `released` is the least of these in any case, what the labels of a
-    release would cost, or None where the mechanism has no discrete form.
+    release would cost, or None where the mechanism has no discrete form, and at a δ of at least 1/teachers.
     """
 
     mechanism: str
@@ -158,7 +158,9 @@ def _found(
     mechanism: Mechanism, name: str, epsilon: float, delta: float, queries: int, solved: str, setting: Setting
 ) -> Calibration:
     bounds = worst_case(mechanism, queries, delta, **setting)
-    states = released(mechanism, queries, delta, setting["classes"], setting["teachers"])
+    states, teachers = None, setting["teachers"]
+    if teachers is None or not large_delta(delta, teachers):
+        states = released(mechanism, queries, delta, setting["classes"], teachers)
     return Calibration(
         name, mechanism.parameters(), delta, epsilon, queries, solved, bounds, released=states, **setting
     )

@@ -8,7 +8,7 @@ from patebench.accounting.accountant import check_queries
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.votes import Votes
 from patebench.calculator.calibrate import released
-from patebench.core.bound import Bound
+from patebench.core.bound import Bound, large_delta
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import check_releasable, make_mechanism, plain
 
@@ -18,7 +18,7 @@ class Account:
     """Every bound on the first `queries` queries to a mechanism, at one δ: those of discrete noise for a `release`.
 
     `released` is the least bound that a release with discrete noise states, whatever the votes are, in any case; None
-    where the mechanism has no discrete form.
+    where the mechanism has no discrete form, and at a δ of at least 1/teachers.
     """
 
     mechanism: str
@@ -28,6 +28,7 @@ class Account:
     bounds: Sequence[Bound]
     release: bool
     released: Bound | None
+    teachers: int
 
     def beside(self, other: "Account") -> "Account":
         """This account with the bounds of another of the same release after its own."""
@@ -72,5 +73,7 @@ def epsilon(
             raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
     (count,) = check_queries([queries or votes.queries], votes.queries)
     bounds = wanted.bounds(votes.at(slice(count)), [count], delta, noise, discrete=release, publishable=publishable)
-    states = released(wanted, count, delta, votes.classes, votes.teachers)
-    return Account(mechanism, wanted.parameters(), delta, count, bounds, release, states)
+    states = None
+    if not large_delta(delta, votes.teachers):
+        states = released(wanted, count, delta, votes.classes, votes.teachers)
+    return Account(mechanism, wanted.parameters(), delta, count, bounds, release, states, votes.teachers)

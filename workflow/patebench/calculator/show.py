@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.calculator.calibrate import MOST_QUERIES, Calibration
 from patebench.calculator.epsilon import Account
-from patebench.core.bound import Bound, Conversion, Kind
-from patebench.core.numbers import significant, upward
+from patebench.core.bound import Bound, Conversion, Kind, large_delta
+from patebench.core.numbers import above_zero, significant, upward
 from patebench.core.words import plural
 
 if TYPE_CHECKING:
@@ -108,15 +108,18 @@ def _cells(bound: Bound, release: bool) -> list[Any]:
 
 
 def four_digits(epsilon: float) -> str:
-    """ε rounded up, with four digits after the point, or four that count where it is small; or "∞"."""
+    """ε rounded up, with four digits after the point, or four that count where it is small; "∞", and never 0."""
     if math.isinf(epsilon):
         return "∞"
-    return upward(epsilon, 4 if epsilon >= 0.1 or epsilon == 0 else significant(epsilon, 4))
+    shown = above_zero(epsilon)
+    return upward(shown, 4 if epsilon >= 0.1 or shown != epsilon else significant(epsilon, 4))
 
 
 def _to_publish(result: Account | Calibration) -> str:
     """Which ε may be printed: that of labels released with discrete noise. Others are no release."""
     states = result.released
+    if result.teachers and large_delta(result.delta, result.teachers):
+        return f"Nothing to publish at δ = {result.delta:g}: it is not below 1/n for n = {result.teachers} teachers."
     if states is None:
         return f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels are no release."
     number = f"ε = {four_digits(states.epsilon)} ({states.accountant})"

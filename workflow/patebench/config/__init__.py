@@ -65,6 +65,8 @@ class Config:
     ledger: LedgerParameters | None
     experiments: tuple[Experiment, ...]
     written: Mapping[str, Any] = field(compare=False)
+    #: What is allowed but probably not meant, each line with the path of its key.
+    warnings: tuple[str, ...] = ()
 
     @property
     def pages(self) -> str:
@@ -175,6 +177,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Config:
     selected = tuple(experiment for name, experiment in experiments.items() if name in chosen)
     if mode is Mode.RELEASE and settings.ledger is None:
         check_single(selected)
+    if mode is Mode.RELEASE and settings.ledger is not None:
+        teachers = [account.labels.ensemble.teachers for each in selected for account in each.accounts]
+        expansion.check_size_of_delta("ledger.delta", settings.ledger.delta, max(teachers, default=None))
     return Config(
         name=settings.name,
         results=str(Path(settings.results)),
@@ -185,4 +190,5 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Config:
         seeds=tuple(dict.fromkeys(seed for name in chosen for seed in seeds[name])),
         experiments=selected,
         written=dict(written),
+        warnings=tuple(expansion.warnings),
     )

@@ -27,6 +27,7 @@ from patebench.config.settings import (
     ExperimentSettings,
     PetdlSettings,
 )
+from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
@@ -98,6 +99,16 @@ class Expansion:
     mode: Mode
     aggregators: int | None
     agreement: Agreement = field(default_factory=Agreement)
+    #: What is allowed but probably not meant, each line with the path of its key.
+    warnings: list[str] = field(default_factory=list)
+
+    def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
+        """Refuse a δ of at least 1/n for n `teachers` in release mode, and warn about it elsewhere."""
+        if fault := large_delta(delta, teachers):
+            if self.mode is Mode.RELEASE and teachers is not None:
+                raise PatebenchError(f"{where}: {fault}")
+            if f"{where}: {fault}" not in self.warnings:
+                self.warnings.append(f"{where}: {fault}")
 
     def experiment(self, name: str, settings: ExperimentSettings, seeds: Sequence[int]) -> Experiment:
         """All that one experiment asks for; PatebenchError for the first mistake."""
@@ -131,6 +142,12 @@ class _Expanded:
     def experiment(self, name: str, seeds: Sequence[int]) -> Experiment:
         settings, where = self.settings, self.where
         accounting = settings.accounting
+        sizes = [size for each in settings.ensembles for size in each.teachers]
+        self.all.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes, default=None))
+        for key in ("dpsgd", "private_knn", "petdl"):
+            for path, each in entries(f"{where}.{key}", getattr(settings, key)):
+                if each.delta is not None:
+                    self.all.check_size_of_delta(f"{path}.delta", each.delta, None)
         queries = self._queries()
         if not settings.mechanisms and not settings.rounds and not settings.petdl:
             raise PatebenchError(f"{where}.mechanisms: is missing; add the mechanisms that aggregate votes")

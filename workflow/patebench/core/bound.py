@@ -55,6 +55,32 @@ def check_delta(delta: float) -> None:
         raise PatebenchError(f"δ = {delta} is not in (0, 1)")
 
 
+#: Number of teachers for which δ is judged where no number is known.
+_TEACHERS = 100
+
+
+def large_delta(delta: float, teachers: int | None, records: int | None = None) -> str | None:
+    """Return why (ε, δ) protects nobody at this δ; None for a δ below 1/teachers and 1/records, as far as known.
+
+    Publishing the whole shard of one of n teachers, drawn at random, is (0, 1/n)-private, and so is publishing one of n
+    records. The number of records is not stated, since it may be private.
+    """
+    check_delta(delta)
+    if records is not None and delta >= 1 / records:
+        return (
+            f"δ = {delta:g} is not below 1/n for n private records, so that publishing one record, drawn at random, "
+            "would keep it; use a δ far below one over their number"
+        )
+    least = 1 / (teachers or (1 if records else _TEACHERS))
+    if delta < least:
+        return None
+    number = f"n = {teachers} teachers" if teachers else f"n = {_TEACHERS} teachers or more (n is not known here)"
+    return (
+        f"δ = {delta:g} is not below 1/n for {number}, so that publishing all data of one teacher, drawn at random, "
+        f"would keep it; use a δ far below {least:.3g}, such as {least / 100:.0e}"
+    )
+
+
 #: Fields that are read as they are.
 _TYPES = {"accountant": str, "label": str, "source": str, "publishable": bool, "variant": bool, "exact": bool}
 

@@ -7,6 +7,10 @@ from typing import Any
 #: What arithmetic may have added to a number whose digits end here.
 _ROUNDING = 1e-9
 
+#: Upper bounds below the first number are shown as the second one. Their exact value is rounding error or, at a large
+#: δ, zero, and no release that depends on private data is stated to cost nothing.
+_NEXT_TO_NOTHING, _SHOWN_INSTEAD = 1e-12, 1e-4
+
 
 def in_json(value: float) -> float | str:
     """The same, or "inf" for what is infinite. NaN stays, for strict JSON to refuse."""
@@ -28,6 +32,11 @@ def at_most(bound: float, digits: int = 4) -> str:
 def at_least(found: float, digits: int = 4) -> str:
     """A lower bound in so many digits that count, rounded down; or "∞"."""
     return _counted(found * (1 + _ROUNDING), digits, ROUND_FLOOR)
+
+
+def above_zero(epsilon: float) -> float:
+    """Return an upper bound ε as it may be shown: never 0."""
+    return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
 
 def upward(bound: float, digits: int) -> str:

@@ -239,7 +239,7 @@ class LedgerParameters(Parameters):
 class AccountParameters(Parameters):
     """What ε is reported for."""
 
-    delta: Number = Field(gt=0, lt=1, description="The δ of every reported (ε, δ).")
+    delta: Number = Field(gt=0, lt=1, description="The δ of every reported (ε, δ); below 1/n for n teachers.")
     queries: AnyNumber[PositiveWhole] = Field(
         (),
         description="ε is reported for the first so many queries, each number in turn; by default for all. Of a release"

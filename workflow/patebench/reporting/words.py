@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.core.numbers import downward, significant, upward
+from patebench.core.numbers import above_zero, downward, significant, upward
 from patebench.core.slugs import number
 from patebench.mechanisms import MECHANISMS
 
@@ -93,9 +93,14 @@ def delta_in_words(delta: float) -> str:
 
 
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
-    """Such as "2.04", "0.0185", "9.2e-08" or "∞": rounded up as a bound is, and down `at_least`, as what was found."""
+    """Such as "2.04", "0.0185", "9.2e-08" or "∞": rounded up as a bound is, and down `at_least`, as what was found.
+
+    Only what was found can be 0.
+    """
     if epsilon == math.inf:
         return "∞"
+    if epsilon == 0 and not at_least:
+        epsilon = above_zero(epsilon)
     shown = downward if at_least else upward
     if 0 < epsilon < 1e-3:
         power = max(math.floor(math.log10(epsilon)), -300)
@@ -104,10 +109,10 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
 
 
 def epsilon_in_words(epsilon: float) -> str:
-    """Such as "0.086" or "12.7 (weak)", rounded up as bounds are."""
-    if 0 < epsilon < 1e-3:
+    """Such as "0.086" or "12.7 (weak)", rounded up as bounds are, and never 0."""
+    if epsilon < 1e-3:
         return epsilon_in_digits(epsilon)
-    if 0 < epsilon <= 0.99:
+    if epsilon <= 0.99:
         return upward(epsilon, significant(epsilon, 2)).rstrip("0")
     shown = "∞" if epsilon == math.inf else upward(epsilon, 1)
     return f"{shown} (weak)" if epsilon > WEAK else shown

@@ -26,7 +26,7 @@ from patebench.plan.parameters import AccountParameters
 from patebench.stages.command import file_option, parameter_options, processes, stage_command
 from patebench.stages.ledger_file import Entry, Ledger, records_of
 from patebench.stages.reading import Selected, check_drawn_from
-from patebench.stages.releases import check_protects, mechanism_of
+from patebench.stages.releases import check_protects, check_size_of_delta, mechanism_of
 from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
 #: What bounds repeat of the labels that they are of.
@@ -83,6 +83,7 @@ def run(
     if release:
         check_releasable(given.meta["mechanism"], type(made))
         check_protects(given, mode)
+    check_size_of_delta(mode, everything.teachers, accounting.delta, votes=source)
     wanted = _queries(given, accounting.queries, mode)
     if given.meta["rounds"]:
         rounds = _read_rounds(given, selected, source)

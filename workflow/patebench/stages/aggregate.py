@@ -21,7 +21,14 @@ from patebench.stages.command import file_option, ledgered, mechanism, seeded_or
 from patebench.stages.ledger_file import Place
 from patebench.stages.mechanism_options import MechanismCommand
 from patebench.stages.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
-from patebench.stages.releases import check_protects, drawn_mechanism, of_table, origin, refuse_second_release
+from patebench.stages.releases import (
+    check_protects,
+    check_size_of_delta,
+    drawn_mechanism,
+    of_table,
+    origin,
+    refuse_second_release,
+)
 from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
 
 Arrays = dict[str, NDArray[Any]]
@@ -63,6 +70,7 @@ def run(
     say_what_was_read(source, everything)
     check_protects(source, draws.mode)
     check_abstentions(made, everything)
+    check_size_of_delta(draws.mode, everything.teachers, delta, ledger_delta, votes=source)
     facts: Facts = {
         "votes": origin(source, draws.mode),
         "pool": source.meta["pool"],

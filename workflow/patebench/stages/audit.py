@@ -11,15 +11,15 @@ import click
 
 from patebench.audit import show
 from patebench.audit.verdict import run_audit
-from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_facts, write_json
 from patebench.core.formats import SAMPLES
-from patebench.core.seeds import generator
+from patebench.core.seeds import Mode, generator
 from patebench.mechanisms.base import make_mechanism
 from patebench.plan.parameters import AuditParameters
 from patebench.stages.command import file_option, mechanism, parameter_options, stage_command
 from patebench.stages.mechanism_options import MechanismCommand
+from patebench.stages.releases import check_size_of_delta
 from patebench.stages.terminal import show_on_terminal
 from patebench.stages.votes_file import read_source, say_what_was_read
 
@@ -55,7 +55,7 @@ def run(
     if (classes is None) == (samples is None):
         raise PatebenchError("give the number of classes, either with --classes or with --samples")
     made = make_mechanism(mechanism, parameters)
-    check_delta(delta)
+    check_size_of_delta(Mode.SEEDED, teachers, delta)
     facts: dict[str, Any] = read_facts(samples, SAMPLES) if samples else {"dataset": "", "classes": classes}
     streams = partial(generator, seed, stream)
     audited = run_audit(

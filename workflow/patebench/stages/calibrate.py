@@ -6,8 +6,10 @@ import click
 
 from patebench.calculator import show
 from patebench.calculator.calibrate import solve
+from patebench.core.seeds import Mode
 from patebench.stages.command import stage_command
 from patebench.stages.mechanism_options import MechanismCommand, answering
+from patebench.stages.releases import check_size_of_delta
 from patebench.stages.terminal import show_on_terminal
 
 
@@ -28,6 +30,7 @@ def run(
     With --queries, leave out the parameter to find; without, give them all. With --release the target is kept by what
     is stated of labels that are handed out; without, by the bounds of continuous noise.
     """
+    check_size_of_delta(Mode.RELEASE if release else Mode.SEEDED, teachers, delta)
     result = solve(
         mechanism=mechanism, parameters=parameters, epsilon=epsilon, delta=delta, queries=queries, classes=classes,
         teachers=teachers, release=release,

@@ -20,8 +20,11 @@ def check(file: Path) -> None:
     from patebench.config import load, validate
 
     written = load(file)
-    click.echo(f"{file}: sound; files by stage: {_made(written)}")
-    given = validate(written).written.get("presets") or {}
+    checked = validate(written)
+    for line in checked.warnings:
+        click.echo(f"{file}: warning: {line}")
+    click.echo(f"{file}: {'may be run' if checked.warnings else 'sound'}; files by stage: {_made(written)}")
+    given = checked.written.get("presets") or {}
     for preset in given:
         click.echo(f"  preset={preset}: {_made({**written, 'preset': preset})}")
 

@@ -21,7 +21,7 @@ from patebench.stages import votes_file
 from patebench.stages.command import FILE, all_processes, ledgered, stage_command
 from patebench.stages.ledger_file import Entry, Place
 from patebench.stages.mechanism_options import MechanismCommand, answering
-from patebench.stages.releases import check_protects, unprotected
+from patebench.stages.releases import check_protects, check_size_of_delta, unprotected
 from patebench.stages.terminal import show_on_terminal
 
 
@@ -60,7 +60,9 @@ def run(
     check_delta(delta)
     source, found = votes_file.read_source(file, votes, classes)
     votes_file.say_what_was_read(source, found)
-    check_protects(source, Mode.RELEASE if release or sanitise else Mode.SEEDED)
+    mode = Mode.RELEASE if release or sanitise else Mode.SEEDED
+    check_protects(source, mode)
+    check_size_of_delta(mode, found.teachers, delta, ledger_delta, votes=source)
     if fault := unprotected(source):
         click.echo(f"{file}: {fault}; no release is drawn from it", err=True)
     noise = None if place is None else _noise(place, file, found, mechanism, parameters)

@@ -65,7 +65,7 @@ def run(
         name: parts[0].meta[name] for name in ("partition", "pool", "test", "classes", "model", "recipe", "epochs")
     }
     before = _before(earlier, parts[0])
-    facts |= {"records": shards.meta.get("records"), **partition_facts(shards)}
+    facts |= {**{name: shards.meta.get(name) for name in ("records", "samples")}, **partition_facts(shards)}
     meta = {**facts, "chunks": [part.digest for part in parts], "temperatures": parts[0].meta.get("temperatures", [])}
     meta |= {name: parts[0].meta[name] for name in ("abstentions", "selected", "encoder") if name in parts[0].meta}
     meta |= way_of_voting(parts[0])

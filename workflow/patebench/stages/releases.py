@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
+from patebench.core.bound import large_delta
 from patebench.core.entropy import Draws
-from patebench.core.errors import ArtefactError
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
-from patebench.data.partitions import protecting
+from patebench.data.partitions import Change, protecting
 from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism
 
 
@@ -34,6 +37,25 @@ def origin(votes: Artefact, mode: Mode) -> str | None:
     With all votes but one teacher's known, a digest gives that teacher's away.
     """
     return votes.digest if mode is Mode.SEEDED else None
+
+
+def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None, votes: Artefact | None = None) -> None:
+    """Refuse a release at a δ of at least 1/n, for n `teachers` or n records; warn on stderr otherwise.
+
+    `votes` are VOTES or a CHUNK, which store the number of records. A release is refused by that number only where the
+    partition protects a record that is replaced and nothing else: elsewhere the number is private, and it only warns.
+    """
+    facts = votes.meta if votes else {}
+    records = facts.get("samples")
+    public = records if facts.get("protects") == [Change.REPLACE] else None
+    for delta in deltas:
+        if delta is None:
+            continue
+        fault = large_delta(delta, teachers, public)
+        if fault and mode is Mode.RELEASE and (teachers or public):
+            raise PatebenchError(fault)
+        if fault := fault or large_delta(delta, teachers, records):
+            click.echo(f"warning: {fault}", err=True)
 
 
 def unprotected(source: Artefact) -> str | None:

@@ -20,7 +20,7 @@ from patebench.stages.command import file_option, ledgered, mechanism, seeded_or
 from patebench.stages.ledger_file import Place
 from patebench.stages.mechanism_options import MechanismCommand
 from patebench.stages.reading import may_abstain, partition_facts, way_of_voting
-from patebench.stages.releases import check_protects
+from patebench.stages.releases import check_protects, check_size_of_delta
 from patebench.stages.secure_sum import asked
 
 
@@ -52,6 +52,7 @@ def run(
     if numbers.max() >= teachers:
         raise ArtefactError(chunk, f"it holds teacher {numbers.max()}, and there are {teachers}", "give their number")
     check_protects(source, draws.mode)
+    check_size_of_delta(draws.mode, teachers, ledger_delta, votes=source)
     votes = _votes(source, party)
     # What it costs does not depend on the votes, which nobody here has seen all of.
     any_votes = np.zeros((teachers, votes.queries), dtype=np.int8)

@@ -8,14 +8,14 @@ from functools import partial
 import click
 
 from patebench.audit.conformance import Check, Conformance
-from patebench.core.bound import check_delta
-from patebench.core.seeds import generator
+from patebench.core.seeds import Mode, generator
 from patebench.core.words import plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import make_mechanism
 from patebench.plan.parameters import AuditParameters
 from patebench.stages.command import parameter_options, parameter_values, stage_command
 from patebench.stages.mechanism_options import MechanismCommand
+from patebench.stages.releases import check_size_of_delta
 
 _WORDS = {True: "kept", False: "BROKEN", None: "—"}
 
@@ -37,7 +37,7 @@ def run(
     and what is lost with the bounds. Its parameters are those of its `example`, unless others are given. Exit status 1
     if a promise is broken.
     """
-    check_delta(delta)
+    check_size_of_delta(Mode.SEEDED, teachers, delta)
     made = make_mechanism(name, {**MECHANISMS.load(name).example, **parameters})
     streams = partial(generator, seed, "test-mechanism")
     asked = Conformance(name, made, teachers, classes, delta, settings.runs, settings.confidence, streams)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.baselines.dpsgd.forms import form_of
+from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL
@@ -71,6 +72,8 @@ def run(
         raise PatebenchError("these samples are no images, so there are no random views of them; leave out --views")
     unseen = ~np.isin(content(given["x"]), content(test_set["x"]))
     x, y = given["x"][unseen], given["y"][unseen]
+    if fault := large_delta(training.delta, None, len(x)):
+        log.warning(fault)
     chosen = training.chosen()
     rate, steps = chosen["rate"], int(chosen["steps"])
     noise = least_noise(training.epsilon, training.delta, rate, steps)

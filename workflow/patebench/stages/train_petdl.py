@@ -18,12 +18,13 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
-from patebench.core.seeds import derive
+from patebench.core.seeds import Mode, derive
 from patebench.core.slugs import slug
 from patebench.plan.parameters import PetdlParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.names import of_ensemble, take
 from patebench.stages.reading import read_samples
+from patebench.stages.releases import check_size_of_delta
 
 if TYPE_CHECKING:
     from patebench.petdl.form import Form
@@ -64,6 +65,7 @@ def run(
         raise ArtefactError(ensemble, f"it was made with another votes than {votes}")
     for name, each in (("pool", public), ("test", test_set)):
         source.require(name, each.digest, str(each.path))
+    check_size_of_delta(Mode.SEEDED, len(source["votes"]), parameters.delta, votes=source)
     known, layer = _knowledge(chunk, source)
     form: Form = FORMS.load(parameters.form)
     settings = form.settled(parameters.model_dump(), len(public["x"]), known.hints is not None)

@@ -14,7 +14,7 @@ import numpy as np
 from patebench.baselines.private_knn import accounting
 from patebench.baselines.private_knn.forms import form_of
 from patebench.baselines.private_knn.voting import NearestVotes
-from patebench.core.bound import Bound
+from patebench.core.bound import Bound, large_delta
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL, TRUTH
@@ -64,6 +64,8 @@ def run(
         raise PatebenchError(
             f"{plural(parameters.queries, 'query')} asked for, and {pool} has {plural(len(public['x']), 'sample')}"
         )
+    if fault := large_delta(parameters.delta, None, len(given["x"])):
+        log.warning(fault)
     labels, bound = _labelled(parameters, _votes(parameters, given, public, test_set, encoder), seed, stream)
     answered = labels >= 0
     if not answered.any():

@@ -94,7 +94,7 @@ def run(
     meta = {
         **facts,
         "partition": shards.digest,
-        "records": shards.meta.get("records"),
+        **{name: shards.meta.get(name) for name in ("records", "samples")},
         **partition_facts(shards),
         "pool": queries.digest,
         "test": test_set.digest,

@@ -31,6 +31,8 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "number": lambda value: f"{value:.4g}",
     "percent": lambda value: f"{100 * value:.2f}",
     "epsilon": epsilon_in_digits,
+    # What is no bound on a release, such as a deviation or what a teacher pays that is not asked, may be 0.
+    "cost": lambda value: epsilon_in_digits(value) if value else "0.00",
     "audited": lambda value: epsilon_in_digits(value, at_least=True),
     "flag": lambda value: "yes" if value else "no",
 }
@@ -60,7 +62,9 @@ class Column:
             return in_words(str(value))
         shown = _FORMATS[self.style]
         std = row[f"{self.field}_std"] if self.deviation else None
-        return shown(value) if _missing(std) else f"{shown(value)} ± {shown(std)}"
+        if _missing(std):
+            return shown(value)
+        return f"{shown(value)} ± {_FORMATS['cost' if self.style == 'epsilon' else self.style](std)}"
 
     @property
     def value(self) -> str:

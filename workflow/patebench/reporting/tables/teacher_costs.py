@@ -26,7 +26,7 @@ TABLE = Table(
     columns=(
         *SETTING_COLUMNS,
         *(
-            Column(f"{cost}_{which}_mean", which, "count" if cost == "asked" else "epsilon", group=title)
+            Column(f"{cost}_{which}_mean", which, "count" if cost == "asked" else "cost", group=title)
             for cost, title in _COSTS.items()
             for which in WHICH
         ),

@@ -1,0 +1,178 @@
+"""δ of at least 1/n protects nobody: a release at it is refused, anything else warns, and no ε is shown as 0."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
+
+import patebench
+from patebench.calculator.show import four_digits
+from patebench.cli import cli
+from patebench.config import validate
+from patebench.core.bound import large_delta
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_json
+from patebench.reporting.words import epsilon_in_digits, epsilon_in_words
+
+FAULT = r"δ = [\d.e-]+ is not below 1/n for n = "
+COUNTS = np.full((5, 2), 125)
+CONFIG: dict[str, Any] = {
+    "seeds": 0,
+    "experiments": {
+        "ours": {
+            "dataset": "digits",
+            "pool": 100,
+            "ensembles": [{"teachers": [10, 20], "model": "logistic"}],
+            "mechanisms": {"gnmax": {"sigma": 40}},
+            "accounting": {"delta": 1e-5},
+        }
+    },
+}
+
+
+def votes_of(path: Path, **facts: Any) -> Path:
+    votes = np.arange(50)[:, None] % 4 + np.zeros((1, 5), int)
+    return write_votes(path, votes, votes[:, :2], **facts)
+
+
+def command(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.mark.parametrize(("delta", "teachers", "large"), [
+    (0.5, 250, True), (1 / 250, 250, True), (0.0039, 250, False), (0.9, 1, False), (0.5, 2, True),
+    (0.01, None, True), (0.0099, None, False), (1e-5, 100_000, True), (1e-5, 60_000, False),
+])  # fmt: skip
+def test_it_is_large_from_one_over_the_number_of_teachers(delta: float, teachers: int | None, large: bool) -> None:
+    assert (large_delta(delta, teachers) is not None) == large
+
+
+def test_no_release_is_drawn_or_accounted_for_at_such_a_delta(tmp_path: Path) -> None:
+    votes = votes_of(tmp_path / "votes.npz")
+    for limits in ({"budget": 5.0, "delta": 0.5}, {"ledger_budget": 9.0, "ledger_delta": 0.02}):
+        with pytest.raises(PatebenchError, match=FAULT + "50 teachers"):
+            draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "out.npz", **limits)
+    assert not list(tmp_path.glob("out*")), "nothing may be written down that is not drawn"
+    labels = draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz")
+    with pytest.raises(PatebenchError, match=FAULT + "50 teachers"):
+        state_bounds(votes, labels, [], tmp_path / "bounds.json", delta=0.02)
+    assert not (tmp_path / "bounds.json").exists()
+    state_bounds(votes, labels, [], tmp_path / "bounds.json", delta=0.0199)
+
+
+def test_labels_from_a_seed_are_accounted_for_with_a_warning(tmp_path: Path, capsys: Any) -> None:
+    votes = votes_of(tmp_path / "votes.npz")
+    labels = release_labels(votes, "gnmax", {"sigma": 40.0}, tmp_path / "labels.npz", seed=0, stream="s")
+    state_bounds(votes, labels, [5], tmp_path / "bounds.json", delta=0.5)
+    assert "warning: δ = 0.5 is not below 1/n for n = 50 teachers" in capsys.readouterr().err
+
+
+def test_the_number_of_records_refuses_only_where_it_is_public(tmp_path: Path, capsys: Any) -> None:
+    """By a hash one record more or less is protected, so that no refusal may depend on their number."""
+    changes = {"iid": ["replace"], "hash": ["replace", "remove", "add"]}
+    votes = {name: votes_of(tmp_path / f"{name}.npz", samples=1000, protects=each) for name, each in changes.items()}
+    for name, path in votes.items():
+        labels = draw_release(path, "gnmax", {"sigma": 40.0}, tmp_path / f"{name}-labels.npz")
+        bounds = tmp_path / f"{name}.json"
+        if name == "iid":
+            with pytest.raises(PatebenchError, match="not below 1/n for n private records"):
+                state_bounds(path, labels, [], bounds, delta=1e-3)
+            state_bounds(path, labels, [], bounds, delta=9e-4)
+        else:
+            state_bounds(path, labels, [], bounds, delta=1e-3)
+            assert "not below 1/n for n private records" in capsys.readouterr().err
+            assert "not below" not in bounds.read_text()
+    assert "1000" not in capsys.readouterr().err
+
+
+def test_the_calculator_refuses_warns_and_publishes_nothing(tmp_path: Path) -> None:
+    table = tmp_path / "counts.csv"
+    np.savetxt(table, COUNTS, fmt="%d", delimiter=",")
+    asked = ("epsilon", table, "--mechanism", "gnmax", "--sigma", 40, "--delta", 0.5)
+    refused = command(*asked, "--release")
+    assert refused.exit_code != 0
+    assert "is not below 1/n for n = 250 teachers" in str(refused.exception)
+    assert refused.stdout == ""
+    drawn = command(*asked, "--sanitise", "--ledger", tmp_path / "ledger")
+    assert "is not below 1/n" in str(drawn.exception)
+    assert not (tmp_path / "ledger").exists()
+    shown = command(*asked)
+    assert shown.exit_code == 0
+    assert "warning: δ = 0.5" in shown.stderr
+    assert "Nothing to publish at δ = 0.5" in shown.stdout
+    assert "0.0000" not in shown.stdout.replace("0.00001", "")
+    found = json.loads(command(*asked, "--json").stdout)
+    assert found["released"] is None
+    assert not any(bound["publishable"] for bound in found["bounds"])
+    given = ("calibrate", "--mechanism", "gnmax", "--epsilon", 1, "--queries", 10, "--delta", 0.5)
+    assert "is not below 1/n for n = 100 teachers" in str(command(*given, "--release", "--teachers", 100).exception)
+    assert "Nothing to publish at δ = 0.5" in command(*given, "--teachers", 100).stdout
+    assert "n is not known here" in command(*given).stderr
+    audit = ("audit", "--mechanism", "gnmax", "--sigma", 40, "--teachers", 20, "--classes", 3, "--runs", 2000)
+    assert "warning: δ = 0.5" in command(*audit, "--delta", 0.5).stderr
+
+
+def test_python_refuses_and_warns_too() -> None:
+    with pytest.raises(PatebenchError, match=FAULT + "250 teachers"):
+        patebench.bounds(COUNTS, "gnmax", sigma=40, delta=0.5, release=True)
+    with pytest.warns(UserWarning, match=FAULT + "250 teachers"):
+        patebench.bounds(COUNTS, "gnmax", sigma=40, delta=0.5)
+    with pytest.raises(PatebenchError, match=FAULT + "50 teachers"):
+        patebench.calibrate("gnmax", epsilon=1, delta=0.02, queries=9, teachers=50, release=True)
+    with pytest.warns(UserWarning, match="n is not known here"):
+        assert patebench.calibrate("gnmax", epsilon=1, delta=0.02, queries=9).released
+    with pytest.warns(UserWarning, match=FAULT + "20 teachers"):
+        patebench.audit("gnmax", sigma=40, teachers=20, classes=3, delta=0.5, runs=2000)
+
+
+def _config(delta: float, **more: Any) -> dict[str, Any]:
+    written = copy.deepcopy(CONFIG) | more
+    written["experiments"]["ours"]["accounting"]["delta"] = delta
+    return written
+
+
+def test_a_configuration_with_it_is_not_called_sound(tmp_path: Path) -> None:
+    """By its largest ensemble."""
+    file = tmp_path / "ours.yaml"
+    file.write_text(yaml.safe_dump(_config(0.05)))
+    shown = command("config", "check", file)
+    assert shown.exit_code == 0
+    assert "warning: experiments.ours.accounting.delta: δ = 0.05 is not below 1/n for n = 20 teachers" in shown.output
+    assert "sound" not in shown.output
+    assert validate(_config(0.049)).warnings == ()
+    with pytest.raises(PatebenchError, match=r"experiments\.ours\.accounting\.delta: " + FAULT + "20 teachers"):
+        validate(_config(0.05, mode="release", ledger={"budget": 9, "delta": 1e-5}))
+    with pytest.raises(PatebenchError, match=r"ledger\.delta: " + FAULT + "20 teachers"):
+        validate(_config(1e-5, mode="release", ledger={"budget": 9, "delta": 0.05}))
+    validate(_config(1e-5, mode="release", ledger={"budget": 9, "delta": 1e-5}))
+
+
+def test_the_configurations_here_are_below_it() -> None:
+    from patebench.config import load
+
+    for file in sorted((Path(__file__).parents[2] / "config").rglob("*.yaml")):
+        assert validate(load(file), files=False).warnings == (), file
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-300, 1e-20])
+def test_no_bound_is_shown_as_nothing(epsilon: float) -> None:
+    assert four_digits(epsilon) == "0.0001"
+    assert float(epsilon_in_digits(epsilon)) > 0 or "e-300" in epsilon_in_digits(epsilon)
+    assert epsilon_in_words(epsilon) == epsilon_in_digits(epsilon)
+
+
+def test_a_release_that_costs_next_to_nothing_is_not_shown_to_cost_nothing(tmp_path: Path) -> None:
+    table = tmp_path / "counts.csv"
+    np.savetxt(table, COUNTS, fmt="%d", delimiter=",")
+    shown = command("epsilon", table, "--mechanism", "gnmax", "--sigma", 4e7, "--delta", 1e-5, "--release")
+    assert "To publish, with labels drawn by --release: ε = 0.0001 (pld)" in shown.stdout
+    votes = votes_of(tmp_path / "votes.npz")
+    labels = draw_release(votes, "gnmax", {"sigma": 4e7}, tmp_path / "labels.npz")
+    bounds = read_json(state_bounds(votes, labels, [], tmp_path / "bounds.json"), "account")["bounds"]
+    assert min(bound["epsilon"] for bound in bounds) >= 0, "a theorem states (0, δ), and the record keeps it"
