@@ -12,6 +12,7 @@ from patebench.audit.adjacency import (
     Verdict,
     World,
     choose,
+    choose_of_first,
     choose_of_smallest,
     compare,
     refused,
@@ -73,6 +74,23 @@ def test_an_outlier_is_beyond_all_others() -> None:
         assert (after.x.dtype, np.unique(after.x[4]).tolist()) == (np.uint8, [value])
 
 
+def test_outliers_of_a_shard_overflow_its_mean() -> None:
+    after = changed("outliers")
+    assert differing(after) == {3, 4}
+    assert (after.y == RECORDS.y).all()
+    with np.errstate(over="ignore"):
+        assert np.isinf(after.x[3:6].mean(axis=0)).all()
+    assert differing(changed("outliers", at=9)) == {9, 10}, "both of two"
+    images = replace(WORLD, records=replace(RECORDS, x=np.full((12, 1, 5, 5), 100, np.uint8)))
+    assert changed("outliers", world=images).x[3:6, 0, 0, 0].tolist() == [255, 255, 100]
+
+
+def test_the_first_teacher_of_a_chunk_is_chosen() -> None:
+    assert [int(HOLDERS[choose_of_first(WORLD, 7, chunk)]) for chunk in (1, 2, 3, 4)] == [2, 2, 0, 0]
+    empty = replace(WORLD, holders=np.where(HOLDERS == 0, 1, HOLDERS))
+    assert choose_of_first(empty, 7, 3) == 7
+
+
 def test_others_keep_their_rows() -> None:
     assert changed("remove").rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
     assert changed("owner leaves").rows.tolist() == [0, 1, 2, 4, 6, 7, 8, 9, 10, 11]
@@ -112,9 +130,9 @@ def test_a_record_of_the_smallest_shard_is_any_of_it_or_the_one_that_was_chosen(
 @pytest.mark.parametrize(
     ("strategy", "claimed"),
     [
-        ("skew", {"shard"}),
-        ("iid", {"shard", "replace", "outlier", "twin in pool", "twin in test"}),
-        ("hash", {"shard", "replace", "outlier", "twin in pool", "twin in test", "remove", "add"}),
+        ("skew", {"shard", "outliers"}),
+        ("iid", {"shard", "outliers", "replace", "outlier", "twin in pool", "twin in test"}),
+        ("hash", {"shard", "outliers", "replace", "outlier", "twin in pool", "twin in test", "remove", "add"}),
         ("owners", set(BY_NAME)),
         ("hash-owners", set(BY_NAME)),
     ],

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from click.testing import CliRunner
 
@@ -23,12 +25,18 @@ from patebench.data import npz
 from patebench.data.content import content
 from patebench.data.dataset import Dataset
 from patebench.data.partitions import PARTITIONS, Change
+from patebench.models import stack
+from patebench.models.estimator import Estimator
+from patebench.models.network import Standardise
+from patebench.models.stack import Stack
 from patebench.stages import adjacency, partition, split, train_teachers
 from patebench.stages.reading import read_samples
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
+#: Networks, which can be trained as one.
+MLP = {"model": "mlp", "recipe": "plain", "epochs": 2}
 #: Of digits, for labels of two classes can not be skewed as they come.
 SKEW = {"dataset": "digits", "teachers": 10, "partition": {"strategy": "skew", "share": 0.5}}
 
@@ -189,6 +197,58 @@ def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train_teachers, "read_arrays", lambda path, layout: coarse(read_arrays(path, layout)))
 
 
+class InSinglePrecision(Standardise):
+    """Standardises in single precision and divides constant columns by 1e-6."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        super().__init__(x)
+        self.mean, self.spread = x.mean(0, keepdim=True), x.std(0, keepdim=True, correction=0).clamp_min(1e-6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x - self.mean) / self.spread
+
+
+def padding_by_the_first_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks pad with the first sample of the first shard, which 0 is to take out of the loss."""
+    batches, train = Stack._batches, patebench.teachers.training.train
+
+    def padded(self: Stack) -> Any:
+        return ((torch.where(mask, rows, 0), draws, mask.float()) for rows, draws, mask in batches(self))
+
+    def multiplied(chosen: torch.Tensor, values: torch.Tensor, other: float) -> torch.Tensor:
+        return values * chosen
+
+    monkeypatch.setattr(Stack, "_batches", padded)
+    monkeypatch.setattr(stack, "Standardise", InSinglePrecision)
+    monkeypatch.setattr(stack, "torch", SimpleNamespace(**{**vars(torch), "where": multiplied}))
+    monkeypatch.setattr(patebench.teachers.training, "train", partial(train, stacked=True))
+
+
+def test_a_record_that_makes_training_fail_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "outliers")
+
+    def scaled(x: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return (x.reshape(len(x), -1) * np.float32(10)).astype(np.float32)
+
+    monkeypatch.setattr(Estimator, "_inputs", lambda self, x: scaled(x))
+    found = audited(tmp_path, settings())["outliers"]
+    assert found.verdict is Verdict.VIOLATED
+    assert found.moved == ("refused: ValueError: Input X contains infinity or a value too large for dtype('float32').",)
+
+
+@pytest.mark.slow
+def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, "outlier", "outliers", "shard", "remove", "add")
+    train = patebench.teachers.training.train
+    monkeypatch.setattr(patebench.teachers.training, "train", partial(train, stacked=True))
+    for ensemble in (MLP, {**MLP, "partition": "hash"}):
+        found = audited(tmp_path / str(len(ensemble)), settings(**ensemble))
+        assert {each.verdict for each in found.values()} <= {Verdict.HOLDS, Verdict.NOT_CLAIMED, Verdict.REFUSED}
+        assert found["outliers"].shards == found["outliers"].votes == (0,)
+        assert found["remove"].verdict is (Verdict.HOLDS if "partition" in ensemble else Verdict.NOT_CLAIMED)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "kind", "ensemble", "moved"),
@@ -201,6 +261,7 @@ def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
         (skew_that_claims, "replace", SKEW, "of 10 teachers' shards moved"),
         (labels_by(lambda labels: sum(int(y.sum()) for y in labels)), "replace", {}, "and not their shards"),
         (scales_of_all_records, "outlier", {}, "and not their shards"),
+        (padding_by_the_first_shard, "outliers", MLP, "and not their shards"),
         (scales_of_all_records, "outlier", {"partition": "hash"}, "and not their shards"),
         (labels_by(lambda labels: sum(map(len, labels))), "remove", {"partition": "hash"}, "and not their shards"),
     ],

@@ -70,13 +70,39 @@ def outlier(world: World, at: int, rng: np.random.Generator) -> Changed:
     ours = world.records
     x = np.array(ours.x)
     if x.dtype.kind != "f":
-        x[at] = 255 if ours.x.mean() < 127.5 else 0
+        x[at] = _extreme_level(ours)
         return Changed(f"all values of record {at} become {x[at].flat[0]}", replace(ours, x=x))
     largest = float(np.abs(ours.x).max()) or 1.0
     # Single precision still holds its square, where it holds those of the data.
     far = min(1000 * largest, max(largest, 1e18))
-    x[at] = np.where(np.arange(x[at].size) % 2, -far, far).reshape(x[at].shape)
+    x[at] = _in_turns(far, x[at])
     return Changed(f"the values of record {at} become ±{far:.3g}", replace(ours, x=x))
+
+
+def outliers(world: World, at: int, rng: np.random.Generator) -> Changed:
+    """Give extreme values to all records but one of the teacher that has this one; to both where it has two.
+
+    Those of a table are the largest that there are, so in single precision their sum and their variance overflow.
+    Their teacher may learn nothing from them, but no other teacher may change, and the run may not end.
+    """
+    ours = world.records
+    held = np.flatnonzero(world.holders == world.holders[at])
+    held = held[: max(2, len(held) - 1)]
+    x, largest = np.array(ours.x), float(np.finfo(np.float32).max)
+    table = x.dtype.kind == "f"
+    x[held] = _in_turns(largest, x[at]) if table else _extreme_level(ours)
+    words = f"±{largest:.3g}" if table else x[at].flat[0]
+    return Changed(f"{len(held)} records of teacher {world.holders[at]} become {words}", replace(ours, x=x))
+
+
+def _in_turns(value: float, like: NDArray[Any]) -> NDArray[Any]:
+    """Return a record of the shape of `like` whose values are `value` and −`value` in turns."""
+    return np.where(np.arange(like.size) % 2, -value, value).reshape(like.shape).astype(like.dtype)
+
+
+def _extreme_level(ours: Records) -> int:
+    """Return the grey level, black or white, that is farther from the mean of all images."""
+    return 255 if ours.x.mean() < 127.5 else 0
 
 
 def removed(world: World, at: int, rng: np.random.Generator) -> Changed:
@@ -142,6 +168,7 @@ class Kind:
     always: bool = False
     needs_owners: bool = False
     of_smallest: bool = False  # the record is one of the smallest shard
+    of_first: bool = False  # the record is one of the first teacher that is trained with its own
 
     def claimed(self, protects: Iterable[str]) -> bool:
         """Whether a partition that protects these changes says that this one alters one shard at most."""
@@ -159,6 +186,7 @@ KINDS = (
     Kind("remove", removed, _single(Change.REMOVE)),
     Kind("add", added, _single(Change.ADD)),
     Kind("shard", shard, always=True),
+    Kind("outliers", outliers, always=True, of_first=True),
     Kind("owner", owner, frozenset((Change.OWNER,)), needs_owners=True),
     Kind("owner leaves", owner_leaves, frozenset((Change.OWNER,)), needs_owners=True),
     Kind("twin in pool", twin_in_pool, _single(Change.REPLACE)),
@@ -191,6 +219,15 @@ def choose_of_smallest(world: World, at: int, rng: np.random.Generator) -> int:
     if sizes[world.holders[at]] <= least + 1:
         return at
     return int(rng.choice(np.flatnonzero(world.holders == np.flatnonzero(sizes == least)[0])))
+
+
+def choose_of_first(world: World, at: int, chunk: int) -> int:
+    """Choose a record of the first teacher of the `chunk` that trains the holder of `at`.
+
+    What is shared by accident is mostly taken from the first one. Return `at` where that teacher has no record.
+    """
+    held = np.flatnonzero(world.holders == world.holders[at] // chunk * chunk)
+    return int(held[0]) if len(held) else at
 
 
 def _with(ours: Records, at: NDArray[Any], copies: NDArray[Any]) -> Records:

@@ -30,6 +30,7 @@ from patebench.audit.adjacency import (
     Traces,
     World,
     choose,
+    choose_of_first,
     choose_of_smallest,
     compare,
     public_moved,
@@ -213,13 +214,15 @@ class _Ways:
         # Most kinds change the same record, so that the same teachers are trained on the data as they are.
         at = choose(self.world, repeat, generator(self.ensemble.split.seed, *stream, repeat))
         at = choose_of_smallest(self.world, at, rng) if kind.of_smallest else at
+        at = choose_of_first(self.world, at, self.ensemble.work.chunk) if kind.of_first else at
         self.base.train(self._places([int(self.world.holders[at])]))
         change, claimed = kind.change(self.world, at, rng), kind.claimed(self.protects)
         folder = self.base.folder.parent / "changed"
         try:
             return compare(kind.name, change.words, *self._compared(change, folder), claimed)
-        except PatebenchError as fault:
-            return refused(kind.name, change.words, claimed, str(fault).replace(f"{folder}/", ""))
+        except Exception as fault:  # whatever ends the run: that there is no release depends on the change
+            words = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
+            return refused(kind.name, change.words, claimed, " ".join(words.replace(f"{folder}/", "").split()))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
