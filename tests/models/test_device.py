@@ -1,8 +1,12 @@
 """One GPU for each job of a machine: claims are exclusive, and end with the process."""
 
 import ctypes
+import errno
+import fcntl
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,3 +63,69 @@ def test_released_gpus_are_free_again(tmp_path: Path) -> None:
     assert [claim(["GPU-a", "GPU-b"], tmp_path) for _ in range(3)] == [0, 1, None]
     release()
     assert claim(["GPU-a", "GPU-b"], tmp_path) == 0
+
+
+#: Claims as one user and then as another, neither with special rights, while the first holds its claim or afterwards.
+TWO_USERS = """
+import os, sys
+from pathlib import Path
+from patebench.models.device import claim
+
+def start(number):
+    end, held = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(end[1])
+        os.umask(0o077)
+        os.setgroups([])
+        os.setgid(number)
+        os.setuid(number)
+        os.write(held[1], str(claim(["GPU-a", "GPU-b"], Path(sys.argv[1]))).encode())
+        os.read(end[0], 1)
+        os._exit(0)
+    os.close(held[1])
+    print(os.read(held[0], 9).decode(), flush=True)
+    return lambda: (os.close(end[1]), os.waitpid(child, 0))
+
+stop = start(12345)
+if sys.argv[2] == "afterwards":
+    stop()
+start(12346)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can act as two users")
+@pytest.mark.parametrize(("when", "second"), [("meanwhile", "1"), ("afterwards", "0")])
+def test_users_take_different_gpus(when: str, second: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        words = [sys.executable, "-c", TWO_USERS, folder, when]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", second], done.stderr
+
+
+def test_what_is_no_lock_file_counts_as_held(tmp_path: Path) -> None:
+    """Whoever may write to the temporary folder can put anything there, under any name."""
+    target = tmp_path / "of-somebody-else"
+    (tmp_path / "patebench-gpu-GPU-a.lock").symlink_to(target)
+    (tmp_path / "patebench-gpu-GPU-b.lock").mkdir()
+    os.mkfifo(tmp_path / "patebench-gpu-GPU-c.lock")
+    assert claim(["GPU-a", "GPU-b", "GPU-c", "GPU-d"], tmp_path) == 3
+    assert not target.exists()
+
+
+def test_without_locks_gpus_are_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert claim(["GPU-a"], tmp_path) is None
+
+
+def test_without_a_temporary_folder_gpus_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gettempdir() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+    assert claim(["GPU-a"]) is None

@@ -7,18 +7,19 @@ import ctypes
 import fcntl
 import logging
 import os
+import stat
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TextIO
 
 import torch
 
 log = logging.getLogger("patebench")
 
 #: Open lock files of this process: a lock lasts until its file is closed, by `release` or by the end of the process.
-_held: list[TextIO] = []
+_held: list[int] = []
 
 #: glibc's names for what `mallopt` sets: when free memory goes back to the kernel, and what the kernel gives directly.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -34,34 +35,52 @@ def device() -> torch.device:
         keep_freed_memory()
         return torch.device("cpu")
     names = [str(torch.cuda.get_device_properties(i).uuid) for i in range(torch.cuda.device_count())]
-    index = claim(names, Path(tempfile.gettempdir()))
+    index = claim(names)
     if index is None:
         index = os.getpid() % len(names)
-        log.info("every GPU is taken; sharing number %d (--resources gpu=%d keeps jobs apart)", index, len(names))
+        log.info("no GPU is free; sharing number %d (--resources gpu=%d keeps jobs apart)", index, len(names))
     return torch.device("cuda", index)
 
 
-def claim(names: Sequence[str], folder: Path) -> int | None:
-    """Claim the first of the GPUs `names` that no process holds, by a lock file in `folder`; return its index.
+def claim(names: Sequence[str], folder: Path | None = None) -> int | None:
+    """Claim the first of the GPUs `names` that no process of any user holds, and return its index.
 
-    None if all are held. The claim lasts until `release`, or until the process ends, however it ends.
+    The claim is a lock on a file in `folder`, by default the temporary folder. It lasts until `release`, or until the
+    process ends. Return None if all GPUs are held. A GPU whose file cannot be opened or locked counts as held.
     """
     for index, name in enumerate(names):
-        lock = (folder / f"patebench-gpu-{name}.lock").open("a")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            continue
-        _held.append(lock)
-        return index
+        with suppress(OSError):
+            _held.append(_lock((folder or Path(tempfile.gettempdir())) / f"patebench-gpu-{name}.lock"))
+            return index
     return None
 
 
+def _lock(path: Path) -> int:
+    """Lock a file that belongs to any user and return its descriptor; raises OSError where that fails.
+
+    Everybody may write to the temporary folder, so links are not followed, and the file is opened only for reading.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        lock = os.open(path, flags)
+    except FileNotFoundError:
+        lock = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o444)
+    try:
+        if not stat.S_ISREG(os.fstat(lock).st_mode):
+            raise OSError(f"{path} is no file")
+        if os.fstat(lock).st_uid == os.geteuid():
+            os.fchmod(lock, 0o444)  # whatever the umask: other users have to open it
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
 def release() -> None:
-    """Give up every claim of this process: close the lock files, and let the next call of `device` choose anew."""
+    """Give up every claim of this process, and let the next call of `device` choose again."""
     while _held:
-        _held.pop().close()
+        os.close(_held.pop())
     device.cache_clear()
 
 
