@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -265,6 +266,26 @@ def test_two_runs_at_once_are_refused_and_harm_nothing(
     first.communicate()
     assert first.returncode == 0
     assert copy.tables() == finished.tables()
+
+
+def test_locks_of_a_killed_run_on_another_host_are_kept_until_the_user_removes_them(
+    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
+) -> None:
+    """Only its own host knows whether a process runs; `flock`, which fails on some shared folders, is not needed."""
+    copy = workflow(tiny)
+    first = copy.start("results/tables/bounds.csv")
+    wait_until(lambda: any(copy.folder.glob(".snakemake/locks/*")))
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    (record,) = copy.folder.glob(".snakemake/patebench/*.json")
+    record.write_text(record.read_text().replace(f'"host": "{socket.gethostname()}"', '"host": "elsewhere"'))
+    status, said = copy.attempt("--rerun-incomplete")
+    assert status != 0
+    assert "cannot be locked" in said
+    assert f"patebench: process {first.pid} on elsewhere (since 2" in said
+    assert "`snakemake --unlock` removes its locks" in said
+    copy.run("--unlock")
+    assert "elsewhere" not in copy.run("--rerun-incomplete", "results/tables/bounds.csv")
 
 
 def test_a_wrong_configuration_is_one_line_before_any_job(

@@ -3,6 +3,7 @@
 # What a stage reads and makes is declared once, in workflow/patebench/plan/jobs.py: a rule asks for it by the stage's name.
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 
 from patebench.config import load, validate
 from patebench.core.errors import PatebenchError
-from patebench.core.locks import clear_stale_locks
+from patebench.core.locks import record_run
 from patebench.plan.words import check_handed_on
 from patebench.plan.words import shell as quoted
 from patebench.plan.words import words
@@ -27,8 +28,21 @@ os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get
 # Where envs/patebench.yaml finds the package and its pins.
 os.environ.update(PATEBENCH_HOME=ROOT)
 
-# After a SIGKILL or a power cut the next run just continues.
-clear_stale_locks(Path(".snakemake"))
+
+def unlock():
+    """Remove Snakemake's locks of this folder, as a user would; no Snakefile has to be read for that."""
+    words = ["--unlock", "--snakefile", os.devnull, "--profile=none", "--workflow-profile=none"]
+    command = [sys.executable, "-m", "snakemake", *words, "--shared-fs-usage=none"]
+    subprocess.run(command, capture_output=True, check=False)
+
+
+# After a SIGKILL or a power cut the next run on the same host just continues. Jobs take no locks.
+if workflow.is_main_process:
+    try:
+        for line in record_run(Path(".snakemake", "patebench"), unlock, forget="--unlock" in sys.argv):
+            print(f"patebench: {line}", file=sys.stderr)
+    except PatebenchError as fault:
+        raise WorkflowError(str(fault)) from None
 
 # What papers print and captions lie beside the Snakefile, wherever the run's own folder is.
 HOME = os.path.relpath(ROOT)
