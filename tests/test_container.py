@@ -1,6 +1,7 @@
 """The container's recipe: linted, and its steps tried as far as a machine without containers can."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,10 +43,15 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def preparations() -> list[str]:
+    """The commands that prepare what was copied."""
+    (run,) = [words for instruction, words in steps() if instruction == "RUN" and not words.startswith("apt-get")]
+    return re.split(r"\s*&&\s*", run)
+
+
 def test_its_steps_work_on_what_is_copied(copied: Path) -> None:
     """Set-up is what `make` does anywhere, and takes a minute: here its commands are only looked for."""
-    (setup,) = [words for instruction, words in steps() if instruction == "RUN" and not words.startswith("apt-get")]
-    assert setup == "make setup"
+    assert preparations()[0] == "make setup"
     asked = subprocess.run(["make", "--dry-run", "setup"], cwd=copied, capture_output=True, text=True, check=True)
     assert "pip install" in asked.stdout
     (entry,) = [words for instruction, words in steps() if instruction == "ENTRYPOINT"]
@@ -55,6 +61,26 @@ def test_its_steps_work_on_what_is_copied(copied: Path) -> None:
     words = ["snakemake", "--cores", "all", "--dry-run", "--quiet"]
     planned = subprocess.run(words, cwd=copied, capture_output=True, text=True, env=environment)
     assert planned.returncode == 0, planned.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only the superuser gives files away")
+def test_any_user_runs_it(copied: Path) -> None:
+    """As with `--user`: somebody without a name or a home, whose folder it is not, and without special rights."""
+    temporary = copied / "tmp"
+    subprocess.run(["chown", "-R", "4242", copied], check=True)
+    for command in preparations()[1:-1]:
+        subprocess.run(command.replace(" /data", ""), shell=True, cwd=copied, check=True)
+    temporary.mkdir(mode=0o1777)
+    (variables,) = [words for instruction, words in steps() if instruction == "ENV"]
+    declared = dict(word.split("=", 1) for word in variables.replace("/tmp", str(temporary)).split())
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    environment = {**declared, "PATH": path, "TMPDIR": str(temporary), "PYTHONPATH": str(copied / "workflow")}
+    as_another = ["unshare", "--user", "--map-user=12345"]
+    words = [*as_another, "snakemake", "--cores", "all", "--until", "data", "--workflow-profile=none"]
+    done = subprocess.run(words, cwd=copied, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert list((copied / "results").glob("digits/**/*.npz"))
 
 
 def test_what_make_needs_is_installed() -> None:

@@ -56,7 +56,7 @@ class Copy:
         self.folder = folder
         folder.mkdir(parents=True)
         shutil.copy(REPOSITORY / "Snakefile", folder)
-        for part in ("config", "report", "envs", "workflow/rules", "workflow/profiles"):
+        for part in ("config", "report", "envs", "profiles", "workflow/rules", "workflow/profiles"):
             shutil.copytree(REPOSITORY / part, folder / part)
         (folder / "bench.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
         self.settings = settings

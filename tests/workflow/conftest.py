@@ -31,7 +31,7 @@ class Workflow:
         self.folder = folder
         for file in ("Snakefile", "CITATION.cff"):
             shutil.copy(REPOSITORY / file, folder)
-        for part in ("config", "report", "envs", "workflow/rules", "workflow/profiles"):
+        for part in ("config", "report", "envs", "profiles", "workflow/rules", "workflow/profiles"):
             shutil.copytree(REPOSITORY / part, folder / part)
         self.settings = settings
 

@@ -288,6 +288,17 @@ def test_locks_of_a_killed_run_on_another_host_are_kept_until_the_user_removes_t
     assert "elsewhere" not in copy.run("--rerun-incomplete", "results/tables/bounds.csv")
 
 
+def test_no_home_is_needed(copy: Workflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be written below /proc, not even by the superuser."""
+    monkeypatch.setenv("HOME", "/proc/no-home")
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"):
+        monkeypatch.delenv(name, raising=False)
+    figure = next((copy.folder / "results" / "figures").glob("*.png"))
+    figure.unlink()
+    copy.run("--until", "figures")
+    assert figure.exists()
+
+
 def test_a_wrong_configuration_is_one_line_before_any_job(
     workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
 ) -> None:
