@@ -460,6 +460,10 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         ["is 100", "labels of all 400", "leave it out"],
     ),
     "a budget of nothing": ("experiments/demo/accounting/budget", 0, "experiments.demo.accounting.budget", ["above 0"]),
+    "a limit without δ": ("ledger", {"budget": 4}, "ledger.delta", ["is missing", "a budget and a delta"]),
+    "a limit without ε": ("ledger", {"delta": 1e-5, "private": "a"}, "ledger.budget", ["is missing"]),
+    "a ledger of nothing": ("ledger", {}, "ledger.budget", ["is missing"]),
+    "a name that is a path": ("ledger", {"private": "a/b"}, "ledger.private", ["'a/b'", "no plain name"]),
     "results with a wildcard": ("results", "r{x}", "results", ["'r{x}'", "without braces"]),
     "too many aggregators": ("secure", {"aggregators": 10**9}, "secure.aggregators", ["at most 100"]),
     "one aggregator": ("secure", {"aggregators": 1}, "secure.aggregators", ["at least 2"]),
@@ -586,11 +590,27 @@ def test_several_releases_need_a_limit_for_all() -> None:
     settings["experiments"]["demo"]["students"] = []
     with pytest.raises(PatebenchError, match=r"^mode: .* makes 12 label sets of digits.*ledger: {budget: …"):
         validate(settings)
+    with pytest.raises(PatebenchError, match=r"^mode: .* makes 12 label sets of digits"):
+        validate(settings | {"ledger": {"private": "patients"}})
     config = validate(settings | {"ledger": {"budget": 4, "delta": 1e-5}})
-    assert config.ledger_environment() == {"PATEBENCH_LEDGER_BUDGET": "4.0", "PATEBENCH_LEDGER_DELTA": "1e-05"}
+    limit = {"PATEBENCH_LEDGER_BUDGET": "4.0", "PATEBENCH_LEDGER_DELTA": "1e-05"}
+    assert config.ledger_environment() == {**limit, "PATEBENCH_LEDGER_PRIVATE": ""}
+    named = validate(settings | {"ledger": {"budget": 4, "delta": 1e-5, "private": "patients"}})
+    assert named.ledger_environment() == {**limit, "PATEBENCH_LEDGER_PRIVATE": "patients"}
     assert set(validate(GOOD).ledger_environment().values()) == {""}, "a limit of another run is not inherited"
     seeded = validate(GOOD | {"ledger": {"budget": 4, "delta": 1e-5}})
     assert set(seeded.ledger_environment().values()) == {""}, "without a release nothing is counted"
+
+
+def test_releases_of_several_data_sets_need_a_limit() -> None:
+    """The second would not be recognised beside the ledger of the first."""
+    settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
+    settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
+    settings["experiments"]["demo"]["accounting"] = {"delta": 1e-5}
+    validate(settings)
+    settings["experiments"]["other"] = {**settings["experiments"]["demo"], "dataset": "wine", "pool": 20, "test": 20}
+    with pytest.raises(PatebenchError, match=r"makes 1 label set of digits and 1 label set of wine, which .*ledger: {"):
+        validate(settings)
 
 
 def test_rounds_can_be_released_alone() -> None:

@@ -13,6 +13,7 @@ from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
 from patebench.cli import cli
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_json, write_json
 from patebench.mechanisms.base import make_mechanism
 from patebench.plan.parameters import LedgerParameters
 from patebench.stages.ledger_file import Entry, Ledger, cost, enter
@@ -70,6 +71,65 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
     assert drawn == len(ledger.entries) > 20
     assert 0.9 < spending.epsilon(ledger.spent, 1e-5) <= 1
     enter(tmp_path, PRIVATE, entry(scale=1e4), LIMIT)  # a smaller one still fits
+
+
+def test_draws_under_one_name_share_a_ledger_whatever_the_data_is(tmp_path: Path) -> None:
+    for records in ("ab" * 32, "cd" * 32):
+        drawn = enter(tmp_path, records, entry(), LIMIT, "patients")
+    assert (drawn.path.name, drawn.private, len(drawn.entries)) == ("patients.json", "patients", 2)
+    # The name stays: data that had it once needs it no more, and gets no other.
+    assert len(enter(tmp_path, "ab" * 32, entry(), LIMIT).entries) == 3
+    with pytest.raises(ArtefactError, match="has the permanent name 'patients', and 'clients' is given"):
+        enter(tmp_path, "cd" * 32, entry(), LIMIT, "clients")
+    assert [path.name for path in tmp_path.glob("*.json")] == ["patients.json"]
+
+
+def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path) -> None:
+    first, second = (enter(tmp_path, records, entry(), LIMIT) for records in (PRIVATE, "cd" * 32))
+    assert enter(tmp_path, PRIVATE, entry(), LIMIT, "patients").path == first.path
+    for words, fault in (
+        ((second.path, "patients"), "its data has the name 'patients'; choose another name"),
+        ((first.path, "clients"), "its data has the permanent name 'patients'"),
+        ((tmp_path, "clients"), "give the path of the ledger's file"),
+        ((second.path, "../clients"), "is no plain name"),
+    ):
+        refused = CliRunner().invoke(cli, ["ledger", str(words[0]), "--private", words[1]])
+        assert fault in str(refused.exception), words
+    done = CliRunner().invoke(cli, ["ledger", str(second.path), "--private", "clients"], terminal_width=200)
+    assert done.exit_code == 0
+    assert "clients" in done.output
+    assert len(enter(tmp_path, "ef" * 32, entry(), LIMIT, "clients").entries) == 2
+    with pytest.raises(ArtefactError, match="it is a ledger of this private data, and so is"):
+        enter(tmp_path, PRIVATE, entry(), LIMIT, "clients")
+
+
+def test_data_that_is_not_recognised_beside_other_ledgers_needs_a_name_or_a_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a data set with one record changed is not."""
+    enter(tmp_path, PRIVATE, entry(), None)
+    with pytest.raises(ArtefactError, match=r"is not recognised, and the 1 other ledger .*--private.*--ledger-budget"):
+        enter(tmp_path, "cd" * 32, entry(), None)
+    assert len(list(tmp_path.glob("*.json"))) == 1
+    enter(tmp_path, "cd" * 32, entry(), LIMIT)
+    assert "is not recognised, and the 1 other ledger" in capsys.readouterr().err
+    enter(tmp_path, "ef" * 32, entry(), None, "patients")
+    assert not capsys.readouterr().err
+    assert len(list(tmp_path.glob("*.json"))) == 3
+
+
+def test_a_copy_of_a_ledger_beside_it_is_no_second_ledger(tmp_path: Path) -> None:
+    path = enter(tmp_path, PRIVATE, entry(), LIMIT).path
+    (tmp_path / "copy.json").write_text(path.read_text())
+    with pytest.raises(ArtefactError, match="take the file that is a copy out of the folder"):
+        enter(tmp_path, PRIVATE, entry(), LIMIT)
+
+
+def test_a_ledger_of_earlier_versions_recognises_its_data_by_its_own_name(tmp_path: Path) -> None:
+    path = enter(tmp_path, PRIVATE, entry(), LIMIT).path
+    content = read_json(path, "ledger")
+    write_json(path, "ledger", {name: content[name] for name in ("orders", "order", "limit", "entries")})
+    assert len(enter(tmp_path, PRIVATE, entry(), None).entries) == 2
 
 
 def test_a_failure_that_uses_delta_up_is_named(tmp_path: Path) -> None:

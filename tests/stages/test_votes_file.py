@@ -286,9 +286,10 @@ def test_a_table_of_votes_is_labelled_by_a_mechanism_that_needs_to_know_who_said
 
 def test_a_table_that_is_released_stands_in_a_ledger_and_tells_nothing_of_its_votes(tmp_path):
     releases = []
-    for counts in (COUNTS, COUNTS[:, ::-1]):
+    for counts in (COUNTS, COUNTS + np.array([-1, 1, 0])):
         path, labels = table(tmp_path, "csv", counts), tmp_path / f"labels-{len(releases)}.npz"
         asked = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--release", "--ledger", tmp_path / "ledger"]
+        asked += ["--private", f"table-{len(releases)}"]
         ran("aggregate", "--votes", path, *asked, "--out", labels)
         out = tmp_path / f"bounds-{len(releases)}.json"
         ran(
@@ -305,9 +306,64 @@ def test_a_table_that_is_released_stands_in_a_ledger_and_tells_nothing_of_its_vo
             out,
         )
         releases.append(read_arrays(labels, LABELS).meta)
-    assert len(list((tmp_path / "ledger").glob("*.json"))) == 2
+    assert sorted(path.stem for path in (tmp_path / "ledger").glob("*.json")) == ["table-0", "table-1"]
     first, second = ({name: fact for name, fact in meta.items() if name != "entries"} for meta in releases)
     assert first == second
+
+
+def released(tmp_path, path, *words):
+    """A release of labels of the votes in a file, by the ledgers of this folder."""
+    number = len(list(tmp_path.glob("labels-*.npz")))
+    asked = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--release", "--ledger", tmp_path / "ledger"]
+    asked += ["--votes", path, "--out", tmp_path / f"labels-{number}.npz", *words]
+    return CliRunner().invoke(cli, ["aggregate", *map(str, asked)])
+
+
+def without_partition(path, matrix):
+    facts = {"partition": "", "pool": "q", "test": "t", "classes": 4, "chunks": []}
+    write_arrays(path, VOTES, {"votes": matrix.astype(np.uint8)}, facts)
+    return path
+
+
+def test_a_table_is_the_same_data_in_any_order(tmp_path):
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 4, (30, 25))
+    counts = Votes.of(votes, 4).counts
+    assert released(tmp_path, table(tmp_path, "csv", counts)).exit_code == 0
+    queries, classes, teachers = rng.permutation(25), rng.permutation(4), rng.permutation(30)
+    np.save(tmp_path / "votes.npy", classes[votes[teachers][:, queries]])
+    other = np.hstack([np.zeros((25, 1), int), counts[queries][:, classes]])  # nobody voted for the first class
+    for path, *words in (
+        (table(tmp_path, "npy", counts[queries]),),
+        (table(tmp_path, "npz", counts[:, classes]),),
+        (table(tmp_path, "csv", other),),
+        (tmp_path / "votes.npy", "--classes", 4),
+        (without_partition(tmp_path / "votes.npz", votes[:, queries]),),
+    ):
+        refused = released(tmp_path, path, *words)
+        assert "1 draw was made from this private data already" in str(refused.exception), path
+    assert len(list((tmp_path / "ledger").glob("*.json"))) == 1
+
+
+def test_votes_that_are_not_recognised_beside_other_ledgers_need_a_limit_or_a_name(tmp_path):
+    """One query fewer is another table to any digest."""
+    votes = np.random.default_rng(0).integers(0, 4, (30, 25))
+    counts = Votes.of(votes, 4).counts
+    assert released(tmp_path, table(tmp_path, "csv", counts)).exit_code == 0
+    fewer = table(tmp_path, "npy", counts[1:])
+    for path in (fewer, without_partition(tmp_path / "votes.npz", votes[:, 1:])):
+        refused = released(tmp_path, path)
+        assert refused.exit_code == 1
+        assert "is not recognised, and the 1 other ledger may be of the same data" in str(refused.exception)
+        assert "--private" in str(refused.exception)
+    assert len(list((tmp_path / "ledger").glob("*.json"))) == len(list(tmp_path.glob("labels-*"))) == 1
+    allowed = released(tmp_path, fewer, "--ledger-budget", 50, "--ledger-delta", "1e-5")
+    assert allowed.exit_code == 0
+    assert "is not recognised, and the 1 other ledger may be of the same data" in allowed.output
+    named = released(tmp_path, table(tmp_path, "npz", counts[2:]), "--private", "mine")
+    assert named.exit_code == 0
+    again = released(tmp_path, table(tmp_path, "csv", counts[3:]), "--private", "mine")
+    assert "1 draw was made from this private data already" in str(again.exception)
 
 
 def test_an_audit_takes_its_sizes_from_votes(tmp_path):

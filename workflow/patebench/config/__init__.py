@@ -39,7 +39,7 @@ from patebench.plan.jobs import (
     Tables,
     TrainBaseline,
 )
-from patebench.plan.parameters import LedgerParameters
+from patebench.plan.parameters import LedgerSettings
 from patebench.plan.plan import Experiment, Plan
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
@@ -62,7 +62,7 @@ class Config:
     download: bool
     mode: Mode
     seeds: tuple[int, ...]
-    ledger: LedgerParameters | None
+    ledger: LedgerSettings | None
     experiments: tuple[Experiment, ...]
     written: Mapping[str, Any] = field(compare=False)
     #: What is allowed but probably not meant, each line with the path of its key.
@@ -105,9 +105,9 @@ class Config:
         return {"root": self.data_root, "download": self.download}
 
     def ledger_environment(self) -> dict[str, str]:
-        """What all releases may cost together, for the commands that make one: empty where there is no limit."""
+        """Return the limit and the name of the private data for the commands that release: empty where not given."""
         given = self.ledger.model_dump() if self.ledger and self.mode is Mode.RELEASE else {}
-        return {variable: str(given.get(name, "")) for name, variable in variables.LEDGER.items()}
+        return {variable: str(given.get(name) or "") for name, variable in variables.LEDGER.items()}
 
 
 def with_preset(settings: ConfigSettings) -> ConfigSettings:
@@ -175,7 +175,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Config:
         check_among(key_path(where, i) if listed else where, name, experiments, "an experiment")
     chosen = settings.only or tuple(experiments)
     selected = tuple(experiment for name, experiment in experiments.items() if name in chosen)
-    if mode is Mode.RELEASE and settings.ledger is None:
+    if mode is Mode.RELEASE and not (settings.ledger and settings.ledger.limit):
         check_single(selected)
     if mode is Mode.RELEASE and settings.ledger is not None:
         teachers = [account.labels.ensemble.teachers for each in selected for account in each.accounts]

@@ -462,17 +462,20 @@ def _files(settings: DatasetSettings) -> tuple[tuple[str, str], ...]:
 
 
 def check_single(experiments: Iterable[Experiment]) -> None:
-    """Refuse several releases of one data set where no limit for all is given: together they cost more than each."""
+    """Refuse several releases without a limit for all: of one data set they cost more together than each alone.
+
+    Of several data sets the second would not be recognised beside the ledger of the first.
+    """
     found: dict[str, set[str]] = {}
     for account in (account for experiment in experiments for account in experiment.accounts):
         found.setdefault(account.labels.ensemble.split.data.dataset, set()).add(account.folder)
-    for data, folders in found.items():
-        if len(folders) > 1:
-            raise PatebenchError(
-                f"mode: is release, and this configuration makes {len(folders)} label sets of {data}, which cost more "
-                "together than each alone; keep one seed, one ensemble, one noise setting and one round, or give a "
-                "limit for all of them together: ledger: {budget: …, delta: …}"
-            )
+    if sum(map(len, found.values())) > 1:
+        sets = " and ".join(f"{plural(len(folders), 'label set')} of {data}" for data, folders in found.items())
+        raise PatebenchError(
+            f"mode: is release, and this configuration makes {sets}, which cost more together than each alone; keep "
+            "one data set, one seed, one ensemble, one noise setting and one round, or give a limit for all of them "
+            "together: ledger: {budget: …, delta: …}"
+        )
 
 
 def mechanism_settings(where: str, grid: Grid) -> list[Setting]:

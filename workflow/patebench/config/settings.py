@@ -31,7 +31,7 @@ from patebench.plan.parameters import (
     ClassParameters,
     DistilParameters,
     DpsgdTraining,
-    LedgerParameters,
+    LedgerSettings,
     NumberFrom0,
     PartitionParameters,
     PetdlParameters,
@@ -301,9 +301,10 @@ class ConfigSettings(Parameters):
         description="Turns on secure aggregation for the mechanisms that have it: distributed-gnmax and "
         "distributed-sparse-gnmax.",
     )
-    ledger: LedgerParameters | None = Field(
+    ledger: LedgerSettings | None = Field(
         None,
-        description="What all releases from one private data set may cost together; without it there may be one alone.",
+        description="What all releases from one private data set may cost together, and the name of that data; without"
+        " a limit there may be one release alone.",
     )
     seeds: OneOrMore[WholeFrom0] = Field(
         description="Base seeds; every experiment without seeds of its own is run once for each."

@@ -23,6 +23,7 @@ from patebench.core.parameters import (
     Truth,
     Whole,
     mistake,
+    plain_name,
     show,
 )
 from patebench.core.registry import nearest
@@ -234,6 +235,33 @@ class LedgerParameters(Parameters):
 
     budget: PositiveNumber = Field(description="The ε, at `delta`, that all releases together keep.")
     delta: Number = Field(gt=0, lt=1, description="The δ of that budget.")
+
+
+class LedgerSettings(Parameters):
+    """How releases are entered into the ledger: the limit for all of them together, and the name of the data."""
+
+    budget: PositiveNumber | None = Field(None, description="The ε, at `delta`, that all releases together keep.")
+    delta: Number | None = Field(None, gt=0, lt=1, description="The δ of that budget.")
+    private: Annotated[Text, AfterValidator(plain_name)] | None = Field(
+        None,
+        description="A permanent name of the private data: all releases of one name are counted together, whatever the"
+        " files hold.",
+    )
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        for key, other in (("budget", "delta"), ("delta", "budget")):
+            if getattr(self, key) is None and (getattr(self, other) is not None or self.private is None):
+                hint = "is missing; a limit is a budget and a delta"
+                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+        return self
+
+    @property
+    def limit(self) -> LedgerParameters | None:
+        """The (ε, δ) of all releases together; None if there is only a name."""
+        if self.budget is None or self.delta is None:
+            return None
+        return LedgerParameters(budget=self.budget, delta=self.delta)
 
 
 class AccountParameters(Parameters):

@@ -51,6 +51,7 @@ def run(
     ledger: Path | None = None,
     ledger_budget: float | None = None,
     ledger_delta: float | None = None,
+    private: str | None = None,
     classes: int | None = None,
 ) -> None:
     """Label queries by a mechanism at one noise setting: the whole pool, or the queries that a round selected.
@@ -64,7 +65,7 @@ def run(
     is kept if the mechanism's public rule says so.
     """
     made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
-    place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta)
+    place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     refuse_second_release(out, draws.mode)
     source, everything = read_source(votes, classes is not None, classes)
     say_what_was_read(source, everything)

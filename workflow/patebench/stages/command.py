@@ -240,4 +240,11 @@ ledgered = together(
         help="The ε that all releases together keep.",
     ),
     click.option("--ledger-delta", type=float, default=None, envvar=variables.LEDGER["delta"], help="The δ of that ε."),
+    click.option(
+        "--private",
+        metavar="NAME",
+        default=None,
+        envvar=variables.LEDGER["private"],
+        help="Permanent name of the private data: all draws of one name share a ledger, whatever the file holds.",
+    ),
 )

@@ -10,16 +10,16 @@ import click
 from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised_accountant import SanitisingNoise, fresh
 from patebench.accounting.spending import Spending
-from patebench.accounting.votes import Votes
 from patebench.calculator import show
 from patebench.calculator.epsilon import epsilon
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
+from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages import votes_file
 from patebench.stages.command import FILE, all_processes, ledgered, stage_command
-from patebench.stages.ledger_file import Entry, Place
+from patebench.stages.ledger_file import Entry, Place, records_of, shards_of
 from patebench.stages.mechanism_options import MechanismCommand, answering
 from patebench.stages.releases import check_protects, check_size_of_delta, unprotected
 from patebench.stages.terminal import show_on_terminal
@@ -39,6 +39,7 @@ def run(
     ledger: Path | None,
     ledger_budget: float | None,
     ledger_delta: float | None,
+    private: str | None,
     publishable: bool,
     as_json: bool,
 ) -> None:
@@ -55,7 +56,7 @@ def run(
     """
     if release and sanitise:
         raise PatebenchError("no sanitised bound holds for the discrete noise of a release; leave one of both out")
-    place = _place(sanitise, ledger, ledger_budget, ledger_delta)
+    place = _place(sanitise, ledger, ledger_budget, ledger_delta, private)
     make_mechanism(mechanism, parameters)  # what is wrong with it comes before any work, and before any output
     check_delta(delta)
     source, found = votes_file.read_source(file, votes, classes)
@@ -65,7 +66,7 @@ def run(
     check_size_of_delta(mode, found.teachers, delta, ledger_delta, votes=source)
     if fault := unprotected(source):
         click.echo(f"{file}: {fault}; no release is drawn from it", err=True)
-    noise = None if place is None else _noise(place, file, found, mechanism, parameters)
+    noise = None if place is None else _noise(place, source, mechanism, parameters)
     account = partial(epsilon, found, mechanism, parameters, delta, queries, release=release)
     result = account(noise=noise, publishable=True)
     if not as_json:
@@ -80,24 +81,25 @@ def run(
         show_on_terminal(show.as_json(result))
 
 
-def _place(sanitise: bool, ledger: Path | None, budget: float | None, delta: float | None) -> Place | None:
+def _place(
+    sanitise: bool, ledger: Path | None, budget: float | None, delta: float | None, private: str | None
+) -> Place | None:
     """Where sanitised bounds are written down; None where none are drawn."""
     if sanitise:
-        return Place.of(Mode.RELEASE, ledger, budget, delta)
-    if (ledger, budget, delta) != (None, None, None):
+        return Place.of(Mode.RELEASE, ledger, budget, delta, private)
+    if (ledger, budget, delta, private) != (None, None, None, None):
         raise PatebenchError("only a bound that is drawn is written down; a ledger goes with --sanitise")
     return None
 
 
-def _noise(place: Place, file: Path, votes: Votes, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
-    """Noise of the operating system for bounds that are written down first: each by itself, without its labels."""
-    records, partition = votes_file.private_records(file, votes)
+def _noise(place: Place, source: Artefact, mechanism: str, parameters: Mapping[str, float]) -> SanitisingNoise:
+    """Return noise of the operating system for bounds that are entered before they are drawn, without their labels."""
 
     def write_down(queries: int, divergences: Array) -> None:
-        spent = Spending(partition=partition, divergences=divergences)
-        what = f"a sanitised ε of {file}"
+        spent = Spending(partition=shards_of(source), divergences=divergences)
+        what = f"a sanitised ε of {source.path}"
         entry = Entry(what=what, mechanism=mechanism, parameters=parameters, queries=queries, spent=spent)
-        place.enter(records, entry)
+        place.enter(records_of(source), entry)
 
     return replace(fresh, written_down=write_down)
 

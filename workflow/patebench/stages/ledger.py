@@ -12,23 +12,25 @@ from patebench.calculator.show import four_digits
 from patebench.core.errors import PatebenchError
 from patebench.core.numbers import in_json
 from patebench.stages.command import FILE, stage_command
-from patebench.stages.ledger_file import Ledger
+from patebench.stages.ledger_file import Ledger, name_ledger
 from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def run(*, place: Path, delta: float | None, as_json: bool) -> None:
+def run(*, place: Path, delta: float | None, as_json: bool, private: str | None = None) -> None:
     """Show every draw from private data that stands in the ledgers at PLACE, and the ε of all together.
 
     PLACE is a folder of ledgers or one of its files [default: results/ledger]. A ledger knows only what was drawn with
-    it: not what lies outside its folder, nor what was drawn from the same people's data in another form.
+    it: not what lies outside its folder, nor what was drawn from the same people's data in another form. With --private
+    the data of the ledger, which PLACE then is, get a permanent name.
     """
     if not place.exists():
         raise PatebenchError(f"{place}: there is no ledger; a release writes one, and so nothing was released with it")
-    files = [place] if place.is_file() else sorted(place.glob("*.json"))
-    found = [Ledger.read(path) for path in files]
+    if private is not None:
+        name_ledger(place, private)
+    found = [Ledger.read(place)] if place.is_file() else Ledger.read_all(place)
     if as_json:
         show_on_terminal(json.dumps([_summary(each, delta) for each in found], indent=1, ensure_ascii=False))
         return
@@ -49,7 +51,8 @@ def _summary(ledger: Ledger, delta: float | None) -> dict[str, Any]:
         | {"queries": each.queries, "epsilon": in_json(spending.epsilon([each.spent], at))}
         for each in ledger.entries
     ]
-    return {"ledger": str(ledger.path), "delta": at, "epsilon": in_json(together), "limit": ledger.kept, "draws": draws}
+    facts = {"ledger": str(ledger.path), "private": ledger.private, "delta": at, "epsilon": in_json(together)}
+    return {**facts, "limit": ledger.kept, "draws": draws}
 
 
 def _shown(ledger: Ledger, delta: float | None) -> "RenderableType":
@@ -58,7 +61,8 @@ def _shown(ledger: Ledger, delta: float | None) -> "RenderableType":
     from rich.table import Table
 
     summary = _summary(ledger, delta)
-    table = Table(title=str(ledger.path), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    title = f"{ledger.private} ({ledger.path})" if ledger.private else str(ledger.path)
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for heading in ("drawn", "what", "mechanism"):
         table.add_column(heading, overflow="fold")
     for heading in ("queries", "ε alone"):
@@ -85,5 +89,6 @@ command = stage_command(
         "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=None,
         help="δ of every ε [default: that of the limit, or 1e-5].",
     ),
+    click.option("--private", metavar="NAME", default=None, help="Give the data of the ledger PLACE this name."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
 )  # fmt: skip

@@ -1,35 +1,42 @@
-"""The ledger of releases: one file for each private data set, in which a draw stands before it is made.
+"""The ledger of releases: one file for each private data set, into which a draw is entered before it is made.
 
-The file's name is a digest of the private records, whatever the data set is called. The ledger is private, as the data
-is. It knows of no draw that was made elsewhere, and nothing of another ledger's folder.
+A ledger recognises its data by a digest of the private records, or of the counts of a table of votes, and by the name
+that a user gives to the data. A digest recognises neither a changed record nor another query: only a name does. The
+ledger is as private as the data. It does not contain draws that were made with another folder.
 """
 
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from patebench.accounting import conversion, spending
 from patebench.accounting.accountant import valid_for_adaptive_queries, valid_for_discrete_noise
 from patebench.accounting.spending import Spending
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Votes, counts
 from patebench.calculator.show import four_digits
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
 from patebench.core.numbers import in_json
 from patebench.core.seeds import Mode
+from patebench.core.words import plural
+from patebench.data.content import tallies
 from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, plain
 from patebench.mechanisms.budget import keeper_of
-from patebench.plan.parameters import LedgerParameters
+from patebench.plan.parameters import LedgerParameters, LedgerSettings
 
 log = logging.getLogger("patebench")
 _KIND = "ledger"
+
+#: Hexadecimal digits of a digest that a ledger keeps, to recognise its data.
+_DIGITS = 32
 
 #: The (ε, δ) that the order of a ledger suits best where no limit is given with the first draw.
 _NOMINAL = LedgerParameters(budget=4.0, delta=1e-5)
@@ -55,26 +62,31 @@ class Entry:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stage writes a release down first: the folder of the ledgers, and a limit for all together, if any.
+    """Where a stage enters a release: the folder of the ledgers, the limit of all releases, the name of the data.
 
     Without a folder nothing is written: labels from a seed are no release.
     """
 
     folder: Path | None
     limit: LedgerParameters | None = None
+    private: str | None = None
 
     @classmethod
-    def of(cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None) -> "Place":
+    def of(
+        cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None, private: str | None
+    ) -> "Place":
         """From a command's options; PatebenchError for a release without a ledger, and for the contrary."""
         if mode is Mode.SEEDED and folder is not None:
             raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
         if mode is Mode.RELEASE and folder is None:
             raise PatebenchError("a release is written down before it is drawn; give the folder --ledger")
-        given = {name: value for name, value in (("budget", budget), ("delta", delta)) if value is not None}
+        options = {"budget": budget, "delta": delta, "private": private}
+        given = {name: value for name, value in options.items() if value is not None}
         if mode is Mode.SEEDED and given:
-            option = f"--ledger-{next(iter(given))}"
+            option = "--private" if private is not None else f"--ledger-{next(iter(given))}"
             raise PatebenchError(f"labels from a seed are no release, and no limit counts them; leave out {option}")
-        return cls(folder, LedgerParameters.checked(given, "ledger") if given else None)
+        settings = LedgerSettings.checked(given, "ledger") if given else None
+        return cls(folder, settings.limit if settings else None, private)
 
     def write_down(
         self,
@@ -93,7 +105,7 @@ class Place:
         if self.folder is None:
             return []
         check_writable(out)
-        spent = cost(name, made, votes, source.meta["partition"], **more)
+        spent = cost(name, made, votes, shards_of(source), **more)
         known = {"key": key} if key else {}
         entry = Entry(
             what=str(out), mechanism=name, parameters=made.parameters(), queries=votes.queries, spent=spent,
@@ -109,34 +121,47 @@ class Place:
         """
         if self.folder is None:
             return
-        ledger, own = Ledger.of(self.folder, records_of(source)), set(before.meta["entries"])
+        ledger = Ledger.of(self.folder, records_of(source), self.private)
+        own = set(before.meta["entries"])
         drawn = {each.key: each.spent.partition for each in ledger.entries if each.key in own}
         if drawn.keys() != own:
             fault = f"{before.path} is a release, and it does not stand there"
             raise ArtefactError(ledger.path, fault, "give its ledger")
-        if set(drawn.values()) - {source.meta["partition"]}:
+        if set(drawn.values()) - {shards_of(source)}:
             fault = f"it was drawn from votes of another partition than {source.path}"
             raise ArtefactError(before.path, fault, "take votes of the same teachers in all rounds")
 
     def enter(self, private: str, entry: Entry) -> None:
         """Enter a draw from these private records; nothing where there is no folder."""
         if self.folder is not None:
-            enter(self.folder, private, entry, self.limit)
+            enter(self.folder, private, entry, self.limit, self.private)
 
 
 def records_of(source: Artefact) -> str:
-    """A digest of the private records behind VOTES or a CHUNK, whatever their data set is called.
+    """Return a digest of the private records behind VOTES, a CHUNK or a table, whatever their data set is called.
 
-    Of votes that do not say it, that of their partition: two ensembles on the same shards have one ledger.
+    Votes without it have the digest of their partition, so that ensembles on the same shards share a ledger; and votes
+    without either that of their counts.
     """
-    return str(source.meta.get("records") or source.meta["partition"] or source.digest)
+    known = source.meta.get("records") or source.meta["partition"]
+    return str(known or tallies(counts(source["votes"], int(source.meta["classes"]), abstentions=True)))
+
+
+def shards_of(source: Artefact) -> str:
+    """Return what names the shards that VOTES, a CHUNK or a table are of: draws of one name have the same teachers."""
+    return str(source.meta["partition"] or records_of(source))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """All draws from one private data set that are written down here."""
+    """All draws from one private data set that were entered here.
+
+    `records` are the digests by which the data are recognised, and `private` the name that was given to them.
+    """
 
     path: Path
+    private: str | None = None
+    records: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = ()
     #: The (ε, δ) that all draws together keep.
     limit: LedgerParameters | None = None
@@ -148,10 +173,38 @@ class Ledger:
         return [each.spent for each in self.entries]
 
     @classmethod
-    def of(cls, folder: Path, private: str) -> "Ledger":
-        """The ledger of these private records, empty where nothing was drawn; ArtefactError for a damaged one."""
-        path = folder / f"{private[:32]}.json"
-        return cls.read(path) if path.exists() else cls(path=path)
+    def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
+        """Return the ledger of the records with this digest, or of the data of this name; empty if there is none.
+
+        ArtefactError for a damaged ledger in the folder, as it may be that of these data, and for data of two ledgers.
+        """
+        records, known = records[:_DIGITS], cls.read_all(folder)
+        found = [each for each in known if records in each.records or each.private in {private} - {None}]
+        if len(found) > 1:
+            raise ArtefactError(
+                found[0].path,
+                f"it is a ledger of this private data, and so is {found[1].path}, and draws in two ledgers are not "
+                "counted together",
+                "take the file that is a copy out of the folder, or leave out a --private that names other data",
+            )
+        if not found:
+            path = folder / f"{private or records}.json"
+            if path.exists():
+                raise ArtefactError(path, "it is the ledger of other private data", "choose another name --private")
+            return cls(path=path)
+        (ledger,) = found
+        if private is not None and ledger.private not in (None, private):
+            raise ArtefactError(
+                ledger.path,
+                f"this private data has the permanent name '{ledger.private}', and '{private}' is given",
+                f"give --private {ledger.private}",
+            )
+        return ledger
+
+    @classmethod
+    def read_all(cls, folder: Path) -> list["Ledger"]:
+        """Return all ledgers in a folder."""
+        return [cls.read(path) for path in sorted(folder.glob("*.json"))]
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
@@ -169,14 +222,16 @@ class Ledger:
             kept = content["limit"]
             limit = LedgerParameters(budget=kept["epsilon"], delta=kept["delta"]) if kept else None
             order = float(content["order"])
+            private, records = content.get("private"), tuple(map(str, content.get("records", [path.stem])))
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", mend) from None
-        return cls(path=path, entries=entries, limit=limit, order=order)
+        return cls(path=path, private=private, records=records, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
         entries = [_written(each) for each in self.entries]
+        known = {"private": self.private, "records": self.records}
         content = {"orders": conversion.ORDERS.tolist(), "order": self.order, "limit": self.kept, "entries": entries}
-        write_json(self.path, _KIND, content)
+        write_json(self.path, _KIND, {**known, **content})
 
     @property
     def kept(self) -> dict[str, float] | None:
@@ -213,18 +268,26 @@ def cost(
     return Spending(partition=partition, divergences=divergences, failure=failure, teachers=teachers)
 
 
-def enter(folder: Path, private: str, entry: Entry, limit: LedgerParameters | None) -> Ledger:
-    """Write a draw down, before it is made; PatebenchError, and nothing written, for one that may not be made.
+def enter(
+    folder: Path, records: str, entry: Entry, limit: LedgerParameters | None, private: str | None = None
+) -> Ledger:
+    """Enter a draw before it is made; PatebenchError, and nothing written, for one that may not be made.
 
-    The first draw needs no limit. Any further one needs a limit for all together, and must keep it.
+    Parameters
+    ----------
+    records : digest of the private records
+    limit : what all draws together may cost; any draw after the first needs one
+    private : the name of the private data, which stays
     """
-    with alone(folder / f"{private[:32]}.json"):
-        before = Ledger.of(folder, private)
-        now = [*before.spent, entry.spent]
+    with alone(folder / "ledgers"):
+        before = Ledger.of(folder, records, private)
+        if not before.entries:
+            _check_others(folder, limit, private)
         kept = before.limit or limit
+        now = [*before.spent, entry.spent]
         aim = kept or _NOMINAL
         order = before.order or spending.best_order([entry.spent], aim.budget, aim.delta)
-        if limit is not None and kept is not None and limit != kept:
+        if kept is not None and limit not in (None, kept):
             raise ArtefactError(
                 before.path,
                 f"all releases of this private data are to keep ε = {kept.budget:g} at δ = {kept.delta:g}, and "
@@ -232,11 +295,48 @@ def enter(folder: Path, private: str, entry: Entry, limit: LedgerParameters | No
                 "keep the first limit: what was released under it was promised more",
             )
         _check(before, now, kept, order)
-        stamped = Entry(**{**vars(entry), "when": datetime.now(UTC).isoformat(timespec="seconds")})
-        after = Ledger(path=before.path, entries=(*before.entries, stamped), limit=kept, order=order)
+        after = Ledger(
+            path=before.path,
+            private=before.private or private,
+            records=tuple(dict.fromkeys((*before.records, records[:_DIGITS]))),
+            entries=(*before.entries, replace(entry, when=datetime.now(UTC).isoformat(timespec="seconds"))),
+            limit=kept,
+            order=order,
+        )
         after.write()
     log.info("%s: draw number %d of this private data", after.path, len(after.entries))
     return after
+
+
+def name_ledger(path: Path, private: str) -> None:
+    """Give the data of a ledger a permanent name; PatebenchError if they have another one, or other data has it."""
+    LedgerSettings.checked({"private": private}, "ledger")
+    if not path.is_file():
+        raise PatebenchError(f"{path}: only the data of one ledger get a name; give the path of the ledger's file")
+    with alone(path.parent / "ledgers"):
+        ledger = Ledger.read(path)
+        for each in Ledger.read_all(path.parent):
+            if each.path.name != path.name and each.private == private:
+                raise ArtefactError(each.path, f"its data has the name '{private}'", "choose another name")
+        if ledger.private not in (None, private):
+            raise ArtefactError(path, f"its data has the permanent name '{ledger.private}'", "keep that name")
+        replace(ledger, private=private).write()
+
+
+def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
+    """Refuse a first draw without name and limit beside other ledgers, whose data these may be in another form."""
+    others = plural(len(list(folder.glob("*.json"))), "other ledger")
+    if private is not None or others.startswith("0 "):
+        return
+    words = f"this private data is not recognised, and the {others} may be of the same data in another form"
+    if limit is None:
+        raise ArtefactError(
+            folder,
+            words,
+            "name the data (ledger: {private: …} in a configuration, --private of a command), or give a limit "
+            "(ledger: {budget: …, delta: …}, --ledger-budget and --ledger-delta)",
+        )
+    click.echo(f"{folder}: {words}; it is counted apart from these, unless --private names it", err=True)
 
 
 def _check(before: Ledger, now: Sequence[Spending], limit: LedgerParameters | None, order: float) -> None:

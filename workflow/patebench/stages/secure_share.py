@@ -37,6 +37,7 @@ def run(
     ledger: Path | None = None,
     ledger_budget: float | None = None,
     ledger_delta: float | None = None,
+    private: str | None = None,
 ) -> None:
     """Cut noisy votes of a chunk's teachers into shares, one file --out for each aggregator, in their order.
 
@@ -45,7 +46,7 @@ def run(
     if len(out) < 2:
         raise PatebenchError("one aggregator alone would see every vote; give at least two files --out")
     draws = Draws.of(release, seed, stream)
-    place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta)
+    place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     party = Party.of(mechanism, parameters, teachers, draws)
     source = read_arrays(chunk, CHUNK)
     numbers, classes = source["teachers"], int(source.meta["classes"])

@@ -21,7 +21,7 @@ from patebench.accounting.votes import Votes
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import META, Artefact
 from patebench.core.words import listing, plural
-from patebench.stages.ledger_file import records_of
+from patebench.data.content import tallies
 from patebench.stages.reading import read_votes
 
 #: Larger numbers are neither labels nor counts; below it no sum over the classes can overflow.
@@ -54,9 +54,8 @@ def read_source(path: Path, labels: bool = False, classes: int | None = None) ->
     if _first_bytes(path).startswith(b"PK") and _is_ours(path):
         return _artefact(path, classes)
     votes = _votes(path, labels, classes)
-    content = _digest(votes)
-    facts = {"kind": "table", "partition": content, "pool": _NO_POOL, "classes": votes.classes}
-    return Artefact(path, {}, facts, content), votes
+    facts = {"kind": "table", "partition": tallies(votes.counts), "pool": _NO_POOL, "classes": votes.classes}
+    return Artefact(path, {}, facts, _digest(votes)), votes
 
 
 def say_what_was_read(source: Artefact, votes: Votes) -> None:
@@ -68,18 +67,8 @@ def say_what_was_read(source: Artefact, votes: Votes) -> None:
     click.echo(f"{source.path}: {what} of {teachers} on {queries} among {plural(votes.classes, 'class')}", err=True)
 
 
-def private_records(path: Path, votes: Votes) -> tuple[str, str]:
-    """Whose votes those of `path` are: a digest of the private records behind them, and the partition into shards.
-
-    A table does not say: it has a digest of its counts, so that votes and their counts are known as the same.
-    """
-    if _first_bytes(path).startswith(b"PK") and _is_ours(path):
-        source, _ = read_votes(path)
-        return records_of(source), str(source.meta["partition"])
-    return _digest(votes), _digest(votes)
-
-
 def _digest(votes: Votes) -> str:
+    """Return the digest of the counts as they stand; votes and their counts have the same."""
     content = hashlib.sha256(f"counts {votes.counts.shape}".encode())
     content.update(np.ascontiguousarray(votes.counts, dtype="<i8").tobytes())
     return content.hexdigest()
