@@ -1,6 +1,8 @@
 """The stages of secure aggregation: the plain path's counts and labels, from files that tell nothing."""
 
+import multiprocessing
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -316,6 +318,57 @@ def test_a_cut_goes_into_one_published_sum(votes, tmp_path):
     with pytest.raises((ArtefactError, OSError)):
         secure_sum.run(shares=[held[0][1]], out=first / "nowhere.npz")
     secure_sum.run(shares=[held[0][1]], out=tmp_path / "other.npz")
+
+
+def test_of_two_processes_one_publishes_a_sum(votes, tmp_path):
+    """Overlapping sums differ by the votes of teachers who are in one of them alone."""
+    context = multiprocessing.get_context("fork")
+    for attempt in range(10):
+        folder, barrier = tmp_path / str(attempt), context.Barrier(2)
+        held = [cut(folder, votes, first, last, release=True)[0] for first, last in ((0, 9), (10, 10), (11, 11))]
+
+        def publish(name, shares, folder=folder, barrier=barrier):
+            barrier.wait()
+            secure_sum.run(shares=shares, out=folder / f"{name}.npz")
+
+        both = (("a", [held[1], held[0]]), ("b", [held[2], held[0]]))
+        processes = [context.Process(target=publish, args=given) for given in both]
+        for each in processes:
+            each.start()
+        for each in processes:
+            each.join()
+        assert len(list(folder.glob("[ab].npz"))) == 1
+
+
+def test_who_comes_second_publishes_nothing_however_late_the_first_marked(votes, tmp_path, monkeypatch):
+    """The other process marks the cut after this one looked, and before this one marks it."""
+    (tmp_path / "elsewhere").mkdir()
+    held = [cut(tmp_path, votes, first, last, release=True)[0] for first, last in ((0, 9), (10, 11))]
+    secure_sum.run(shares=[held[0]], out=tmp_path / "first.npz")
+    link = tmp_path / "elsewhere" / "shares.npz"
+    link.symlink_to(held[0])
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    for first in (held[0], link):
+        with pytest.raises(ArtefactError, match="its cut went into a sum already"):
+            secure_sum.run(shares=[held[1], first], out=tmp_path / "second.npz")
+    monkeypatch.undo()
+    assert not (tmp_path / "second.npz").exists()
+    secure_sum.run(shares=cut(tmp_path / "other", votes, 0, 11, release=True)[:1], out=tmp_path / "third.npz")
+
+
+def test_a_published_sum_keeps_its_marks_whatever_comes_after(votes, tmp_path, monkeypatch):
+    (share, *_) = cut(tmp_path, votes, 0, 11, release=True)
+
+    def write_and_fail(out, *given):
+        files.write_arrays(out, *given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(secure_sum, "write_arrays", write_and_fail)
+    with pytest.raises(KeyboardInterrupt):
+        secure_sum.run(shares=[share], out=tmp_path / "sum.npz")
+    monkeypatch.undo()
+    with pytest.raises(ArtefactError, match="its cut went into a sum already"):
+        secure_sum.run(shares=[share], out=tmp_path / "second.npz")
 
 
 def test_only_parties_that_make_sense(votes, tmp_path):

@@ -110,9 +110,30 @@ def atomic(path: Path | str) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(fault, OSError) and fault.errno in _REFUSALS:
-            why = os.strerror(fault.errno)
-            raise ArtefactError(path, f"it can not be written ({why})", _REFUSALS[fault.errno]) from None
+            raise _refused(path, fault) from None
         raise
+
+
+def claim(path: Path) -> bool:
+    """Create an empty file that did not exist, in one step; False if it did: one of several processes gets True.
+
+    Once this returns, the file outlives a power cut.
+    """
+    try:
+        path.touch(exist_ok=False)
+        _sync(path.parent)
+    except FileExistsError:
+        return False
+    except OSError as fault:
+        if fault.errno in _REFUSALS:
+            raise _refused(path, fault) from None
+        raise
+    return True
+
+
+def _refused(path: Path, fault: OSError) -> ArtefactError:
+    number = fault.errno or 0
+    return ArtefactError(path, f"it can not be written ({os.strerror(number)})", _REFUSALS[number])
 
 
 def check_writable(path: Path) -> None:

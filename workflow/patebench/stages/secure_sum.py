@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError
-from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.files import Artefact, claim, read_arrays, write_arrays
 from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
 from patebench.mechanisms.noise_shares import NoiseShares
@@ -40,32 +40,35 @@ def run(*, shares: Sequence[Path], out: Path) -> None:
     meta = {**shared(first), "aggregator": first.meta["aggregator"]}
     sessions = {str(each["teachers"].min()): each.meta["session"] for each in held}
     arrays = {"sum": sums, "teachers": np.sort(teachers), **asked(first)}
-    with _once(held):
+    with _once(held, out):
         write_arrays(out, SHARE_SUM, arrays, {**meta, "sessions": dict(sorted(sessions.items()))})
 
 
 @contextmanager
-def _once(shares: Sequence[Artefact]) -> Iterator[None]:
+def _once(shares: Sequence[Artefact], out: Path) -> Iterator[None]:
     """Let the shares of a cut go into one published sum only: two with other teachers differ by votes with less noise.
 
-    A cut that was summed is marked beside its shares before the sum is written. Shares from a seed hide nothing.
+    Each cut is marked beside its shares before the sum is written, by the one process that can create the mark. A
+    killed process leaves its marks: nobody knows whether its sum was seen. Shares from a seed hide nothing.
     """
-    released = [each for each in shares if each.meta["mode"] == Mode.RELEASE]
-    marks = [each.path.with_name(f".{each.meta['session']}-{each.meta['aggregator']}.summed") for each in released]
-    for share, mark in zip(released, marks, strict=True):
-        if mark.exists():
-            raise ArtefactError(
-                share.path,
-                "its cut went into a sum already, and a second one of other teachers would take noise off their votes",
-                "publish the first sum, or let all teachers cut their shares anew and pay again",
-            )
-    for mark in marks:
-        mark.touch()
+    marks: list[Path] = []
     try:
+        for share in (each for each in shares if each.meta["mode"] == Mode.RELEASE):
+            name = f".{share.meta['session']}-{share.meta['aggregator']}.summed"
+            mark = share.path.resolve().with_name(name)
+            if not claim(mark):
+                raise ArtefactError(
+                    share.path,
+                    "its cut went into a sum already, and a second one of other teachers would take noise off their "
+                    "votes",
+                    "publish the first sum, or let all teachers cut their shares again and pay again",
+                )
+            marks.append(mark)
         yield
     except BaseException:
-        for mark in marks:
-            mark.unlink(missing_ok=True)
+        if not out.exists():
+            for mark in marks:
+                mark.unlink(missing_ok=True)
         raise
 
 
