@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patebench.calculator.show import four_digits
 from patebench.core.numbers import at_least, at_most, cell_in_json, downward, in_json, significant, upward
+from patebench.reporting.words import epsilon_in_digits, epsilon_in_words
 
 NUMBERS = st.floats(1e-290, 1e290)
 
@@ -17,7 +19,10 @@ NUMBERS = st.floats(1e-290, 1e290)
     [
         (2.50301, "2.504", "2.503"),
         (2.504, "2.504", "2.504"),
-        (0.1 + 0.2, "0.3", "0.3"),
+        (0.1 + 0.2, "0.3001", "0.3"),
+        (0.3, "0.3", "0.3"),
+        (2.504 * (1 + 1e-9), "2.505", "2.504"),
+        (2.504 * (1 - 1e-9), "2.504", "2.503"),
         (0.018477, "0.01848", "0.01847"),
         (99999.9, "1e+05", "9.999e+04"),
         (1e-12, "1e-12", "1e-12"),
@@ -31,15 +36,33 @@ def test_a_bound_is_rounded_to_where_it_holds(value: float, up: str, down: str) 
 
 @given(NUMBERS, st.integers(1, 8))
 def test_no_digits_say_less_than_a_bound_nor_more_than_was_found(value: float, digits: int) -> None:
-    assert value * (1 - 2e-9) <= float(at_most(value, digits)) <= value * (1 + 10.0 ** (1 - digits))
-    assert value * (1 - 10.0 ** (1 - digits)) <= float(at_least(value, digits)) <= value * (1 + 2e-9)
+    assert value <= float(at_most(value, digits)) <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
+    assert value * (1 - 10.0 ** (1 - digits)) * (1 - 1e-15) <= float(at_least(value, digits)) <= value
 
 
 @given(st.floats(1e-3, 1e6), st.integers(1, 4))
 def test_places_after_the_point_are_rounded_likewise(value: float, digits: int) -> None:
     places = max(0, significant(value, digits))
-    assert value * (1 - 2e-9) <= float(upward(value, places)) <= value + 10.0**-places * (1 + 1e-6)
-    assert value - 10.0**-places * (1 + 1e-6) <= float(downward(value, places)) <= value * (1 + 2e-9)
+    assert value <= float(upward(value, places)) <= value + 10.0**-places * (1 + 1e-6)
+    assert value - 10.0**-places * (1 + 1e-6) <= float(downward(value, places)) <= value
+
+
+@pytest.mark.parametrize("digits", ["2.5000", "0.0185", "12.0000", "1000000.0000"])
+def test_the_smallest_excess_is_rounded_up_and_an_equal_number_is_not(digits: str) -> None:
+    value, places = float(digits), len(digits.partition(".")[2])
+    above, below = math.nextafter(value, math.inf), math.nextafter(value, 0.0)
+    assert (upward(value, places), downward(value, places)) == (digits, digits)
+    assert (float(upward(above, places)), float(downward(below, places))) == pytest.approx(
+        (value + 10.0**-places, value - 10.0**-places), rel=1e-12
+    )
+
+
+@given(st.floats(1e-300, 1e3))
+def test_epsilon_on_the_terminal_and_in_tables_is_not_below_the_bound(epsilon: float) -> None:
+    assert float(four_digits(epsilon)) >= epsilon
+    assert float(epsilon_in_digits(epsilon)) >= epsilon
+    assert float(epsilon_in_digits(epsilon, at_least=True)) <= epsilon
+    assert float(epsilon_in_words(epsilon).removesuffix(" (weak)")) >= epsilon
 
 
 def test_strict_json_holds_what_is_infinite_or_missing_in_a_table() -> None:

@@ -1,11 +1,15 @@
-"""How numbers are written: a bound on the side where it still holds, and an infinite one where strict JSON has none."""
+"""How numbers are written: a bound on the side where it still holds, and an infinite one where strict JSON has none.
+
+A bound is rounded from the shortest digits that name its floating-point number, so that the written number, read again,
+is never on the wrong side, not even by a unit in the last place.
+"""
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
-#: What arithmetic may have added to a number whose digits end here.
-_ROUNDING = 1e-9
+#: Digits of the largest floating-point number with many places after the point.
+_PRECISION = 400
 
 #: Upper bounds below the first number are shown as the second one. Their exact value is rounding error or, at a large
 #: δ, zero, and no release that depends on private data is stated to cost nothing.
@@ -26,12 +30,12 @@ def cell_in_json(cell: Any) -> Any:
 
 def at_most(bound: float, digits: int = 4) -> str:
     """An upper bound in so many digits that count, rounded up: "2.504" for 2.50301; or "∞"."""
-    return _counted(bound * (1 - _ROUNDING), digits, ROUND_CEILING)
+    return _counted(bound, digits, ROUND_CEILING)
 
 
 def at_least(found: float, digits: int = 4) -> str:
     """A lower bound in so many digits that count, rounded down; or "∞"."""
-    return _counted(found * (1 + _ROUNDING), digits, ROUND_FLOOR)
+    return _counted(found, digits, ROUND_FLOOR)
 
 
 def above_zero(epsilon: float) -> float:
@@ -39,16 +43,14 @@ def above_zero(epsilon: float) -> float:
     return _SHOWN_INSTEAD if epsilon < _NEXT_TO_NOTHING else epsilon
 
 
-def upward(bound: float, digits: int) -> str:
+def upward(bound: float | Decimal, digits: int) -> str:
     """A finite upper bound with so many digits after the point, rounded up."""
-    scaled = bound * 10.0**digits
-    return f"{math.ceil(scaled - _ROUNDING * scaled) / 10.0**digits:.{digits}f}"
+    return _placed(bound, digits, ROUND_CEILING)
 
 
-def downward(found: float, digits: int) -> str:
+def downward(found: float | Decimal, digits: int) -> str:
     """A finite lower bound with so many digits after the point, rounded down."""
-    scaled = found * 10.0**digits
-    return f"{math.floor(scaled + _ROUNDING * scaled) / 10.0**digits:.{digits}f}"
+    return _placed(found, digits, ROUND_FLOOR)
 
 
 def significant(value: float, digits: int) -> int:
@@ -56,7 +58,18 @@ def significant(value: float, digits: int) -> int:
     return digits - 1 - math.floor(math.log10(value))
 
 
+def exactly(value: float) -> Decimal:
+    """The shortest decimal number that names this floating-point number."""
+    return Decimal(repr(float(value)))
+
+
 def _counted(value: float, digits: int, rounding: str) -> str:
     if math.isinf(value):
         return "∞"
-    return f"{float(Context(digits, rounding).create_decimal_from_float(value)):.{digits}g}"
+    return f"{float(Context(digits, rounding).create_decimal(exactly(value))):.{digits}g}"
+
+
+def _placed(value: float | Decimal, digits: int, rounding: str) -> str:
+    exact = value if isinstance(value, Decimal) else exactly(value)
+    rounded = exact.quantize(Decimal(1).scaleb(-digits), rounding, Context(_PRECISION))
+    return f"{rounded or abs(rounded):f}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.core.numbers import above_zero, downward, significant, upward
+from patebench.core.numbers import above_zero, downward, exactly, significant, upward
 from patebench.core.slugs import number
 from patebench.mechanisms import MECHANISMS
 
@@ -104,7 +104,7 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
     shown = downward if at_least else upward
     if 0 < epsilon < 1e-3:
         power = max(math.floor(math.log10(epsilon)), -300)
-        return f"{shown(epsilon / 10.0**power, 1)}e{power:03d}"
+        return f"{shown(exactly(epsilon).scaleb(-power), 1)}e{power:03d}"
     return shown(epsilon, significant(epsilon, 3) if 0 < epsilon < 0.1 else 2)
 
 
