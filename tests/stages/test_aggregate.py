@@ -14,6 +14,7 @@ from patebench.accounting.filter import RenyiFilter, queries_within
 from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.bound import Bound
+from patebench.core.entropy import Entropy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import NO_ANSWER, make_mechanism
 from patebench.mechanisms.gnmax import GNMax
@@ -181,13 +182,30 @@ def test_a_release_stands_in_the_ledger_before_it_is_drawn(even_votes, tmp_path,
         release_labels(
             even_votes, *GNMAX, tmp_path / "labels.npz", seed=0, stream="s", ledger_budget=1, ledger_delta=1e-5
         )
-    monkeypatch.setattr(GNMax, "release", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Entropy, "normal", lambda *_, **given: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True, ledger=tmp_path / "ledger")
     monkeypatch.undo()
     with pytest.raises(ArtefactError, match="1 draw was made from this private data already"):
         release_labels(even_votes, *GNMAX, tmp_path / "labels.npz", release=True, ledger=tmp_path / "ledger")
     assert not (tmp_path / "labels.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("gnmax", {"sigma": 2.0**41}),
+        ("lnmax", {"gamma": 1e-13}),
+        ("confident-gnmax", {"threshold": 200.0, "sigma1": 20.0, "sigma2": 2.0**41}),
+        ("sparse-gnmax", {"k": 1.0, "sigma": 2.0**41}),
+        ("distributed-gnmax", {"sigma": 2.0**45, "tolerance": 2.0}),
+    ],
+)
+def test_noise_that_can_not_be_drawn_is_not_entered_into_the_ledger(even_votes, tmp_path, name, parameters):
+    """Of confident-gnmax not even where no query would be answered."""
+    with pytest.raises(PatebenchError, match="can not be drawn exactly"):
+        draw_release(even_votes, name, parameters, tmp_path / "out.npz")
+    assert not list(tmp_path.glob("out*")), "nothing may be entered that is not drawn"
 
 
 def test_a_second_release_of_the_same_data_is_drawn_only_within_a_limit(even_votes, tmp_path):

@@ -10,7 +10,7 @@ import math
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,9 +70,36 @@ class Entropy:
             words[beyond] = _words(int(beyond.sum()))
         return (words % np.uint64(span)).astype(np.int64) + low
 
-    def spawn(self, n_children: int) -> list["Entropy"]:
+    def spawn(self, n_children: int) -> list[Self]:
         """Independent sources, which this one is to itself."""
         return [self] * n_children
+
+
+class Rehearsal(Entropy):
+    """Draws no noise, and refuses the scales that `Entropy` refuses: every draw is the largest or the least there is.
+
+    Which draws a mechanism makes may depend on those before: both ends together reach all that a query can need.
+    """
+
+    def __init__(self, most: bool) -> None:
+        self._value = int(LARGEST_SCALE) if most else -int(LARGEST_SCALE)
+        self._chance = 0.0 if most else 1 - 2.0**-53
+
+    def laplace(self, *, scale: float, size: Size) -> Integers:
+        _up(scale)
+        return np.full(size, self._value, dtype=np.int64)
+
+    def normal(self, *, scale: float, size: Size) -> Integers:
+        return self.laplace(scale=scale, size=size)
+
+    def exponential(self, *, scale: float, size: Size) -> Integers:
+        return abs(self.laplace(scale=scale, size=size))
+
+    def random(self, size: Size) -> NDArray[np.float64]:
+        return np.full(size, self._chance)
+
+    def integers(self, low: int, high: int, *, size: Size) -> Integers:
+        return np.full(size, low, dtype=np.int64)
 
 
 def discrete_normal(source: Source, scale: float, size: Size) -> Integers:

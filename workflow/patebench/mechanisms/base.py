@@ -7,7 +7,7 @@ only a claimed bound.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Bound, Conversion, check_delta
+from patebench.core.entropy import Rehearsal
 from patebench.core.errors import PatebenchError
 from patebench.core.numbers import in_json
 from patebench.core.registry import nearest
@@ -253,6 +254,18 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
             f"the mechanism '{name}' can not be drawn with discrete noise, so it has no release that is safe to hand "
             f"out; those that can: {', '.join(able)}"
         )
+
+
+def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
+    """Refuse noise that cannot be drawn exactly, before a release is entered and drawn.
+
+    The mechanism labels a made-up query, on which all teachers agree: whether it is refused depends on no vote.
+    """
+    made_up = Votes.of(np.zeros((votes.teachers, 1), np.int8), votes.classes, abstentions=votes.abstentions)
+    if votes.predictions is not None:
+        made_up = made_up.with_predictions(votes.predictions[:1])
+    for most in (True, False):
+        mechanism.released(replace(made_up, rounds=(1,) if votes.rounds else ()), Rehearsal(most))
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:

@@ -28,7 +28,7 @@ from patebench.core.numbers import in_json
 from patebench.core.seeds import Mode
 from patebench.core.words import plural
 from patebench.data.content import tallies
-from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, plain
+from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, plain
 from patebench.mechanisms.budget import keeper_of
 from patebench.plan.parameters import LedgerParameters, LedgerSettings
 
@@ -105,6 +105,7 @@ class Place:
         if self.folder is None:
             return []
         check_writable(out)
+        check_drawable(made, votes)
         spent = cost(name, made, votes, shards_of(source), **more)
         known = {"key": key} if key else {}
         entry = Entry(
