@@ -154,14 +154,17 @@ def test_a_sanitised_bound_stands_in_the_ledger_by_its_own_cost(file, tmp_path):
 
 
 def test_a_second_draw_needs_a_limit_that_it_keeps(file, tmp_path):
-    assert run(file, *WITH, "--sanitise", "--ledger", tmp_path).exit_code == 0
-    assert "give a limit" in str(run(file, *WITH, "--sanitise", "--ledger", tmp_path).exception)
+    single, several = tmp_path / "single", tmp_path / "several"
+    assert run(file, *WITH, "--sanitise", "--ledger", single).exit_code == 0
     limit = ("--ledger-delta", DELTA, "--ledger-budget")
-    assert "would cost ε" in str(run(file, *WITH, "--sanitise", "--ledger", tmp_path, *limit, 0.1).exception)
-    (path,) = tmp_path.glob("*.json")
+    for words in ((), (*limit, 50)):
+        assert "without a limit" in str(run(file, *WITH, "--sanitise", "--ledger", single, *words).exception)
+    shown = CliRunner().invoke(cli, ["ledger", str(single), "--json", "--delta", str(DELTA)]).output
+    cost = json.loads(shown)[0]["epsilon"]
+    assert run(file, *WITH, "--sanitise", "--ledger", several, *limit, 1.1 * cost).exit_code == 0
+    assert "would cost ε" in str(run(file, *WITH, "--sanitise", "--ledger", several).exception)
+    (path,) = several.glob("*.json")
     assert len(Ledger.read(path).entries) == 1
-    assert run(file, *WITH, "--sanitise", "--ledger", tmp_path, *limit, 50).exit_code == 0
-    assert len(Ledger.read(path).entries) == 2
 
 
 def test_a_draw_and_its_ledger_go_together(file, tmp_path):

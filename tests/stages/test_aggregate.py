@@ -209,20 +209,25 @@ def test_noise_that_can_not_be_drawn_is_not_entered_into_the_ledger(even_votes, 
 
 
 def test_a_second_release_of_the_same_data_is_drawn_only_within_a_limit(even_votes, tmp_path):
-    """Whatever differs: the noise, the file's name."""
+    """Whatever differs: the noise, the file's name. The limit is that of the first draw."""
 
     def draw(sigma, name, **limit):
         return release_labels(
             even_votes, "gnmax", {"sigma": sigma}, tmp_path / name, release=True, ledger=tmp_path / "ledger", **limit
         )
 
-    draw(40.0, "a.npz")
-    for name in ("a2.npz", "b.npz"):
-        with pytest.raises(ArtefactError, match="another one adds to what they cost"):
-            draw(50.0, name)
-    with pytest.raises(ArtefactError, match="all releases of this private data are to keep ε = 1"):
+    draw(40.0, "a.npz", ledger_budget=4.0, ledger_delta=1e-5)
+    with pytest.raises(ArtefactError, match=r"are to keep ε = 4 at δ = 1e-05, and ε = 1 at"):
         draw(40.0, "b.npz", ledger_budget=1.0, ledger_delta=1e-5)
-    draw(40.0, "b.npz", ledger_budget=4.0, ledger_delta=1e-5)
+    with pytest.raises(ArtefactError, match=r"would cost ε = .* together"):
+        draw(5.0, "b.npz")
+    draw(40.0, "b.npz")
+    unlimited = {"ledger": tmp_path / "other"}
+    draw_release(even_votes, "gnmax", {"sigma": 40.0}, tmp_path / "c.npz", **unlimited)
+    for limit in ({}, {"ledger_budget": 4.0, "ledger_delta": 1e-5}):
+        with pytest.raises(ArtefactError, match=r"without a limit, and .* so there may be no other"):
+            draw_release(even_votes, "gnmax", {"sigma": 50.0}, tmp_path / "d.npz", **unlimited, **limit)
+    assert not (tmp_path / "d.npz").exists()
 
 
 def test_the_command_line(even_votes, tmp_path):

@@ -42,20 +42,30 @@ def test_infinite_costs_are_kept_as_such(tmp_path: Path) -> None:
     assert spending.epsilon(Ledger.of(tmp_path, PRIVATE).spent, 1e-5) == np.inf
 
 
-def test_a_second_draw_needs_a_limit_for_both(tmp_path: Path) -> None:
-    enter(tmp_path, PRIVATE, entry(what="first"), None)
-    with pytest.raises(ArtefactError, match=r"1 draw was made .* \(first\).*give a limit"):
-        enter(tmp_path, PRIVATE, entry(), None)
-    assert len(Ledger.of(tmp_path, PRIVATE).entries) == 1
+def test_a_second_draw_needs_a_limit_that_was_given_with_the_first(tmp_path: Path) -> None:
+    """One that is chosen after the first draw was seen holds at δ for each choice, not for all together."""
     wide = LedgerParameters(budget=4.0, delta=1e-5)
-    assert len(enter(tmp_path, PRIVATE, entry(), wide).entries) == 2
-    assert len(enter(tmp_path, PRIVATE, entry(), None).entries) == 3  # the limit stays
+    enter(tmp_path, PRIVATE, entry(what="first"), None)
+    for limit in (None, wide, LIMIT):
+        with pytest.raises(ArtefactError, match=r"1 draw was made .* \(first\) without a limit.*with the first draw"):
+            enter(tmp_path, PRIVATE, entry(), limit)
+    assert len(Ledger.of(tmp_path, PRIVATE).entries) == 1
+    for limit in (wide, wide, None):  # the limit stays
+        ledger = enter(tmp_path, "cd" * 32, entry(), limit)
+    assert (len(ledger.entries), ledger.limit) == (3, wide)
+
+
+def test_teachers_that_cut_later_shares_bring_no_limit_either(tmp_path: Path) -> None:
+    enter(tmp_path, PRIVATE, entry(teachers=(0, 24)), None)
+    with pytest.raises(ArtefactError, match="without a limit"):
+        enter(tmp_path, PRIVATE, entry(teachers=(25, 49)), LIMIT)
+    assert enter(tmp_path, PRIVATE, entry(teachers=(25, 49)), None).limit is None
 
 
 def test_teachers_who_cut_their_own_shares_pay_once(tmp_path: Path) -> None:
     for first in (0, 25):
         enter(tmp_path, PRIVATE, entry(teachers=(first, first + 24)), None)
-    with pytest.raises(ArtefactError, match="adds to what they cost"):
+    with pytest.raises(ArtefactError, match="2 draws were made from this private data already"):
         enter(tmp_path, PRIVATE, entry(teachers=(10, 30)), None)
 
 
@@ -140,14 +150,15 @@ def test_a_failure_that_uses_delta_up_is_named(tmp_path: Path) -> None:
 
 
 def test_the_order_is_fixed_with_the_first_draw(tmp_path: Path) -> None:
-    """A limit that comes later is kept at it: what was seen since may not choose it."""
-    first = enter(tmp_path, PRIVATE, entry(), None)
+    """The limit is kept at it: what was seen since may not choose it."""
+    wide = LedgerParameters(budget=4.0, delta=1e-5)
+    first = enter(tmp_path, PRIVATE, entry(), wide)
     single = np.where(conversion.ORDERS <= 3, 0.01, np.inf)
     later = Entry(what="y", mechanism="m", parameters={}, queries=1, spent=Spending(partition="p", divergences=single))
     assert first.order is not None
     with pytest.raises(ArtefactError):  # at its order the second draw costs infinitely much
-        enter(tmp_path, PRIVATE, later, LedgerParameters(budget=4.0, delta=1e-5))
-    assert enter(tmp_path, PRIVATE, entry(), LedgerParameters(budget=4.0, delta=1e-5)).order == first.order > 3
+        enter(tmp_path, PRIVATE, later, wide)
+    assert enter(tmp_path, PRIVATE, entry(), wide).order == first.order > 3
 
 
 def test_the_limit_does_not_change(tmp_path: Path) -> None:

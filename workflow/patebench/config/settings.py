@@ -303,8 +303,8 @@ class ConfigSettings(Parameters):
     )
     ledger: LedgerSettings | None = Field(
         None,
-        description="What all releases from one private data set may cost together, and the name of that data; without"
-        " a limit there may be one release alone.",
+        description="What all releases from one private data set may cost together, and the name of that data. The"
+        " limit is given with the first release; without it there may be one alone.",
     )
     seeds: OneOrMore[WholeFrom0] = Field(
         description="Base seeds; every experiment without seeds of its own is run once for each."

@@ -237,7 +237,7 @@ ledgered = together(
         type=float,
         default=None,
         envvar=variables.LEDGER["budget"],
-        help="The ε that all releases together keep.",
+        help="Total ε budget of all releases of this data, fixed with the first.",
     ),
     click.option("--ledger-delta", type=float, default=None, envvar=variables.LEDGER["delta"], help="The δ of that ε."),
     click.option(

@@ -277,25 +277,19 @@ def enter(
     Parameters
     ----------
     records : digest of the private records
-    limit : what all draws together may cost; any draw after the first needs one
+    limit : what all draws together may cost; it is fixed with the first draw, and without it there may be no other
     private : the name of the private data, which stays
     """
     with alone(folder / "ledgers"):
         before = Ledger.of(folder, records, private)
         if not before.entries:
             _check_others(folder, limit, private)
-        kept = before.limit or limit
+        # A limit that is chosen after a draw was seen would hold at δ for each choice, not for all of them.
+        kept = before.limit if before.entries else limit
         now = [*before.spent, entry.spent]
         aim = kept or _NOMINAL
         order = before.order or spending.best_order([entry.spent], aim.budget, aim.delta)
-        if kept is not None and limit not in (None, kept):
-            raise ArtefactError(
-                before.path,
-                f"all releases of this private data are to keep ε = {kept.budget:g} at δ = {kept.delta:g}, and "
-                f"ε = {limit.budget:g} at δ = {limit.delta:g} is asked for now",
-                "keep the first limit: what was released under it was promised more",
-            )
-        _check(before, now, kept, order)
+        _check(before, now, limit, kept, order)
         after = Ledger(
             path=before.path,
             private=before.private or private,
@@ -340,22 +334,32 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
     click.echo(f"{folder}: {words}; it is counted apart from these, unless --private names it", err=True)
 
 
-def _check(before: Ledger, now: Sequence[Spending], limit: LedgerParameters | None, order: float) -> None:
+def _check(
+    before: Ledger, now: Sequence[Spending], asked: LedgerParameters | None, kept: LedgerParameters | None, order: float
+) -> None:
+    """Refuse a draw that the limit `kept` does not allow, and another limit than that of the first draw."""
     drawn = len(before.entries)
-    if limit is None:
-        if drawn and _adds(before.spent, now[-1]):
+    if kept is None:
+        if drawn and (asked is not None or _adds(before.spent, now[-1])):
             raise ArtefactError(
                 before.path,
-                f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}), and another one "
-                "adds to what they cost",
-                "give a limit for all of them together (ledger: {budget: …, delta: …} in a configuration, "
-                "--ledger-budget and --ledger-delta of a command)",
+                f"{_draws(drawn)} made from this private data already ({before.entries[-1].what}) without a limit, and "
+                "a limit that is given afterwards does not hold for what was seen before, so there may be no other",
+                "give a limit with the first draw where several may follow (ledger: {budget: …, delta: …} in a "
+                "configuration, --ledger-budget and --ledger-delta of a command)",
             )
-    elif not spending.keeps(now, limit.budget, limit.delta, order):
+    elif asked is not None and asked != kept:
         raise ArtefactError(
             before.path,
-            f"{_together(now, limit.delta)} at δ = {limit.delta:g}, and all releases of this private data are to keep "
-            f"ε = {limit.budget:g}",
+            f"all releases of this private data are to keep ε = {kept.budget:g} at δ = {kept.delta:g}, and "
+            f"ε = {asked.budget:g} at δ = {asked.delta:g} is asked for now",
+            "keep the first limit: what was released under it was promised more",
+        )
+    elif not spending.keeps(now, kept.budget, kept.delta, order):
+        raise ArtefactError(
+            before.path,
+            f"{_together(now, kept.delta)} at δ = {kept.delta:g}, and all releases of this private data are to keep "
+            f"ε = {kept.budget:g}",
             "use more noise, fewer queries or a smaller budget for this one",
         )
 
