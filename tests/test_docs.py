@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from patebench.cli import cli
+from patebench.plan.jobs import Job
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -99,3 +100,16 @@ def test_the_picture_of_the_rules_knows_every_rule() -> None:
     assert {rule for group in drawing["STYLES"].values() for rule in group} == rules
     shown = re.findall(r"<title>(\w+)</title>", (ROOT / "docs/images/dag.svg").read_text(encoding="utf-8"))
     assert set(shown) - {"rules"} == rules
+
+
+def test_the_table_of_files_to_hand_out_names_every_file_that_a_run_makes() -> None:
+    (table,) = re.findall(r"## What may be handed out\n+((?:\|.*\n)+)", (ROOT / "docs/release.md").read_text())
+    named = set(re.findall(r"`([^`]+)`", table))
+    kinds = [Job]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    made = {Path(pattern) for kind in kinds for pattern in getattr(kind, "files", {}).values()}
+    assert len(made) > 25
+    unnamed = {str(path) for path in made if not named & {path.name, path.suffix, f"{path.parent.name}/*{path.suffix}"}}
+    assert not unnamed
+    assert {"logs/", "benchmarks/", "weights/", ".snakemake/"} <= named
