@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.plan.parameters import ClassParameters
 from patebench.stages import data
@@ -34,6 +36,20 @@ def test_both_parts_are_written_with_their_facts(tmp_path: Path) -> None:
 def test_the_same_data_give_the_same_bytes(tmp_path: Path) -> None:
     first = [path.read_bytes() for path in make(tmp_path, "digits")]
     assert [path.read_bytes() for path in make(tmp_path, "digits")] == first
+
+
+def test_the_command_looks_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [f"--{role}={tmp_path / role}.npz" for role in ("private", "public")]
+    missing = ["data", "mnist", "--no-download", *files]
+    monkeypatch.chdir(tmp_path)
+    for told, more, root in (
+        ("/else/where", [], "/else/where"),
+        ("/else/where", ["--root=own"], "own"),
+        ("", [], "data"),
+    ):
+        monkeypatch.setenv("PATEBENCH_DATA", told)
+        result = CliRunner().invoke(cli, [*missing, *more])
+        assert f"{root}/MNIST" in str(result.exception)
 
 
 def test_own_data_keep_their_own_name(tmp_path: Path) -> None:

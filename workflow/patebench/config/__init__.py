@@ -183,7 +183,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Config:
     return Config(
         name=settings.name,
         results=str(Path(settings.results)),
-        data_root=os.environ.get("PATEBENCH_DATA") or settings.data_root,
+        data_root=os.environ.get(variables.DATA) or settings.data_root,
         download=settings.download,
         mode=mode,
         ledger=settings.ledger,

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
+from patebench.core import variables
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
@@ -103,7 +104,10 @@ def _named(loader: str, load: Callable[..., Dataset], parameters: ClassParameter
 command = stage_command(
     run,
     click.argument("name"),
-    click.option("--root", type=FILE, default="data", show_default=True, help="Where downloaded data sets lie."),
+    click.option(
+        "--root", type=FILE, default="data", envvar=variables.DATA,
+        help=f"Where downloaded data sets lie [default: {variables.DATA}, or data].",
+    ),
     click.option("--download/--no-download", default=True, show_default=True, help="Fetch what is missing."),
     click.option(
         "--option", type=Assignment(number=False), multiple=True, callback=each_once,
