@@ -5,10 +5,12 @@ import math
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.reporting import made
 
 from patebench.accounting.independent import strong_composition
 from patebench.calculator.calibrate import released
+from patebench.cli import cli
 from patebench.core.errors import ArtefactError
 from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.corrections import page, read_corrections
@@ -66,6 +68,13 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path, text, fault):
         read_corrections(tmp_path / "corrections.yaml")
     assert fault in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_command_says_where_it_must_be_run(tmp_path):
+    """An installed package holds no docs: that the file is not there is no fault of its entries."""
+    result = CliRunner().invoke(cli, ["corrections", f"--home={tmp_path}"])
+    assert "is not there; run this in the folder of the Snakefile" in str(result.exception)
+    assert "correct the entry" not in str(result.exception)
 
 
 # What follows is named in the file.

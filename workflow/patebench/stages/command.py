@@ -184,6 +184,20 @@ def each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[st
     return dict(value)
 
 
+def in_home(home: Path, name: str) -> Path:
+    """Return the path of a file of the repository, whose folder is `home`; PatebenchError if it is not there."""
+    path = home / name
+    if not path.exists():
+        raise PatebenchError(
+            f"{path}: is not there; run this in the folder of the Snakefile, in a copy of the repository, or give that"
+            " folder as --home"
+        )
+    return path
+
+
+#: Where files of the repository are that no installed package holds.
+home_option = click.option("--home", type=FILE, default=".", help="The folder of the Snakefile.")
+
 #: Every command can write a log.
 _log = click.option(
     "--log", type=FILE, expose_value=False, callback=_log_to, is_eager=True, help="Write plain log lines here."

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import click
 
-from patebench.stages.command import FILE, stage_command
+from patebench.stages.command import home_option, in_home, stage_command
 
 
 def run(*, home: Path) -> None:
     """Print what in the papers and their code can not be right, each with the tests that show it, in Markdown."""
     from patebench.reporting.corrections import page, read_corrections
 
-    click.echo(page(read_corrections(home / "docs" / "corrections.yaml")), nl=False)
+    click.echo(page(read_corrections(in_home(home, "docs/corrections.yaml"))), nl=False)
 
 
 command = stage_command(
     run,
-    click.option("--home", type=FILE, default=".", help="The folder of the Snakefile."),
+    home_option,
 )

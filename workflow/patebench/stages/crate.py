@@ -8,7 +8,7 @@ import click
 
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
-from patebench.stages.command import FILE, file_option, stage_command
+from patebench.stages.command import FILE, file_option, home_option, in_home, stage_command
 from patebench.stages.records import read_manifest
 
 #: What a run leaves beside its manifest: pages, figures, tables and rows.
@@ -38,8 +38,7 @@ def run(*, results: Path, out: Path, home: Path) -> None:
         raise PatebenchError(
             f"{results}: it has no report.html, so it is part of a run; give the folder of a whole one"
         )
-    if "Snakefile" not in workflow:
-        raise PatebenchError(f"{home}/Snakefile: is not there; run this in the folder of the Snakefile, or give --home")
+    in_home(home, "Snakefile")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as place:
         whole = Path(place) / "crate"
@@ -58,5 +57,5 @@ command = stage_command(
     run,
     click.argument("results", type=FILE),
     file_option("out", "A new folder, where the crate goes."),
-    click.option("--home", type=FILE, default=".", help="The folder of the Snakefile."),
+    home_option,
 )

@@ -25,7 +25,7 @@ from patebench.plan.plan import Experiment
 from patebench.reporting.petdl import alike
 from patebench.reporting.published import CONFIGURATIONS, DP_SGD, PETDL, PRIVATE_KNN, Published, Value, read_published
 from patebench.reporting.verdicts import at_epsilon, no_way, why_not
-from patebench.stages.command import FILE, stage_command
+from patebench.stages.command import home_option, in_home, stage_command
 from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(
     again. The experiments are those that measure most of the row with the fewest jobs; --only names others. Data sets
     are looked for in --data-root, or where the environment variable PATEBENCH_DATA says.
     """
-    published = read_published(_existing(home / "config" / "published.csv"))
+    published = read_published(in_home(home, "config/published.csv"))
     rows = _rows(published)
     if row is None:
         _list(rows)
@@ -138,12 +138,6 @@ def _rows(published: Published) -> dict[str, list[Value]]:
     return found
 
 
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise PatebenchError(f"{path}: is not there; run this in the folder of the Snakefile, or give it as --home")
-    return path
-
-
 def _experiments(home: Path, values: Sequence[Value], published: Published) -> "tuple[Path, Config, list[str]]":
     """The configuration that measures most of these numbers, and those of its experiments that do so with few jobs.
 
@@ -154,7 +148,7 @@ def _experiments(home: Path, values: Sequence[Value], published: Published) -> "
     wanted, most = len({value.column for value in values if _hindrance(value, published) is None}), -1
     own = CONFIGURATIONS.get(values[0].paper)  # none of a paper that a user added
     for name in dict.fromkeys(filter(None, (own, *CONFIGURATIONS.values()))):
-        file = _existing(home / "config" / "papers" / f"{name}.yaml")
+        file = in_home(home, f"config/papers/{name}.yaml")
         written = load(file)
         config = validate({**written, "only": ()}, files=False)
         quicker = {name for preset in written.get("presets", {}) for name in shown({**written, "preset": preset})}
@@ -335,5 +329,5 @@ command = stage_command(
     click.option("--cores", default="all", show_default=True, help="For Snakemake."),
     click.option("--dry", is_flag=True, help="Print the command alone."),
     click.option("--compare", is_flag=True, help="Run nothing, and compare what the last run left."),
-    click.option("--home", type=FILE, default=".", help="The folder of the Snakefile."),
+    home_option,
 )
