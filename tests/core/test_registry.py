@@ -4,12 +4,15 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
 from patebench.core.offers import called_with
 from patebench.core.registry import Registry, nearest
+from patebench.mechanisms import MECHANISMS
 
 
 @pytest.fixture
@@ -40,6 +43,33 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(registry: Registry
     with pytest.raises(PatebenchError) as caught:
         registry.load("LNmaks")
     assert str(caught.value) == "unknown mechanism 'LNmaks' (did you mean 'lnmax'?); known: lnmax, gnmax"
+
+
+def test_a_hint_knows_what_others_call_a_thing(registry: Registry) -> None:
+    registry.add("svt-gaussian", "math:exp")
+    registry.add("normal-max", "math:exp", also=("gaussian",))
+    with pytest.raises(PatebenchError, match="did you mean 'normal-max'"):
+        registry.check("Gaussian")
+
+
+@pytest.mark.parametrize(
+    ("word", "mechanism"),
+    [
+        *[("gaussian", "gnmax"), ("Gauss", "gnmax"), ("laplace", "lnmax"), ("report-noisy-max", "lnmax")],
+        *[("svt", "stable-svt"), ("propose-test-release", "ptr-gnmax"), ("randomized-response", "randomised-response")],
+        *[("gnmx", "gnmax"), ("stable-svt-gausian", "stable-svt-gaussian"), ("geometric", "truncated-geometric")],
+    ],
+)
+def test_mechanisms_are_found_by_the_names_of_the_field(word: str, mechanism: str) -> None:
+    with pytest.raises(PatebenchError, match=f"did you mean '{mechanism}'"):
+        MECHANISMS.check(word)
+
+
+@pytest.mark.parametrize("word", [None, 3, [], {}, np.zeros((2, 2)), "a\nb"])
+def test_what_is_no_name_is_unknown(registry: Registry, word: Any) -> None:
+    with pytest.raises(PatebenchError, match="unknown mechanism") as caught:
+        registry.check(word)
+    assert "\n" not in str(caught.value)
 
 
 def test_no_hint_where_nothing_is_near() -> None:

@@ -62,7 +62,7 @@ class Registry:
         return [*self._targets, *self._outside]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._targets or name in self._outside
+        return isinstance(name, str) and (name in self._targets or name in self._outside)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -70,9 +70,15 @@ class Registry:
     def check(self, name: str) -> str:
         """Return `name`, or raise one line that lists what is allowed."""
         if name not in self:
-            near, known = nearest(name, self), ", ".join(self)
+            near, known = self._hint(name), ", ".join(self)
             raise PatebenchError(f"unknown {self.kind} '{name}'{near}{self._elsewhere(name)}; known: {known}")
         return name
+
+    def _hint(self, name: object) -> str:
+        """Return a hint at the entry that others call `name` (its fact `also`), or whose name is spelt like it."""
+        others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
+        known = others.get(str(name).lower())
+        return f" (did you mean '{known}'?)" if known else nearest(name, self)
 
     def origin(self, thing: object) -> str | None:
         """What another package calls a class or function that it offers, and itself; None for anything else."""
