@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -261,7 +262,7 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("queries = 0 is too small", lambda: bounds(sigma=4, queries=0)),
     ("queries = 2.5 is no whole number", lambda: bounds(sigma=4, queries=2.5)),
     ("counts have shape (3,)", lambda: bounds([1, 2, 3], sigma=4)),
-    ("votes can not be made an array", lambda: bounds([[1, 2], [3]], sigma=4)),
+    ("votes cannot be made an array", lambda: bounds([[1, 2], [3]], sigma=4)),
     ("dtype float64", lambda: bounds([[0.5, 0.5]], sigma=4)),
     ("if these are votes, teachers × queries, give classes=…", lambda: bounds(MATRIX, sigma=4)),
     ("labels from 0 to 1 are allowed", lambda: bounds(MATRIX, sigma=4, classes=2)),
@@ -330,6 +331,100 @@ def test_a_fault_is_one_line(words: str, call: Callable[[], Any]) -> None:
     with pytest.raises(patebench.PatebenchError, match=re.escape(words)) as found:
         call()
     assert "\n" not in str(found.value)
+
+
+class Odd:
+    """What raises as it is made an array."""
+
+    def __array__(self) -> NDArray[Any]:
+        raise RuntimeError("odd")
+
+
+OBJECTS: list[Any] = [
+    *["1e-5", "gnmax", b"1", None, True, [], [1], [[1], [2, 3]], {}, {"a": 1}, (1, 2), object(), Odd(), int, range(3)],
+    *[
+        float("nan"),
+        float("inf"),
+        -1,
+        0,
+        2.5,
+        1 + 2j,
+        10**400,
+        -(10**400),
+        1e-320,
+        np.float64(2),
+        np.datetime64("2020"),
+    ],
+    *[np.array(3), np.array([1.0, 2.0]), np.array(None), np.ma.masked, np.array([["a", "b"]]), np.zeros((0, 3), int)],
+    *[np.array([[1, 2**63]], dtype=np.uint64), [[10**30, 1]], [[1.5, 2.0]], [[None, 1]], np.array([[True, False]])],
+]
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "bounds": (
+        patebench.bounds,
+        {
+            "votes": MATRIX,
+            "mechanism": "gnmax",
+            "delta": DELTA,
+            "queries": 2,
+            "classes": 4,
+            "release": False,
+            "sigma": 4,
+        },
+    ),
+    "label": (
+        patebench.label,
+        {"votes": VOTES.counts, "mechanism": "gnmax", "seed": 0, "classes": None, "release": False, "sigma": 4},
+    ),
+    "audit": (
+        patebench.audit,
+        {"mechanism": "gnmax", "teachers": 5, "classes": 2, "delta": DELTA, "queries": (2,), "runs": 1000}
+        | {"confidence": 0.9, "seed": 0, "sigma": 4},
+    ),
+    "calibrate": (
+        patebench.calibrate,
+        {"mechanism": "distributed-gnmax", "epsilon": 1, "delta": DELTA, "queries": None, "classes": 4, "teachers": 20}
+        | {"release": False, "sigma": 40, "tolerance": 1},
+    ),
+    "train_student": (
+        patebench.train_student,
+        {"pool": POOL, "labels": GIVEN, "method": "supervised", "classes": 3, "seed": 0, "epochs": 1}
+        | {"model": "logistic", "recipe": "modern"},
+    ),
+    "make_mechanism": (patebench.make_mechanism, {"name": "gnmax", "parameters": {"sigma": 3}}),
+    "Votes.of": (patebench.Votes.of, {"matrix": MATRIX, "classes": 4}),
+    "Votes.from_counts": (patebench.Votes.from_counts, {"counts": VOTES.counts}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_any_object_in_the_place_of_an_argument_works_or_is_one_line(name: str) -> None:
+    call, arguments = CALLS[name]
+    for argument in arguments:
+        for value in OBJECTS:
+            try:
+                call(**{**arguments, argument: value})
+            except patebench.PatebenchError:
+                pass
+            except Exception as fault:
+                pytest.fail(f"{name}({argument}={value!r}) raises {fault!r}")
+
+
+@pytest.mark.parametrize("value", ["1e-5", None, [DELTA], np.array(DELTA), DELTA + 0j])
+def test_a_delta_is_a_number(value: Any) -> None:
+    for call in (
+        bounds,
+        audited,
+        partial(patebench.calibrate, "gnmax", epsilon=1),
+    ):
+        with pytest.raises(patebench.PatebenchError, match=r"δ = .* is not a number"):
+            call(sigma=4, delta=value)
+
+
+def test_samples_of_any_kind_are_predicted_or_refused_in_one_line() -> None:
+    made = student(model="logistic")
+    for value in OBJECTS:
+        with pytest.raises(patebench.PatebenchError):
+            made.predict(value)
 
 
 def test_a_mechanism_of_ones_own_goes_wherever_a_name_does() -> None:

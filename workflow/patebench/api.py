@@ -16,7 +16,6 @@ teacher's shard, in nats. What is wrong is one line of a `PatebenchError`.
 A thin layer: the work is done by the functions named in each docstring. Nothing here reads or writes a file.
 """
 
-import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +28,8 @@ from patebench.accounting.accountant import check_queries
 from patebench.accounting.votes import Votes
 from patebench.audit import verdict
 from patebench.calculator.calibrate import Calibration, queries_for, solve
-from patebench.core.bound import Bound, large_delta
+from patebench.core.arguments import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole
+from patebench.core.bound import Bound, check_delta, large_delta
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 #: The options of `train_student`; each method takes some of them.
 _STUDENT_OPTIONS = ("model", "recipe", "epochs")
+
+#: Largest seed of streams that `core.seeds` derives, as long as those that numpy proposes.
+_LARGEST_SEED = 2**128 - 1
 
 
 def bounds(
@@ -65,10 +68,11 @@ def bounds(
     `release` of a mechanism without a discrete form, or at a δ of at least 1/teachers; without `release` such a δ is a
     warning. See `Mechanism.bounds`.
     """
-    _, made = _named(mechanism, parameters, release)
+    _, made = _named(mechanism, parameters, check_truth("release", release))
+    check_delta(delta)
     every = _votes(votes, classes)
     _check_size_of_delta(delta, every.teachers, release)
-    (count,) = check_queries([every.queries if queries is None else _whole("queries", queries)], every.queries)
+    (count,) = check_queries([every.queries if queries is None else check_whole("queries", queries)], every.queries)
     found = made.bounds(every.at(slice(count)), [count], delta, discrete=release)
     ordered = sorted(found, key=lambda bound: (not bound.publishable, bound.epsilon))
     return [bound.said_of(release) for bound in ordered]
@@ -93,10 +97,13 @@ def label(
     Raises PatebenchError unless exactly one of both is given, for votes, a mechanism or a parameter that will not do,
     and for `release` of a mechanism without a discrete form. See `Mechanism.release` and `core.entropy`.
     """
-    if (seed is None) != release:
+    if (seed is None) != check_truth("release", release):
         raise PatebenchError("give either seed=…, for labels to draw again, or release=True, for labels to hand out")
     _, made = _named(mechanism, parameters, release)
-    draws, given = Draws(None if seed is None else _whole("seed", seed, least=0), "label"), _votes(votes, classes)
+    draws, given = (
+        Draws(None if seed is None else check_whole("seed", seed, 0, _LARGEST_SEED), "label"),
+        _votes(votes, classes),
+    )
     check_abstentions(made, given)
     return made.release(given, draws.source())
 
@@ -125,13 +132,15 @@ def audit(
     from patebench.plan.parameters import AuditParameters
 
     name, made = _named(mechanism, parameters)
-    together = [_whole("queries", T) for T in np.atleast_1d(queries).tolist()]
+    together = [check_whole("queries", T) for T in np.atleast_1d(check_array("queries", queries)).tolist()]
     settings = AuditParameters.checked({"runs": runs, "confidence": confidence})
-    base = _whole("seed", seed, least=0)
-    _check_size_of_delta(delta, _whole("teachers", teachers), release=False)
+    base = check_whole("seed", seed, 0, _LARGEST_SEED)
+    check_delta(delta)
+    size = check_whole("teachers", teachers), check_whole("classes", classes, 2, MOST_CLASSES)
+    _check_size_of_delta(delta, size[0], release=False)
     found = verdict.run_audit(
-        name, made, _whole("teachers", teachers), _whole("classes", classes, least=2), together, delta, settings.runs,
-        settings.confidence, lambda stream: generator(base, "audit", stream),
+        name, made, *size, together, delta, settings.runs, settings.confidence,
+        lambda stream: generator(base, "audit", stream),
     )  # fmt: skip
     return Audit(**vars(found))
 
@@ -173,11 +182,14 @@ def calibrate(
     for `release` of a mechanism without a discrete form. See `calculator.calibrate.solve`.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
+    epsilon, release = check_real("epsilon", epsilon), check_truth("release", release)
+    classes = None if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
+    teachers = None if teachers is None else check_whole("teachers", teachers)
     for size, known in (("classes", classes), ("teachers", teachers)):
         if known is None and getattr(kind, f"cost_needs_{size}", False):
             raise PatebenchError(f"what {kind.__name__} costs depends on the number of {size}; give {size}=…")
-    count = None if queries is None else _whole("queries", queries)
-    _check_size_of_delta(delta, None if teachers is None else _whole("teachers", teachers), release)
+    count = None if queries is None else check_whole("queries", queries)
+    _check_size_of_delta(delta, None if teachers is None else check_whole("teachers", teachers), release)
     if isinstance(mechanism, str):
         return solve(mechanism, parameters, epsilon, delta, count, classes, teachers, release)
     name, made = _named(mechanism, parameters)
@@ -216,14 +228,17 @@ def train_student(
     from patebench.students.interface import StudentConfig, StudentData
 
     if options.get("epochs") is not None:
-        options["epochs"] = _whole("epochs", options["epochs"])
+        options["epochs"] = check_whole("epochs", options["epochs"])
+    for name in ("model", "recipe"):
+        if options.get(name) is not None:
+            check_text(name, options[name])
     config = StudentConfig(method=STUDENTS.check(method), **options)
     samples = _samples(pool)
     known, number = _labels(labels, len(samples), classes)
     data = StudentData(pool=samples, labels=known, classes=number)
     from patebench.students.training import train  # brings torch, after all that can be wrong was looked at
 
-    trainer, curve = train(data, config, seed=_whole("seed", seed, least=0))
+    trainer, curve = train(data, config, seed=check_whole("seed", seed, 0))
     return Student(trainer, curve, samples.shape[1:])
 
 
@@ -277,9 +292,9 @@ def _votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
         if classes not in (None, votes.classes):
             raise PatebenchError(f"the votes are among {votes.classes} classes, not {classes}; leave classes out")
         return votes
-    table = _array("votes", votes)
+    table = check_array("votes", votes)
     if classes is not None:
-        return Votes.of(table, _whole("classes", classes, least=2))
+        return Votes.of(table, check_whole("classes", classes, 2, MOST_CLASSES))
     try:
         return Votes.from_counts(table)
     except PatebenchError as fault:
@@ -288,7 +303,7 @@ def _votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
 
 def _samples(x: ArrayLike) -> NDArray[Any]:
     """Images of bytes (samples, channels, height, width) or a table of single precision; always a copy."""
-    given = _array("samples", x)
+    given = check_array("samples", x)
     images = given.ndim in (3, 4) and given.dtype == np.uint8
     table = given.ndim == 2 and given.dtype.kind in "fiu"
     if given.size == 0 or not (images or table):
@@ -306,33 +321,16 @@ def _samples(x: ArrayLike) -> NDArray[Any]:
 
 def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
     """Labels of the whole pool, and the number of classes."""
-    given = _array("labels", labels)
+    given = check_array("labels", labels)
     if given.shape != (samples,) or given.dtype.kind not in "iu":
         raise PatebenchError(
             f"labels are {given.dtype} of shape {given.shape}; whole numbers of shape ({samples},) are needed, one for "
             "each sample of the pool, −1 where it has none"
         )
     least, largest = int(given.min()), int(given.max())
-    number = max(largest + 1, 2) if classes is None else _whole("classes", classes, least=2)
+    number = max(largest + 1, 2) if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
     if largest == NO_ANSWER:
         raise PatebenchError("no sample of the pool has a label, so there is nothing to learn from")
     if least < NO_ANSWER or largest >= number:
         raise PatebenchError(f"labels run from {least} to {largest}; −1 and 0 to {number - 1} are allowed")
     return given.astype(np.int64), number
-
-
-def _array(what: str, values: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except (TypeError, ValueError) as fault:
-        raise PatebenchError(f"{what} can not be made an array: {fault}") from None
-
-
-def _whole(name: str, value: Any, least: int = 1) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise PatebenchError(f"{name} = {value!r} is no whole number") from None
-    if number < least:
-        raise PatebenchError(f"{name} = {number} is too small; it must be at least {least}")
-    return number

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting import conversion
 from patebench.accounting.logspace import Array
-from patebench.core.bound import Bound, Conversion, Kind
+from patebench.core.bound import SMALLEST_DELTA, Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.words import plural
 
@@ -67,8 +67,9 @@ class Accountant(ABC):
         """Bounds at δ on the first T queries, for each T in `queries`."""
 
     def left(self, delta: float, queries: int) -> float:
-        """What is left of δ after the failure; 0 where nothing is, and no ε is enough."""
-        return max(delta - self.failure(queries) * (1 + _ROUNDING), 0.0)
+        """What is left of δ after the failure; 0 where too little is, and no ε is enough."""
+        left = delta - self.failure(queries) * (1 + _ROUNDING)
+        return left if left >= SMALLEST_DELTA else 0.0
 
     def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
         return Bound(

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.core.arguments import MOST_CLASSES, check_array, check_whole
 from patebench.core.errors import PatebenchError
 
 Counts = NDArray[np.int64]
 
 #: In a vote matrix: the teacher keeps silent on that query.
 SILENT = -1
+
+#: Counts stay below this, so that no sum over the classes overflows.
+MOST_VOTES = 1 << 40
 
 _BALLOTS = 1 << 20  # of one block of teachers × queries
 
@@ -41,19 +45,22 @@ class Votes:
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
         """From a vote matrix, teachers × queries, of labels 0 … classes − 1; with `abstentions` also of `SILENT`."""
-        electorate = len(matrix) if abstentions else None
-        return cls(counts(matrix, classes, abstentions=abstentions), matrix, electorate=electorate)
+        matrix = check_array("votes", matrix)
+        found = counts(matrix, classes, abstentions=abstentions)
+        return cls(found, matrix, electorate=len(matrix) if abstentions else None)
 
     @classmethod
     def from_counts(cls, counts: NDArray[np.integer]) -> "Votes":
         """From counts, queries × classes, every row summing to the same number of teachers."""
-        counts = np.asarray(counts)
+        counts = check_array("counts", counts)
         if counts.ndim != 2 or counts.dtype.kind not in "iu":
             raise PatebenchError(
                 f"counts have shape {counts.shape} and dtype {counts.dtype}; integers, queries × classes, are needed"
             )
         if counts.shape[0] < 1 or counts.shape[1] < 2:
             raise PatebenchError(f"counts have shape {counts.shape}; at least one query and two classes are needed")
+        if counts.max() >= MOST_VOTES:
+            raise PatebenchError(f"counts go up to {counts.max()}, which are no numbers of votes")
         totals = counts.sum(axis=1)
         if counts.min() < 0 or totals.min() < 1 or totals.min() != totals.max():
             raise PatebenchError("counts must be non-negative and sum to the same number of teachers in every query")
@@ -106,7 +113,8 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
 
     With `abstentions` a vote may be `SILENT`, which counts for no class.
     """
-    votes = np.asarray(votes)
+    votes = check_array("votes", votes)
+    classes = check_whole("classes", classes, most=MOST_CLASSES)
     if votes.ndim != 2 or votes.dtype.kind not in "iu" or votes.size == 0:
         raise PatebenchError(
             f"votes have shape {votes.shape} and dtype {votes.dtype}; integers, teachers × queries, are needed"

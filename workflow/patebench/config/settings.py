@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from patebench.core.bound import SMALLEST_DELTA
 from patebench.core.parameters import (
     List,
     Map,
@@ -152,13 +153,17 @@ class DpsgdSettings(DpsgdTraining):
     epsilon: OneOrMore[PositiveNumber] = Field(
         description="The ε that a model keeps; a list makes one model for each. It protects one private sample."
     )
-    delta: Number | None = Field(None, gt=0, lt=1, description="The δ of that ε, that of `accounting` by default.")
+    delta: Number | None = Field(
+        None, ge=SMALLEST_DELTA, lt=1, description="The δ of that ε, that of `accounting` by default."
+    )
 
 
 class PrivateKnnSettings(PrivateKnnTraining):
     """Students of labels by the nearest private records."""
 
-    delta: Number | None = Field(None, gt=0, lt=1, description="The δ of their ε, that of `accounting` by default.")
+    delta: Number | None = Field(
+        None, ge=SMALLEST_DELTA, lt=1, description="The δ of their ε, that of `accounting` by default."
+    )
 
 
 def _also_list(name: str) -> Any:
@@ -173,7 +178,10 @@ class PetdlSettings(_OfEnsembles):
     noise: OneOrMore[NumberFrom0] | None = _also_list("noise")
     epsilon: OneOrMore[PositiveNumber] | None = _also_list("epsilon")
     delta: Number | None = Field(
-        None, gt=0, lt=1, description="The δ of that ε and of what is reported; by default that of `accounting`."
+        None,
+        ge=SMALLEST_DELTA,
+        lt=1,
+        description="The δ of that ε and of what is reported; by default that of `accounting`.",
     )
     hint_epochs: OneOrMore[WholeFrom0] | None = _also_list("hint_epochs")
     distillation_epochs: OneOrMore[PositiveWhole] | None = _also_list("distillation_epochs")

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
+from patebench.core.arguments import check_real
 from patebench.core.errors import PatebenchError
 from patebench.core.numbers import in_json
 
@@ -49,10 +50,16 @@ class Conversion(StrEnum):
     NONE = "none"  # the accountant gives (ε, δ) without a curve
 
 
+#: Smallest δ at which bounds are computed: 1/δ and parts of δ are still numbers of full precision.
+SMALLEST_DELTA = 1e-300
+
+
 def check_delta(delta: float) -> None:
     """Raise PatebenchError unless δ is a probability with which a bound may fail."""
-    if not 0 < delta < 1:
+    if not 0 < check_real("δ", delta) < 1:
         raise PatebenchError(f"δ = {delta} is not in (0, 1)")
+    if delta < SMALLEST_DELTA:
+        raise PatebenchError(f"δ = {delta:g} is below {SMALLEST_DELTA:g}, the smallest δ that bounds are computed for")
 
 
 #: Number of teachers for which δ is judged where no number is known.
@@ -141,6 +148,7 @@ class Bound:
                 **{
                     **record,
                     "epsilon": float(record["epsilon"]),
+                    "delta": float(record["delta"]),
                     "kind": Kind(record["kind"]),
                     "conversion": Conversion(record["conversion"]),
                     "adjacency": Adjacency(record["adjacency"]),

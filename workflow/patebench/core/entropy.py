@@ -25,6 +25,12 @@ Size = int | tuple[int, ...]
 #: A larger scale could pass the range of 64 bits: beyond 2⁶² with a probability below exp(−2²²).
 LARGEST_SCALE = 2.0**40
 
+#: Discrete Gaussian noise of a smaller scale is 0: the probability of all else is below the smallest number.
+_NO_NOISE = 1e-100
+
+#: Largest scale of seeded discrete noise, whose distribution is kept as a table of 18 numbers per unit of scale.
+_LARGEST_TABLE = 2.0**22
+
 
 class Entropy:
     """Offers what mechanisms use of a NumPy generator; scales are one number, in votes.
@@ -109,8 +115,10 @@ def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
     """
     if isinstance(source, Entropy):
         return source.normal(scale=scale, size=size)
-    if scale == 0:
+    if scale < _NO_NOISE:
         return np.zeros(size, dtype=np.int64)
+    if not scale <= _LARGEST_TABLE:
+        raise PatebenchError(f"seeded discrete noise of scale {scale:g} cannot be drawn; use a scale up to 2^22")
     found: Integers = np.searchsorted(_distribution(scale), source.random(size), side="right") - math.ceil(9 * scale)
     return found
 

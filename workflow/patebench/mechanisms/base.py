@@ -24,6 +24,7 @@ from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
+from patebench.core.arguments import check_real, quote
 from patebench.core.bound import Bound, Conversion, check_delta
 from patebench.core.entropy import Rehearsal
 from patebench.core.errors import PatebenchError
@@ -232,6 +233,8 @@ def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
     """The mechanism of that name with these parameters; one line for an unknown, missing or impossible one."""
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
+    if not isinstance(parameters, Mapping):
+        raise PatebenchError(f"parameters = {quote(parameters)} is no mapping of names to numbers")
     for given in parameters:
         if given not in allowed:
             raise PatebenchError(
@@ -318,11 +321,10 @@ def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
     return {name: in_json(value) for name, value in parameters.items()}
 
 
-def _check(owner: str, item: Field[Any], value: object) -> None:
+def _check(owner: str, item: Field[Any], value: Any) -> None:
     name = item.name
     low, above, high = limits(item)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise PatebenchError(f"{owner}: {name} = {value!r} is not a number")
+    check_real(f"{owner}: {name}", value)
     fits = low < value <= high if above else low <= value <= high
     if not fits:
         least = f"above {low:g}" if above else f"at least {low:g}"

@@ -37,7 +37,7 @@ class NoiseShares(Mechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.tolerance != int(self.tolerance):
+        if not float(self.tolerance).is_integer():
             raise PatebenchError(f"{type(self).__name__}: tolerance = {self.tolerance:g} is no number of teachers")
 
     @abstractmethod

@@ -13,6 +13,7 @@ from patebench.accounting.subsampled_gaussian import LEAST_DELTA
 from patebench.baselines.dpsgd.forms import FORMS, form_of
 from patebench.baselines.private_knn import forms as private_knn
 from patebench.baselines.private_knn.accounting import Settings
+from patebench.core.bound import SMALLEST_DELTA
 from patebench.core.parameters import (
     NOT_IN_PATH,
     AnyNumber,
@@ -234,14 +235,14 @@ class LedgerParameters(Parameters):
     """What all releases from one private data set may cost together."""
 
     budget: PositiveNumber = Field(description="The ε, at `delta`, that all releases together keep.")
-    delta: Number = Field(gt=0, lt=1, description="The δ of that budget.")
+    delta: Number = Field(ge=SMALLEST_DELTA, lt=1, description="The δ of that budget.")
 
 
 class LedgerSettings(Parameters):
     """How releases are entered into the ledger: the limit for all of them together, and the name of the data."""
 
     budget: PositiveNumber | None = Field(None, description="The ε, at `delta`, that all releases together keep.")
-    delta: Number | None = Field(None, gt=0, lt=1, description="The δ of that budget.")
+    delta: Number | None = Field(None, ge=SMALLEST_DELTA, lt=1, description="The δ of that budget.")
     private: Annotated[Text, AfterValidator(plain_name)] | None = Field(
         None,
         description="A permanent name of the private data: all releases of one name are counted together, whatever the"
@@ -267,7 +268,9 @@ class LedgerSettings(Parameters):
 class AccountParameters(Parameters):
     """What ε is reported for."""
 
-    delta: Number = Field(gt=0, lt=1, description="The δ of every reported (ε, δ); below 1/n for n teachers.")
+    delta: Number = Field(
+        ge=SMALLEST_DELTA, lt=1, description="The δ of every reported (ε, δ); below 1/n for n teachers."
+    )
     queries: AnyNumber[PositiveWhole] = Field(
         (),
         description="ε is reported for the first so many queries, each number in turn; by default for all. Of a release"
@@ -436,7 +439,7 @@ class PetdlParameters(Parameters):
     epsilon: PositiveNumber | None = Field(
         None, description="The ε of the whole training, in place of the noise: the least noise that keeps it is taken."
     )
-    delta: Number = Field(gt=0, lt=1, description="The δ of that ε and of what is reported.")
+    delta: Number = Field(ge=SMALLEST_DELTA, lt=1, description="The δ of that ε and of what is reported.")
     hint_epochs: WholeFrom0 | None = Field(
         None, description="Passes of hint learning, before distillation; 0 for none."
     )

@@ -9,6 +9,7 @@ import click
 
 from patebench.accounting import spending
 from patebench.calculator.show import four_digits
+from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.numbers import in_json
 from patebench.stages.command import FILE, stage_command
@@ -26,6 +27,8 @@ def run(*, place: Path, delta: float | None, as_json: bool, private: str | None 
     it: not what lies outside its folder, nor what was drawn from the same people's data in another form. With --private
     the data of the ledger, which PLACE then is, get a permanent name.
     """
+    if delta is not None:
+        check_delta(delta)
     if not place.exists():
         raise PatebenchError(f"{place}: there is no ledger; a release writes one, and so nothing was released with it")
     if private is not None:
@@ -86,7 +89,7 @@ command = stage_command(
     run,
     click.argument("place", type=FILE, default="results/ledger"),
     click.option(
-        "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=None,
+        "--delta", type=float, default=None,
         help="δ of every ε [default: that of the limit, or 1e-5].",
     ),
     click.option("--private", metavar="NAME", default=None, help="Give the data of the ledger PLACE this name."),

@@ -17,15 +17,12 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import MOST_VOTES, Votes
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import META, Artefact
 from patebench.core.words import listing, plural
 from patebench.data.content import tallies
 from patebench.stages.reading import read_votes
-
-#: Larger numbers are neither labels nor counts; below it no sum over the classes can overflow.
-_LARGEST = 1 << 40
 
 #: What a table of votes has in place of the digest of a pool. Not of the votes: it stands in labels that are released.
 _NO_POOL = "queries of a table of votes"
@@ -235,7 +232,7 @@ def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
         raise PatebenchError(f"{path}: holds an array of dtype {array.dtype}; integers are needed")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise PatebenchError(f"{path}: holds NaN or infinite values; votes are whole numbers")
-    if array.min() < 0 or array.max() >= _LARGEST:
+    if array.min() < 0 or array.max() >= MOST_VOTES:
         raise PatebenchError(f"{path}: holds {array.min()} to {array.max()}, which are no numbers of votes or classes")
     if array.dtype.kind in "iu":
         return array

@@ -1,0 +1,94 @@
+"""Every δ in (0, 1) gives bounds or is refused in one line, wherever it enters."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from patebench.accounting.votes import Votes
+from patebench.cli import cli
+from patebench.config import validate
+from patebench.core.bound import SMALLEST_DELTA
+from patebench.core.errors import PatebenchError
+from patebench.mechanisms import MECHANISMS
+
+TINY = (5e-324, 1e-320, 2e-308, SMALLEST_DELTA / 2)
+EXTREME = (SMALLEST_DELTA, 1e-200, 1e-30, 0.5, 1 - 1e-9, math.nextafter(1, 0))
+VOTES = Votes.of(np.random.default_rng(0).integers(0, 5, (30, 4)) % 3, 3)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_states_bounds_at_every_delta(name: str) -> None:
+    kind = MECHANISMS.load(name)
+    for release in {False, kind.discrete}:
+        made = kind(**kind.example)
+        for delta in EXTREME:
+            bounds = made.bounds(VOTES, [4], delta, discrete=release)
+            assert bounds
+            assert all(bound.epsilon >= 0 for bound in bounds)
+        for delta in TINY:
+            with pytest.raises(PatebenchError, match="below 1e-300, the smallest δ"):
+                made.bounds(VOTES, [4], delta, discrete=release)
+
+
+@pytest.mark.parametrize("name", ["stable-argmax", "stable-svt", "stable-svt-gaussian"])
+def test_what_a_failure_leaves_of_delta_may_be_too_little(name: str) -> None:
+    kind = MECHANISMS.load(name)
+    for failure in (5e-324, SMALLEST_DELTA / 8, SMALLEST_DELTA * (1 - 1e-15) / 4):
+        made = kind(**{**kind.example, "failure": failure})
+        assert all(bound.epsilon >= 0 for bound in made.bounds(VOTES, [4], SMALLEST_DELTA))
+
+
+def of_epsilon(folder: Path) -> list[str]:
+    np.save(folder / "counts.npy", VOTES.counts)
+    return ["epsilon", f"{folder}/counts.npy", "--mechanism=gnmax", "--sigma=40", "--release", "--delta"]
+
+
+def of_aggregate(folder: Path) -> list[str]:
+    np.save(folder / "counts.npy", VOTES.counts)
+    own = [f"--votes={folder}/counts.npy", f"--out={folder}/labels.npz", "--seed=0", "--stream=x"]
+    return ["aggregate", *own, "--mechanism=gnmax", "--sigma=1e5", "--budget=4", "--delta"]
+
+
+def of_release(folder: Path) -> list[str]:
+    np.save(folder / "counts.npy", VOTES.counts)
+    own = [f"--votes={folder}/counts.npy", f"--out={folder}/labels.npz", "--release", f"--ledger={folder}/ledger"]
+    return ["aggregate", *own, "--mechanism=gnmax", "--sigma=1e5", "--ledger-budget=4", "--ledger-delta"]
+
+
+COMMANDS: list[Callable[[Path], list[str]]] = [
+    of_epsilon,
+    of_aggregate,
+    of_release,
+    lambda _: ["calibrate", "--mechanism=gnmax", "--epsilon=1", "--queries=5", "--release", "--delta"],
+    lambda _: ["audit", "--mechanism=gnmax", "--sigma=4", "--teachers=5", "--classes=2", "--runs=1000", "--delta"],
+    lambda _: ["test-mechanism", "gnmax", "--sigma=4", "--runs=1000", "--delta"],
+    lambda folder: ["ledger", str(folder), "--delta"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("delta", [*TINY, "0", "1", "nan", "-1e-5"])
+def test_commands_refuse_what_is_no_delta_in_one_line(
+    tmp_path: Path, command: Callable[[Path], list[str]], delta: float | str
+) -> None:
+    result = CliRunner().invoke(cli, [*command(tmp_path), str(delta)])
+    assert isinstance(result.exception, PatebenchError), result.output
+    assert "δ" in str(result.exception) or "delta" in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert not (tmp_path / "labels.npz").exists()
+    assert not (tmp_path / "ledger").exists()
+
+
+@pytest.mark.parametrize("delta", [1e-320, "1e-320", 0, 1])
+def test_configurations_refuse_what_is_no_delta(delta: object) -> None:
+    experiment = {"dataset": "digits", "pool": 9, "ensembles": [{"teachers": 2, "model": "logistic"}]}
+    experiment |= {"mechanisms": {"gnmax": {"sigma": 4}}}
+    with pytest.raises(PatebenchError, match=r"experiments\.a\.accounting\.delta: is .*; a value "):
+        validate({"seeds": [0], "experiments": {"a": {**experiment, "accounting": {"delta": delta}}}})
+    release = {"seeds": [0], "mode": "release", "ledger": {"budget": 1, "delta": delta}}
+    with pytest.raises(PatebenchError, match=r"ledger\.delta: is .*; a value "):
+        validate({**release, "experiments": {"a": {**experiment, "accounting": {"delta": 1e-5}}}})
