@@ -362,7 +362,12 @@ WRONG: dict[str, tuple[str, Any, str, list[str]]] = {
         ["true", "a number or a list"],
     ),
     "no γ": ("experiments/demo/mechanisms/lnmax/gamma", [], "experiments.demo.mechanisms.lnmax.gamma", ["empty"]),
-    "δ of 0": ("experiments/demo/accounting/delta", 0, "experiments.demo.accounting.delta", ["is 0", "above 0"]),
+    "δ of 0": (
+        "experiments/demo/accounting/delta",
+        0,
+        "experiments.demo.accounting.delta",
+        ["is 0", "least 1e-300"],
+    ),
     "δ of 1": ("experiments/demo/accounting/delta", "1.0", "experiments.demo.accounting.delta", ["1.0", "below 1"]),
     "too many queries": (
         "experiments/demo/accounting/queries",

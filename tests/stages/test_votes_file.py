@@ -381,3 +381,92 @@ def ran(*words):
     done = CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
+
+
+# Which way round a table is.
+
+MANY = np.random.default_rng(0).integers(0, 3, (30, 8))  # more teachers than queries
+
+
+def test_more_teachers_than_queries_are_confirmed(saved):
+    path = saved(MANY)
+    with pytest.raises(PatebenchError, match=r"file\.npy: has 30 rows and 8 columns.*--teachers 30; else transpose"):
+        read(path, labels=True, classes=3)
+    assert read(path, labels=True, classes=3, teachers=30).teachers == 30
+    with pytest.raises(PatebenchError, match=r"votes of 30 teachers on 8 queries, not of 8"):
+        read(path, labels=True, classes=3, teachers=8)
+    assert read(saved(MANY.T), labels=True, classes=3).teachers == 8
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_other_tables_are_asked_too(tmp_path, suffix):
+    path = tmp_path / f"file.{suffix}"
+    np.savetxt(path, MANY, fmt="%d", delimiter=",") if suffix == "csv" else np.savez(path, votes=MANY)
+    with pytest.raises(PatebenchError, match="--teachers 30"):
+        read(path, labels=True, classes=3)
+    assert read(path, labels=True, classes=3, teachers=30).queries == 8
+
+
+def test_an_ensemble_of_the_workflow_is_not_asked(tmp_path):
+    facts = {"partition": "p", "pool": "q", "test": "t", "classes": 3, "chunks": []}
+    path = tmp_path / "votes.npz"
+    write_arrays(path, VOTES, {"votes": MANY.astype(np.uint8)}, facts)
+    assert read(path).teachers == read(path, teachers=30).teachers == 30
+    with pytest.raises(PatebenchError, match="votes of 30 teachers, not of 8; leave --teachers out"):
+        read(path, teachers=8)
+
+
+def test_a_column_of_totals_is_refused(tmp_path):
+    path = tmp_path / "counts.csv"
+    for table in (np.column_stack([COUNTS, COUNTS.sum(axis=1)]), np.column_stack([COUNTS.sum(axis=1), COUNTS])[:1]):
+        np.savetxt(path, table, fmt="%d", delimiter=",")
+        with pytest.raises(
+            PatebenchError, match=r"number [30], that is the sum of the others.*--teachers 20"
+        ):
+            read(path)
+        assert read(path, teachers=20).classes == 4
+        with pytest.raises(PatebenchError, match="votes of 20 teachers"):
+            read(path, teachers=10)
+    np.savetxt(path, COUNTS, fmt="%d", delimiter=",")
+    assert read(path).teachers == read(path, teachers=10).teachers == 10
+
+
+def test_ties_of_two_classes_are_no_totals(saved):
+    assert read(saved(np.full((3, 2), 5))).teachers == 10
+
+
+@pytest.mark.parametrize("command", ["epsilon", "aggregate", "account", "audit"])
+def test_commands_ask_for_the_number_of_teachers(tmp_path, saved, command):
+    path = saved(MANY)
+    mechanism = ["--mechanism=gnmax", "--sigma=4"]
+    table = [f"--votes={path}", "--classes=3"]
+    labels = ["aggregate", *table, *mechanism, "--seed=0", "--stream=x", f"--out={tmp_path}/labels.npz"]
+    if command == "account":
+        assert CliRunner().invoke(cli, [*labels, "--teachers=30"]).exit_code == 0
+    words = {
+        "epsilon": ["epsilon", str(path), "--votes", "--classes=3", "--delta=1e-5", *mechanism],
+        "aggregate": labels,
+        "account": ["account", *table, f"--labels={tmp_path}/labels.npz", "--delta=1e-5", f"--out={tmp_path}/b.json"],
+        "audit": ["audit", *table, *mechanism, "--delta=1e-5", "--runs=1000", f"--out={tmp_path}/a.json"],
+    }[command]
+    result = CliRunner().invoke(cli, words)
+    assert "confirm it with --teachers 30" in str(result.exception)
+    assert CliRunner().invoke(cli, [*words, "--teachers=30"]).exit_code == 0
+    assert "not of 8" in str(CliRunner().invoke(cli, [*words, "--teachers=8"]).exception)
+
+
+def test_python_asks_too():
+    for call in (
+        lambda votes, **more: patebench.bounds(votes, "gnmax", sigma=4, delta=1e-5, **more),
+        lambda votes, **more: patebench.label(votes, "gnmax", sigma=4, seed=0, **more),
+    ):
+        with pytest.raises(PatebenchError, match=r"30 rows and 8 columns.*teachers=30"):
+            call(MANY, classes=3)
+        with pytest.raises(PatebenchError, match="not of 8"):
+            call(MANY, classes=3, teachers=8)
+        with pytest.raises(PatebenchError, match="not of 8"):
+            call(Votes.of(MANY, 3), teachers=8)
+        with pytest.raises(PatebenchError, match=r"sum of the others.*teachers=20"):
+            call(np.column_stack([COUNTS, COUNTS.sum(axis=1)]))
+        for votes, more in ((MANY, {"classes": 3, "teachers": 30}), (MANY.T, {"classes": 3}), (Votes.of(MANY, 3), {})):
+            call(votes, **more)

@@ -9,8 +9,9 @@
     patebench.train_student(pool, labels, classes=10).predict(x)
 
 Votes are counts (queries × classes), a matrix (teachers × queries) of labels 0 … classes − 1 with `classes`, or
-`Votes`. A mechanism is a name of `MECHANISMS` with its parameters as keywords, or a `Mechanism`, which has them; make
-one with `make_mechanism` where a parameter is called as an argument is. ε is always for data sets that differ in one
+`Votes`. A matrix with more teachers than queries may be a transposed one: confirm it with `teachers`. A mechanism is a
+name of `MECHANISMS` with its parameters as keywords, or a `Mechanism`, which has them; make one with `make_mechanism`
+where a parameter is called as an argument is. ε is always for data sets that differ in one
 teacher's shard, in nats. What is wrong is one line of a `PatebenchError`.
 
 A thin layer: the work is done by the functions named in each docstring. Nothing here reads or writes a file.
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from patebench.accounting.accountant import check_queries
-from patebench.accounting.votes import Votes
+from patebench.accounting.votes import Votes, check_table
 from patebench.audit import verdict
 from patebench.calculator.calibrate import Calibration, queries_for, solve
 from patebench.core.arguments import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole
@@ -54,6 +55,7 @@ def bounds(
     delta: float,
     queries: int | None = None,
     classes: int | None = None,
+    teachers: int | None = None,
     release: bool = False,
     **parameters: float,
 ) -> list[Bound]:
@@ -70,7 +72,7 @@ def bounds(
     """
     _, made = _named(mechanism, parameters, check_truth("release", release))
     check_delta(delta)
-    every = _votes(votes, classes)
+    every = _votes(votes, classes, teachers)
     _check_size_of_delta(delta, every.teachers, release)
     (count,) = check_queries([every.queries if queries is None else check_whole("queries", queries)], every.queries)
     found = made.bounds(every.at(slice(count)), [count], delta, discrete=release)
@@ -85,6 +87,7 @@ def label(
     seed: int | None = None,
     release: bool = False,
     classes: int | None = None,
+    teachers: int | None = None,
     **parameters: float,
 ) -> Labels:
     """One label for each query (queries,), drawn by the mechanism; −1 (`NO_ANSWER`) where it keeps silent.
@@ -102,7 +105,7 @@ def label(
     _, made = _named(mechanism, parameters, release)
     draws, given = (
         Draws(None if seed is None else check_whole("seed", seed, 0, _LARGEST_SEED), "label"),
-        _votes(votes, classes),
+        _votes(votes, classes, teachers),
     )
     check_abstentions(made, given)
     return made.release(given, draws.source())
@@ -287,7 +290,19 @@ def _check_size_of_delta(delta: float, teachers: int | None, release: bool) -> N
         warnings.warn(fault, stacklevel=3)
 
 
-def _votes(votes: Votes | ArrayLike, classes: int | None) -> Votes:
+def _votes(votes: Votes | ArrayLike, classes: int | None, teachers: int | None) -> Votes:
+    """The votes, whose number of teachers is confirmed where a bare table may be misread."""
+    teachers = None if teachers is None else check_whole("teachers", teachers)
+    found = _read(votes, classes)
+    if teachers is not None or not isinstance(votes, Votes):
+        try:
+            check_table(found, teachers, "teachers=")
+        except PatebenchError as fault:
+            raise PatebenchError(f"the table of votes {fault}") from None
+    return found
+
+
+def _read(votes: Votes | ArrayLike, classes: int | None) -> Votes:
     if isinstance(votes, Votes):
         if classes not in (None, votes.classes):
             raise PatebenchError(f"the votes are among {votes.classes} classes, not {classes}; leave classes out")

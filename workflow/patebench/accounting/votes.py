@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from patebench.core.arguments import MOST_CLASSES, check_array, check_whole
 from patebench.core.errors import PatebenchError
+from patebench.core.words import plural
 
 Counts = NDArray[np.int64]
 
@@ -106,6 +107,32 @@ class Votes:
     def plurality(self) -> NDArray[np.int32]:
         """The class with most votes per query, the lowest of tied ones."""
         return np.asarray(np.argmax(self.counts, axis=1), dtype=np.int32)
+
+
+def check_table(votes: Votes, teachers: int | None, option: str) -> None:
+    """Refuse a bare table of votes or counts whose number of teachers may be misread, unless `teachers` confirms it.
+
+    A table that is transposed, or that has a column of totals, gives another number of teachers, and so another ε.
+    `option` is how the caller is given `teachers`, such as "--teachers ".
+    """
+    if teachers is not None:
+        if teachers != votes.teachers:
+            raise PatebenchError(
+                f"holds votes of {plural(votes.teachers, 'teacher')} on {plural(votes.queries, 'query')}, not of"
+                f" {teachers:,}; correct the table (votes: teachers × queries, counts: queries × classes) or the number"
+            )
+    elif votes.matrix is not None and votes.teachers > votes.queries:
+        raise PatebenchError(
+            f"has {votes.teachers:,} rows and {plural(votes.queries, 'column')}, which are votes of more teachers than"
+            f" queries; if each row is a teacher, confirm it with {option}{votes.teachers}; else transpose the table"
+        )
+    elif votes.matrix is None and votes.classes > 2:
+        totals = np.flatnonzero((2 * votes.counts == votes.teachers).all(axis=0))
+        if totals.size:
+            raise PatebenchError(
+                f"has a column, number {totals[0]}, that is the sum of the others, as a column of totals is; leave it"
+                f" out, or if it is a class, confirm the counts with {option}{votes.teachers}"
+            )
 
 
 def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> Counts:

@@ -27,7 +27,7 @@ from patebench.stages.command import file_option, parameter_options, processes, 
 from patebench.stages.ledger_file import Entry, Ledger, records_of
 from patebench.stages.reading import Selected, check_drawn_from
 from patebench.stages.releases import check_protects, check_size_of_delta, mechanism_of
-from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
+from patebench.stages.votes_file import read_source, say_what_was_read, table_options
 
 #: What bounds repeat of the labels that they are of.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)
@@ -59,6 +59,7 @@ def run(
     selected: Sequence[Path] = (),
     ledger: Path | None = None,
     classes: int | None = None,
+    teachers: int | None = None,
 ) -> None:
     """State every bound on ε that these labels have: mechanism, queries, budget and rounds are read from them.
 
@@ -75,7 +76,7 @@ def run(
     Data-dependent ones add up along the queries that were put, as if they had been fixed: their source says so. None is
     sanitised.
     """
-    source, everything = read_source(votes, classes is not None, classes)
+    source, everything = read_source(votes, classes is not None, classes, teachers)
     say_what_was_read(source, everything)
     given = _read_labels(labels, source, everything)
     mode, made = Mode(given.meta["mode"]), mechanism_of(given.meta)
@@ -260,7 +261,7 @@ def spaced(queries: int, most: int = 40) -> list[int]:
 command = stage_command(
     run,
     file_option("votes", "The ensemble's votes, or the table of votes that was labelled."),
-    classes_option,
+    table_options,
     file_option("labels", "The labels whose cost is stated."),
     file_option(
         "selected",

@@ -29,7 +29,7 @@ from patebench.stages.releases import (
     origin,
     refuse_second_release,
 )
-from patebench.stages.votes_file import classes_option, read_source, say_what_was_read
+from patebench.stages.votes_file import read_source, say_what_was_read, table_options
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -53,6 +53,7 @@ def run(
     ledger_delta: float | None = None,
     private: str | None = None,
     classes: int | None = None,
+    teachers: int | None = None,
 ) -> None:
     """Label queries by a mechanism at one noise setting: the whole pool, or the queries that a round selected.
 
@@ -67,7 +68,7 @@ def run(
     made, draws = drawn_mechanism(mechanism, parameters, release, seed, stream)
     place = Place.of(draws.mode, ledger, ledger_budget, ledger_delta, private)
     refuse_second_release(out, draws.mode)
-    source, everything = read_source(votes, classes is not None, classes)
+    source, everything = read_source(votes, classes is not None, classes, teachers)
     say_what_was_read(source, everything)
     check_protects(source, draws.mode)
     check_abstentions(made, everything)
@@ -186,7 +187,7 @@ def _after(before: Artefact | None, arrays: Arrays, facts: Facts) -> tuple[Array
 command = stage_command(
     run,
     file_option("votes", "The ensemble's votes, or a table of votes of your own."),
-    classes_option,
+    table_options,
     file_option("selected", "The queries of this round; without, the whole pool is labelled.", needed=False),
     file_option("earlier", "Labels of the rounds before, if any.", needed=False),
     mechanism,

@@ -73,9 +73,7 @@ def run(
 
 def _sizes(path: Path, teachers: int | None, classes: int | None) -> tuple[int, int]:
     """How many teachers and classes the votes in a file have."""
-    if teachers is not None:
-        raise PatebenchError("the votes tell how many teachers there are; leave out --teachers")
-    source, votes = read_source(path, classes is not None, classes)
+    source, votes = read_source(path, classes is not None, classes, teachers)
     say_what_was_read(source, votes)
     return votes.teachers, votes.classes
 
@@ -98,7 +96,7 @@ _MANY = click.IntRange(min=1)
 command = stage_command(
     run,
     mechanism,
-    click.option("--teachers", type=_MANY, default=None, help="Audit for votes of so many teachers."),
+    click.option("--teachers", type=_MANY, default=None, help="Audit for votes of so many teachers; confirms --votes."),
     file_option("votes", "Or of as many teachers and classes as votes in this file have.", needed=False),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Among so many classes."),
     file_option("samples", "Or among as many classes as these samples have.", needed=False),

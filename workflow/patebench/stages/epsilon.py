@@ -34,6 +34,7 @@ def run(
     queries: int | None,
     votes: bool,
     classes: int | None,
+    teachers: int | None,
     sanitise: bool,
     release: bool,
     ledger: Path | None,
@@ -59,7 +60,7 @@ def run(
     place = _place(sanitise, ledger, ledger_budget, ledger_delta, private)
     make_mechanism(mechanism, parameters)  # what is wrong with it comes before any work, and before any output
     check_delta(delta)
-    source, found = votes_file.read_source(file, votes, classes)
+    source, found = votes_file.read_source(file, votes, classes, teachers)
     votes_file.say_what_was_read(source, found)
     mode = Mode.RELEASE if release or sanitise else Mode.SEEDED
     check_protects(source, mode)
@@ -110,6 +111,7 @@ command = stage_command(
     click.option("--queries", type=click.IntRange(min=1), default=None, help="Account for the first N [default: all]."),
     click.option("--votes", is_flag=True, help="FILE holds votes (teachers × queries) and not counts."),
     click.option("--classes", type=click.IntRange(min=2), default=None, help="Number of classes, with --votes."),
+    votes_file.teachers_option,
     click.option("--sanitise", is_flag=True, help="Also draw sanitised bounds: each draw is a release of its own."),
     click.option(
         "--publishable", is_flag=True, help="State only what may be told: no number that follows from the votes."

@@ -17,11 +17,12 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import MOST_VOTES, Votes
+from patebench.accounting.votes import MOST_VOTES, Votes, check_table
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import META, Artefact
 from patebench.core.words import listing, plural
 from patebench.data.content import tallies
+from patebench.stages.command import together
 from patebench.stages.reading import read_votes
 
 #: What a table of votes has in place of the digest of a pool. Not of the votes: it stands in labels that are released.
@@ -30,27 +31,41 @@ _NO_POOL = "queries of a table of votes"
 #: What separates the cells of a line of text.
 _SEPARATORS = ("\t", ";", ",", " ")
 
-#: For commands that read votes of a file: with it a table holds votes, without it counts.
-classes_option = click.option(
+#: The number of teachers in a table of votes, to confirm.
+teachers_option = click.option(
+    "--teachers", type=click.IntRange(min=1), default=None,
+    help="How many teachers voted, to confirm a table of votes: needed where it has more teachers than queries.",
+)  # fmt: skip
+
+#: For commands that read votes of a file: with --classes a table holds votes, without it counts.
+table_options = together(
+  click.option(
     "--classes", type=click.IntRange(min=2), default=None,
     help="Where --votes is a table (.npy, .npz, CSV) of votes, teachers × queries: among so many classes. Without, it "
     "holds counts, queries × classes.",
+  ),
+  teachers_option,
 )  # fmt: skip
 
 
-def read(path: Path, labels: bool = False, classes: int | None = None) -> Votes:
-    """The votes in `path`: counts (queries × classes) or, with `labels`, votes (teachers × queries) of `classes`.
+def read(path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None) -> Votes:
+    """Return the votes in `path`: counts (queries × classes) or, with `labels`, votes (teachers × queries).
 
-    An artefact votes.npz says itself what it holds. Raises PatebenchError for anything else.
+    An artefact votes.npz stores its own orientation and number of classes. `teachers` confirms how many there are.
+    Raises PatebenchError for anything else.
     """
-    return read_source(path, labels, classes)[1]
+    return read_source(path, labels, classes, teachers)[1]
 
 
-def read_source(path: Path, labels: bool = False, classes: int | None = None) -> tuple[Artefact, Votes]:
+def read_source(
+    path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
+) -> tuple[Artefact, Votes]:
     """The same with the artefact that they come from: of a table, one that knows neither its pool nor its shards."""
     if _first_bytes(path).startswith(b"PK") and _is_ours(path):
-        return _artefact(path, classes)
+        return _artefact(path, classes, teachers)
     votes = _votes(path, labels, classes)
+    with _blaming(path):
+        check_table(votes, teachers, "--teachers ")
     facts = {"kind": "table", "partition": tallies(votes.counts), "pool": _NO_POOL, "classes": votes.classes}
     return Artefact(path, {}, facts, _digest(votes)), votes
 
@@ -185,8 +200,12 @@ def _first_bytes(path: Path) -> bytes:
     return magic
 
 
-def _artefact(path: Path, classes: int | None) -> tuple[Artefact, Votes]:
+def _artefact(path: Path, classes: int | None, teachers: int | None) -> tuple[Artefact, Votes]:
     source, votes = read_votes(path)
+    if teachers not in (None, votes.teachers):
+        raise PatebenchError(
+            f"{path}: holds votes of {plural(votes.teachers, 'teacher')}, not of {teachers}; leave --teachers out"
+        )
     if classes not in (None, votes.classes):
         raise PatebenchError(f"{path}: holds votes among {votes.classes} classes, not {classes}; leave --classes out")
     return source, votes
