@@ -177,9 +177,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Config:
     selected = tuple(experiment for name, experiment in experiments.items() if name in chosen)
     if mode is Mode.RELEASE and not (settings.ledger and settings.ledger.limit):
         check_single(selected)
-    if mode is Mode.RELEASE and settings.ledger is not None:
+    if mode is Mode.RELEASE and settings.ledger and (limit := settings.ledger.limit):
         teachers = [account.labels.ensemble.teachers for each in selected for account in each.accounts]
-        expansion.check_size_of_delta("ledger.delta", settings.ledger.delta, max(teachers, default=None))
+        expansion.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
     return Config(
         name=settings.name,
         results=str(Path(settings.results)),
