@@ -82,3 +82,11 @@ def test_the_command(tmp_path: Path, words: list[str]) -> None:
         assert told["looked_at"][0]["median_votes"] == 2000
     else:
         assert "Ask about 10 clusters: no more than 5% of the pool" in " ".join(result.output.split())
+
+
+def test_the_number_of_teachers_is_the_declared_one() -> None:
+    """The number of private records is private by `hash`."""
+    shown = " ".join(CliRunner().invoke(cli, ["choose-clusters", "--help"], terminal_width=200).output.split())
+    assert "Number of teachers in the configuration; not a count of private records." in shown
+    assert "number of records" not in shown
+    assert "How many private records there are is private itself" in shown

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 
 def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
-    """Choose how many clusters to ask about: a number of --queries for records with one vote each.
+    """Choose how many clusters to ask about: a number of --queries for teachers with one vote each.
 
-    It looks at public features, at the number of records and at the noise, and at no vote: the choice costs no privacy.
+    It looks at public features, at the declared number of teachers and at the noise, and at no vote: the choice costs
+    no privacy. How many private records there are is private itself, unless neighbouring data sets replace a record
+    (iid): give the number of teachers that the configuration declares, whatever the records are.
     """
     from patebench.students.cluster_choice import choose
 
@@ -45,13 +47,18 @@ def _shown(choice: "Choice") -> "RenderableType":
     said = f"Ask about {plural(choice.clusters, 'cluster')}"
     if choice.enough:
         return Group(table, f"{said}: no more than {HIDDEN:.0%} of the pool is where noise hides the label.")
-    return Group(table, f"{said}, and expect wrong labels: σ = {choice.sigma:g} is too much for so few records.")
+    return Group(table, f"{said}, and expect wrong labels: σ = {choice.sigma:g} is too much for so few teachers.")
 
 
 command = stage_command(
     run,
     file_option("features", "Features of the pool."),
-    click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many records vote."),
+    click.option(
+        "--teachers",
+        type=click.IntRange(min=1),
+        required=True,
+        help="Number of teachers in the configuration; not a count of private records.",
+    ),
     click.option("--sigma", type=float, required=True, help="The standard deviation of the noise on each count."),
     click.option("--classes", type=click.IntRange(min=2), required=True, help="The number of classes."),
     threads,

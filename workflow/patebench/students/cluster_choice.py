@@ -1,10 +1,11 @@
-"""How many clusters of a pool to ask about, from what is public: its features, how many records vote, and the noise.
+"""How many clusters of a pool to ask about, from what is public: its features, the number of teachers, and the noise.
 
-Clusters cost nothing where each record has one vote. But the more there are, the fewer votes has each, and noise hides
+Clusters cost nothing where each teacher has one vote. But the more there are, the fewer votes has each, and noise hides
 the label of a cluster whose votes are not well above σ. So as many are chosen as leave nearly all of the pool in
 clusters of at least 2σ votes, and no more than five for each class: more have helped no student (docs/one-vote.md).
 
-Private records are taken to lie as the pool does. No vote is looked at, so the choice costs no privacy.
+Private records are taken to lie as the pool does. No vote is looked at, and the number of teachers is the declared one,
+not that of the private records, which is private by `hash`: so the choice costs no privacy.
 """
 
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ class Choice:
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
     """One to five clusters for each of the `classes` of a pool with such `features` (samples, features).
 
-    `teachers` are records with one vote each, σ is `sigma`. PatebenchError for a pool that is too small.
+    `teachers` is their declared number, each with one vote, and σ is `sigma`. PatebenchError for a too small pool.
     """
     if len(features) < classes:
         raise PatebenchError(f"a pool of {plural(len(features), 'sample')} has no {classes} clusters; use a larger one")
