@@ -180,7 +180,7 @@ class Ledger:
         ArtefactError for a damaged ledger in the folder, as it may be that of these data, and for data of two ledgers.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
-        found = [each for each in known if records in each.records or each.private in {private} - {None}]
+        found = [each for each in known if records in each.records or (private and each.private == private)]
         if len(found) > 1:
             raise ArtefactError(
                 found[0].path,
