@@ -186,7 +186,7 @@ def test_the_ledger_is_that_of_the_records_behind_the_votes(tmp_path):
     folder = tmp_path / "ledgers"
     limit = ("--sanitise", "--ledger", folder, "--ledger-budget", 99, "--ledger-delta", DELTA)
     assert run(tmp_path / "counts.npy", *WITH, *limit).exit_code == 0
-    assert run(tmp_path / "votes.npy", *WITH, *limit, "--votes", "--classes", 3).exit_code == 0
+    assert run(tmp_path / "votes.npy", *WITH, *limit, "--votes", "--classes", 3, "--teachers", 30).exit_code == 0
     assert run(tmp_path / "votes.npz", *WITH, *limit).exit_code == 0
     known = {path.stem: Ledger.read(path).entries for path in folder.glob("*.json")}
     assert sorted(map(len, known.values())) == [1, 2]
