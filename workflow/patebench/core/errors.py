@@ -15,7 +15,7 @@ class ArtefactError(PatebenchError):
 
     def __init__(self, path: Path | str, fault: str, mend: str | None = None) -> None:
         super().__init__(f"{path}: {fault}; {mend or _mend(Path(path))}.")
-        self.path = Path(path)
+        self.path, self.fault = Path(path), fault
 
 
 def _mend(path: Path) -> str:

@@ -40,6 +40,8 @@ _REFUSALS = {
 
 #: The mend of a sound file of another kind, which nobody should delete.
 _RIGHT = "give the right file"
+#: What to do where a stage made what does not fit its own file: made anew it would be the same.
+_NOT_WRITTEN = "this is a fault of the stage, and running it again repeats it: report it with the log"
 #: What reading a damaged archive may raise, beside ValueError. A flipped bit may ask for a password or for another
 #: compression (RuntimeError), or for more than there is (MemoryError).
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError, MemoryError)
@@ -163,7 +165,10 @@ def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[
     path = Path(path)
     arrays = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     facts = {**meta, "kind": layout.kind}
-    _check(path, layout, arrays, facts)
+    try:
+        _check(path, layout, arrays, facts)
+    except ArtefactError as refused:
+        raise ArtefactError(path, f"it was not written: {refused.fault}", _NOT_WRITTEN) from None
     digest = _digest(arrays, facts)
     with atomic(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(META), _canonical({**facts, "digest": digest}))

@@ -17,7 +17,7 @@ from patebench.core.seeds import derive
 from patebench.core.words import plural
 from patebench.plan.parameters import DistilParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import check_whole_pool, read_samples
+from patebench.stages.reading import check_learner, check_whole_pool, read_samples
 
 log = logging.getLogger("patebench")
 
@@ -53,6 +53,7 @@ def run(
                 raise PatebenchError(f"'{model}' is no network, and only they learn from probabilities; use mlp")
             # One seed for all kinds of labels, so that they differ in nothing else.
             fit(learner, public["x"][:number], target[:number], temperature, seed=derive(seed, stream, number))
+            check_learner(f"network of {name} labels", learner, public)
             accuracy = float(np.mean(learner.predict(test_set["x"]) == test_set["y"]))
             log.info("%s, T = %g, %d samples: %.2f%% on the test set", name, temperature, number, 100 * accuracy)
             learnt.append({"labels": name, "temperature": temperature, "samples": number, "accuracy": accuracy})

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from patebench.core.files import read_arrays, write_arrays
+from patebench.core.finite import check_finite
 from patebench.core.formats import ENCODER, FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.stages.command import file_option, seeded, stage_command, threads
-from patebench.stages.reading import encoder_of
+from patebench.stages.reading import blamed_on, encoder_of
 from patebench.students.encoders import ENCODERS
 
 
@@ -23,8 +24,10 @@ def run(*, pool: Path, seed: int, stream: str, out: Path, encoder: Path) -> None
     with torch.random.fork_rng(devices=[]), progress(f"features of {len(samples['x'])} samples", None, "steps") as done:
         torch.manual_seed(derive(seed, stream))
         learnt = ENCODERS.load(encoder_of(samples)).learn(samples["x"], done)
-    digest = write_arrays(encoder, ENCODER, learnt.arrays(), {"pool": samples.digest})
     vectors = learnt.features(samples["x"])
+    with blamed_on(samples):
+        check_finite("the features of the pool are not finite", vectors, samples["x"])
+    digest = write_arrays(encoder, ENCODER, learnt.arrays(), {"pool": samples.digest})
     write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest, "encoder": digest})
 
 

@@ -1,6 +1,7 @@
 """Artefacts that several stages read, with the checks that they belong together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from patebench.accounting.votes import Votes
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
+from patebench.core.finite import NotFiniteError, check_finite
 from patebench.core.formats import ENCODER, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
 from patebench.core.parameters import show
 from patebench.data.partitions import check_disjoint
@@ -18,7 +20,11 @@ from patebench.models import MODELS, on_queries
 from patebench.students.encoders import DEFAULT, ENCODERS
 
 if TYPE_CHECKING:
+    from patebench.models.learner import Learner
     from patebench.students.encoders import Encoder
+
+#: Number of samples for which a fitted learner must not predict NaN: one that diverged does so for all.
+_LOOKED_AT = 1000
 
 #: What to do about files of rounds that do not go together.
 OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run snakemake again"
@@ -32,6 +38,24 @@ def read_samples(path: Path, role: str) -> Artefact:
             path, f"it holds the {samples.meta['role']} samples where the {role} ones are needed", "give the right file"
         )
     return samples
+
+
+@contextmanager
+def blamed_on(samples: Artefact) -> Iterator[None]:
+    """Name the file and the row where a model of these SAMPLES, or of this POOL, computes NaN or infinities."""
+    try:
+        yield
+    except NotFiniteError as fault:
+        first = np.array_equal(samples["x"][: len(fault.x)], fault.x)
+        rows = samples.arrays.get("row") if first else None
+        raise PatebenchError(f"{samples.path}: {NotFiniteError(fault.what, fault.x, rows)}") from None
+
+
+def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
+    """Refuse a fitted learner that predicts NaN for some of the first samples of `source`."""
+    with blamed_on(source):
+        predicted = learner.log_probabilities(source["x"][:_LOOKED_AT])
+        check_finite(f"the predictions of the {name} are NaN", predicted, source["x"], infinite=True)
 
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":

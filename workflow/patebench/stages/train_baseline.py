@@ -19,7 +19,7 @@ from patebench.core.seeds import derive
 from patebench.data.content import content
 from patebench.plan.parameters import TrainingParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_samples
+from patebench.stages.reading import check_learner, read_samples
 
 log = logging.getLogger("patebench")
 
@@ -32,6 +32,7 @@ class _Samples(NamedTuple):
     y: NDArray[Any]
     classes: int
     of: dict[str, str]
+    source: Artefact
 
 
 def run(
@@ -60,6 +61,8 @@ def run(
     learner = make_learner(model, training.recipe, classes=samples.classes, epochs=training.epochs)
     with progress(f"{model} of {samples.name}", epochs, "epochs") as done:
         learner.fit(samples.x, samples.y, seed=derive(seed, stream), progress=lambda epoch, _: done(epoch))
+    for source in (samples.source, test_set):
+        check_learner(f"baseline {model}", learner, source)
     accuracy = float(np.mean(learner.predict(test_set["x"]) == test_set["y"]))
     log.info("%s of %s: %.2f%% on the test set", model, samples.name, 100 * accuracy)
     result = {
@@ -85,7 +88,7 @@ def _samples(
         found = read_samples(private, "private")
         unseen = ~np.isin(content(found["x"]), content(test["x"]))
         of = {"private": found.digest}
-        return _Samples("all private data", found["x"][unseen], found["y"][unseen], found.meta["classes"], of)
+        return _Samples("all private data", found["x"][unseen], found["y"][unseen], found.meta["classes"], of, found)
     if private or not (pool and truth and true_labels):
         raise PatebenchError("give either the private samples, or the pool, its truth and a number of true labels")
     queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)
@@ -94,7 +97,7 @@ def _samples(
         raise PatebenchError(f"{true_labels} true labels are asked for, and {pool} holds {len(queries['x'])}")
     of = {"pool": queries.digest, "truth": answers.digest}
     x, y = queries["x"][:true_labels], answers["y"][:true_labels]
-    return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of)
+    return _Samples(f"{true_labels} true labels", x, y, queries.meta["classes"], of, queries)
 
 
 command = stage_command(

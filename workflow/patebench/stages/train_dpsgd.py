@@ -18,13 +18,14 @@ from patebench.baselines.dpsgd.forms import form_of
 from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
+from patebench.core.finite import check_finite
 from patebench.core.formats import ENCODER, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.data.content import content
 from patebench.plan.parameters import DpsgdParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_encoder, read_samples
+from patebench.stages.reading import blamed_on, read_encoder, read_samples
 
 if TYPE_CHECKING:
     import torch
@@ -99,6 +100,8 @@ def run(
             evaluate=lambda weights: accuracy(weights, _CURVE_SAMPLES),
             report=done,
         )
+    with blamed_on(public):
+        check_finite("the weights of the private model are not finite", trained.weights.cpu().numpy(), public["x"])
     bound = noisy.spent().bound(training.delta)
     if not bound.epsilon <= training.epsilon:
         raise PatebenchError(f"the steps cost ε = {bound.epsilon:g}, above the target of {training.epsilon:g}")

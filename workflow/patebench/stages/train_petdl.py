@@ -16,6 +16,7 @@ import numpy as np
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
+from patebench.core.finite import check_finite
 from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, derive
@@ -23,7 +24,7 @@ from patebench.core.slugs import slug
 from patebench.plan.parameters import PetdlParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.names import of_ensemble, take
-from patebench.stages.reading import read_samples
+from patebench.stages.reading import blamed_on, read_samples
 from patebench.stages.releases import check_size_of_delta
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ def run(
         streams = Streams(derive(seed, stream), noises=derive(seed, stream, parameters.slug))
         form.learn(student, student.samples(samples), known, settings, streams, after)
     seconds = time.perf_counter() - started
+    with blamed_on(public):
+        weights = [each.float().cpu().numpy().ravel() for each in student.state()]
+        check_finite("the weights of the student are not finite", np.concatenate(weights), public["x"])
     audited = audit(form, settings, parameters.delta, known, samples, make)
     log.info("%.2f%% on the test set; audit: %s", 100 * curve[-1]["accuracy"], audited["verdict"])
     facts = take(ensemble, summary, ("dataset", "split", "seed", "teachers", "partition"))

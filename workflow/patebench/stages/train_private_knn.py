@@ -24,7 +24,7 @@ from patebench.core.words import plural
 from patebench.data.content import content
 from patebench.plan.parameters import PrivateKnnParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_encoder, read_samples
+from patebench.stages.reading import blamed_on, read_encoder, read_samples
 
 log = logging.getLogger("patebench")
 
@@ -152,9 +152,11 @@ def _student(
     data = StudentData(pool=public["x"], labels=given, classes=int(public.meta["classes"]))
 
     def reached(student: Student, most: int | None = None) -> dict[str, float]:
-        return {"accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
+        with blamed_on(test_set):
+            return {"accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
 
-    with progress(f"{parameters.student} student of {plural(len(data.labelled), 'label')}", None, "epochs") as done:
+    named = f"{parameters.student} student of {plural(len(data.labelled), 'label')}"
+    with progress(named, None, "epochs") as done, blamed_on(public):
         trainer, curve = train(
             data,
             StudentConfig(method=parameters.student),

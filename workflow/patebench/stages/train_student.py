@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
+from patebench.core.finite import check_finite
 from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.core.words import plural
 from patebench.plan.parameters import StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import read_encoder, read_samples
+from patebench.stages.reading import blamed_on, read_encoder, read_samples
 from patebench.stages.student_data import config_of, student_data
 from patebench.students import needs_features, reads_table
 
@@ -74,13 +75,15 @@ def run(
 
     def accuracies(student: "Student", most: int | None = None) -> dict[str, float]:
         kept = {"held_out_accuracy": accuracy(student, whole.pool[held], whole.labels[held])} if len(held) else {}
-        return {**kept, "accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
+        with blamed_on(test_set):
+            return {**kept, "accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
 
     facts = {"queries": queries, "hold_out": share, "seed": seed, "config": vars(config)}
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
     of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
     of |= {"features": extracted.digest} if extracted else {}
-    with progress(f"{parameters.method} student of {plural(len(data.labelled), 'label')}", None, "epochs") as done:
+    named = f"{parameters.method} student of {plural(len(data.labelled), 'label')}"
+    with progress(named, None, "epochs") as done, blamed_on(samples):
         trainer, curve = train(
             data,
             config,
@@ -138,8 +141,10 @@ def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features
 
 
 def accuracy(student: "Student", x: NDArray[Any], y: NDArray[np.integer]) -> float:
-    """The share of samples `x` for which the student predicts the label `y`."""
-    return float(np.mean(student.log_probabilities(x).argmax(1) == y))
+    """The share of samples `x` for which the student predicts the label `y`; NotFiniteError where it predicts NaN."""
+    predicted = student.log_probabilities(x)
+    check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
+    return float(np.mean(predicted.argmax(1) == y))
 
 
 def _picture(trainer: "StudentTrainer", path: Path) -> str | None:
@@ -156,7 +161,10 @@ def _picture(trainer: "StudentTrainer", path: Path) -> str | None:
 
 
 def _write_predictions(path: Path, student: "Student", samples: Artefact, released: Artefact) -> None:
-    probabilities = np.exp(student.log_probabilities(samples["x"])).astype(np.float32)
+    predicted = student.log_probabilities(samples["x"])
+    with blamed_on(samples):
+        check_finite("the predictions of the student are NaN", predicted, samples["x"], infinite=True)
+    probabilities = np.exp(predicted).astype(np.float32)
     facts = {"pool": samples.digest, "labels": released.digest, "classes": released.meta["classes"]}
     write_arrays(path, PREDICTIONS, {"probabilities": np.minimum(probabilities, 1)}, facts)
 

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from patebench.core.files import atomic
+from patebench.core.finite import check_finite
 from patebench.models.network import seeded
 from patebench.students import STUDENTS, refuse_choice
 from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
@@ -89,7 +90,10 @@ class _TrainingState:
 
     def probe(self, pool: NDArray[Any]) -> None:
         """Predict some of the pool, and count how often in a row the predictions were the same."""
-        labels = self.trainer.log_probabilities(pool[:_PROBE_SAMPLES]).argmax(1)
+        predicted = self.trainer.log_probabilities(pool[:_PROBE_SAMPLES])
+        what = f"the predictions of the student are NaN after epoch {self.epochs_done}"
+        check_finite(what, predicted, pool, infinite=True)
+        labels = predicted.argmax(1)
         same = self.probe_predictions is not None and np.array_equal(labels, self.probe_predictions)
         self.probe_predictions, self.unchanged = labels, self.unchanged + 1 if same else 0
 
@@ -109,7 +113,8 @@ def train(
     measures. Training ends early when the predictions for the pool, which is public, no longer change. With a
     `checkpoint`, an interrupted training continues from there; its file is removed at the end.
 
-    Raises PatebenchError for an unknown method, model or recipe, or an option that the method does not take.
+    Raises PatebenchError for an unknown method, model or recipe, or an option that the method does not take, and
+    NotFiniteError where losses or predictions are NaN.
     """
     with seeded(seed):
         for option in ("model", "recipe"):
@@ -136,6 +141,8 @@ def _run(
     while state.epochs_done < trainer.epochs and state.unchanged < _PATIENCE:
         row = trainer.epoch()
         state.epochs_done += 1
+        for name, value in row.items():
+            check_finite(f"the {name} of the student is {value} after epoch {state.epochs_done}", value, data.pool)
         if state.epochs_done % interval == 0 or state.epochs_done == trainer.epochs:
             state.probe(data.pool)
             row |= evaluate(trainer) if evaluate else {}

@@ -1,0 +1,164 @@
+"""Where a student or a baseline computes NaN, one line names the file, the sample and what to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import patebench
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, write_arrays
+from patebench.core.formats import LABELS, POOL, PREDICTIONS, TRUTH, VOTES
+from patebench.models.network import Standardise
+from patebench.plan.parameters import DistilParameters, SplitParameters, StudentParameters, TrainingParameters
+from patebench.stages import data, distil, extract_features, split, train_baseline, train_student
+
+LARGEST = np.finfo(np.float32).max
+
+
+class World:
+    """A table of two classes, divided, with labels and votes; one value of each part is the largest there is."""
+
+    def __init__(self, folder: Path, images: bool = False) -> None:
+        rng = np.random.default_rng(0)
+        for part in ("ours", "open"):
+            y = np.arange(120) % 2
+            if images:
+                np.savez(folder / f"{part}.npz", x=rng.integers(0, 256, (120, 8, 8)).astype(np.uint8), y=y)
+                continue
+            x = rng.normal(size=(120, 4)).astype(np.float32)
+            x[7, 2], x[8, 1] = LARGEST, -1e30
+            np.savez(folder / f"{part}.npz", x=x, y=y)
+        names = ("private", "public", "pool", "truth", "test", "labels", "votes")
+        self.folder, self.out = folder, folder / "out.json"
+        self.private, self.public, self.pool, self.truth, self.test, self.labels, self.votes = (
+            folder / f"{name}.npz" for name in names
+        )
+        files = {"loader": "npz", "private": str(folder / "ours.npz"), "public": str(folder / "open.npz")}
+        data.run(name="mine", root=folder, download=False, option=files, private=self.private, public=self.public)
+        split.run(
+            public=self.public, parameters=SplitParameters(pool=110), seed=0, stream="mine",
+            pool_out=self.pool, truth_out=self.truth, test_out=self.test,
+        )  # fmt: skip
+        digest, y = read_arrays(self.pool, POOL).digest, read_arrays(self.truth, TRUTH)["y"].astype(np.int32)
+        facts = {"pool": digest, "classes": 2, "mechanism": "lnmax", "parameters": {}, "mode": "seeded", "rounds": []}
+        write_arrays(self.labels, LABELS, {"labels": y}, {"votes": "", **facts})
+        facts = {"partition": "", "pool": digest, "test": "", "classes": 2, "chunks": [], "temperatures": [1]}
+        soft = np.ones((1, 110, 2), np.float32)
+        write_arrays(self.votes, VOTES, {"votes": np.stack([y] * 3), "soft": soft}, facts)
+
+    def student(self, **given: Any) -> None:
+        train_student.run(
+            pool=self.pool, labels=self.labels, test=self.test, parameters=StudentParameters(**given), queries=110,
+            seed=0, stream="mine", out=self.out, predictions=self.folder / "predictions.npz",
+        )  # fmt: skip
+
+    def baseline(self, **files: Any) -> None:
+        given = {"private": None, "pool": None, "truth": None, "true_labels": None, **files}
+        training = TrainingParameters(model="mlp", recipe="plain", epochs=2)
+        train_baseline.run(**given, test=self.test, training=training, seed=0, stream="mine", out=self.out)
+
+    def features(self) -> None:
+        extract_features.run(pool=self.pool, seed=0, stream="mine", out=self.out, encoder=self.folder / "encoder.npz")
+
+    def distilled(self) -> None:
+        parameters = DistilParameters(model="mlp", recipe="plain", epochs=2, samples=[50])
+        distil.run(
+            votes=self.votes, pool=self.pool, test=self.test, parameters=parameters, seed=0, stream="mine", out=self.out
+        )
+
+
+def without_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples are standardised as if some became infinite."""
+
+    def forward(self: Standardise, x: torch.Tensor) -> torch.Tensor:
+        scaled = x.float() * (1e30 if x.ndim == 2 else 1e38)
+        return scaled - scaled
+
+    monkeypatch.setattr(Standardise, "forward", forward)
+
+
+STUDENTS: dict[str, Callable[[World], None]] = {
+    name: lambda world, name=name: world.student(method=name, epochs=2)  # type: ignore[misc]
+    for name in ("supervised", "noise-aware", "gan", "vat", "consistency")
+}
+OF_THE_POOL = {
+    **STUDENTS,
+    "true labels": lambda world: world.baseline(pool=world.pool, truth=world.truth, true_labels=50),
+    "features": World.features,
+    "distillation": World.distilled,
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_POOL)
+def test_the_sample_of_the_pool_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    without_bounds(monkeypatch)
+    monkeypatch.setattr("patebench.students.contrast.STEPS", 3)
+    monkeypatch.setattr("patebench.students.contrast.PASSES", 0)
+    where = int(np.flatnonzero(read_arrays(world.pool, POOL)["row"] == 7)[0])
+    with pytest.raises(PatebenchError) as caught:
+        OF_THE_POOL[name](world)
+    line = str(caught.value)
+    assert line.startswith(f"{world.pool}: the ")
+    assert f"sample {where} (row 7 of the data) has the largest value, 3.4e+38 in feature 2" in line
+    assert "replace such values, or choose another model or recipe" in line
+    assert "\n" not in line
+    assert "delete" not in line
+    assert not world.out.exists()
+
+
+def test_a_record_of_all_private_data_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    without_bounds(monkeypatch)
+    words = rf"{world.private}: the predictions of the baseline mlp are NaN; sample 7 \(row 7 of the data\) has the"
+    with pytest.raises(PatebenchError, match=words):
+        world.baseline(private=world.private)
+    assert not world.out.exists()
+
+
+def test_a_test_sample_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    monkeypatch.setattr("patebench.stages.train_student._CURVE_SAMPLES", 5)
+
+    def forward(self: Standardise, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(-10, 10) if len(x) != 5 else x * torch.nan
+
+    monkeypatch.setattr(Standardise, "forward", forward)
+    with pytest.raises(PatebenchError, match=rf"{world.test}: the predictions of the student are NaN; sample \d \(row"):
+        world.student(method="supervised", model="mlp", epochs=2)
+
+
+def test_images_are_not_to_blame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, images=True)
+    without_bounds(monkeypatch)
+    with pytest.raises(PatebenchError, match="images hold bytes, which are not to blame: choose another model"):
+        world.student(method="supervised", epochs=1)
+
+
+def test_in_python_the_sample_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_bounds(monkeypatch)
+    x = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    x[3, 1] = -2e38
+    with pytest.raises(PatebenchError, match=r"(NaN|nan).*; sample 3 has the largest value, -2e\+38 in feature 1"):
+        patebench.train_student(x, np.arange(40) % 2, method="supervised", epochs=2)
+
+
+@pytest.mark.parametrize("method", ["supervised", "consistency", "label-spreading", "gan"])
+def test_large_values_alone_stop_no_student(method: str, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.student(method=method, epochs=None if method == "label-spreading" else 1)
+    assert np.isfinite(read_arrays(tmp_path / "predictions.npz", PREDICTIONS)["probabilities"]).all()
+    for files in ({"private": world.private}, {"pool": world.pool, "truth": world.truth, "true_labels": 50}):
+        world.baseline(**files)
+
+
+def test_what_a_stage_may_not_write_is_not_to_be_made_anew(tmp_path: Path) -> None:
+    arrays = {"probabilities": np.full((3, 2), np.nan, np.float32)}
+    with pytest.raises(ArtefactError, match="it was not written: its array 'probabilities' holds NaN") as caught:
+        write_arrays(tmp_path / "p.npz", PREDICTIONS, arrays, {"pool": "", "labels": "", "classes": 2})
+    assert "delete" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
