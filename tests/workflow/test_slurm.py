@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -135,6 +136,47 @@ def test_short_jobs_share_submissions(cluster: Cluster, finished: Workflow) -> N
     said = cluster.run()
     assert said.count("has been submitted with SLURM jobid") <= 14, said
     assert cluster.tables() == finished.tables()
+
+
+#: Two jobs of one group that take a few seconds; with a third one that needs both, or without.
+PAIR = """
+rule all:
+    input: {inputs}
+rule work:
+    output: "{{number}}.out"
+    group: "pair"
+    resources: mem_mb=100, runtime=5
+    shell: "date +%s.%N > {{output}}; sleep 5; date +%s.%N >> {{output}}"
+rule join:
+    input: "0.out", "1.out"
+    output: "joined"
+    group: "pair"
+    resources: mem_mb=100, runtime=5
+    shell: "touch {{output}}"
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core runs one job at a time")
+@pytest.mark.parametrize(
+    ("inputs", "options", "together"),
+    [('"joined"', [], True), ('"0.out", "1.out"', ["--group-components", "pair=2"], False)],
+    ids=["connected", "independent"],
+)
+def test_jobs_of_a_submission_run_side_by_side_only_if_they_are_connected(
+    inputs: str, options: list[str], together: bool, tmp_path: Path
+) -> None:
+    """So the profile has no `group-components`; if independent ones come to run side by side, it should have some."""
+    (tmp_path / "Snakefile").write_text(PAIR.format(inputs=inputs))
+    profile = str(Path(__file__).parents[2] / "workflow" / "profiles" / "slurm")
+    where = ["--profile", profile, *Cluster.where[2:]]
+    command = [sys.executable, "-m", "snakemake", *where, *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("has been submitted with SLURM jobid") == 1
+    (start, end), (other_start, other_end) = (
+        [float(line) for line in (tmp_path / f"{number}.out").read_text().split()] for number in range(2)
+    )
+    assert (start < other_end and other_start < end) == together
 
 
 def test_snakemake_is_killed_and_the_next_one_goes_on(cluster: Cluster, finished: Workflow) -> None:

@@ -13,7 +13,7 @@ rule collect:
     wildcard_constraints:
         **PLAN.constraints("collect"),
     group:
-        "records"
+        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
