@@ -40,4 +40,5 @@ rule all:
     default_target: True
     input:
         outputs("report")["out"],
+        outputs("report")["publishable"],
         outputs("manifest")["out"],

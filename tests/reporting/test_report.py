@@ -218,6 +218,44 @@ def test_findings_of_other_runs():
     assert _found("mnist", worst_case_epsilon_mean=[float("nan")])[-1].endswith("but no ε is known for it.")
 
 
+def test_answers_are_told_where_not_all_queries_have_one():
+    student = {
+        "queries": 500,
+        "answered_mean": 42.0,
+        "method": "supervised",
+        "strategy": "",
+        "worst_case_epsilon_mean": 3.0,
+    }
+    assert "student: supervised with 42 answers to 500 queries by GNMax" in _found("mnist", **student)[1]
+    assert "student: supervised with 500 labels by" in _found("mnist", **{**student, "answered_mean": 500.0})[1]
+
+
+@pytest.mark.parametrize("partition", ["owners", "hash-owners"])
+def test_an_owner_is_protected_where_shards_are_by_owner(partition):
+    found = _found("mnist", worst_case_epsilon_mean=3.0, partition=partition)[1]
+    assert "which protects all records of one owner; student" in found
+    assert "shard" not in found
+    other = _found("mnist", worst_case_epsilon_mean=3.0, partition="skew-0.8")[1]
+    assert "which protects the shard of one of 60,000 teachers" in other
+
+
+def test_no_caption_refers_to_a_figure_that_may_not_be_there():
+    caption = read_caption(made.CAPTIONS / "figures" / "gaussian-accuracy.rst")
+    assert "LNMax" not in caption
+    assert "The same with" not in caption
+
+
+def test_every_run_has_a_title_of_its_own(tmp_path):
+    files = made.files(tmp_path / "records")
+    titles = set()
+    for config in ({"name": "", "experiments": {"a": {}}}, {"name": "", "experiments": {each: {} for each in "abcde"}}):
+        text = _write(tmp_path, *files, ["gap"], ["ensembles"], config)
+        (heading,) = re.findall(r"<h1>(.*?)</h1>", text)
+        assert f"<title>patebench · {heading}</title>" in text
+        titles.add(heading)
+    assert titles == {"a", "a, b, c and 2 more"}
+
+
 def test_the_best_student_is_one_at_an_epsilon_that_says_something():
     student = {"accuracy_mean": [0.9, 0.8], "worst_case_epsilon_mean": [11.0, 9.0]}
     found = _found("mnist", "mnist", **student, data_dependent_epsilon_mean=[1.0, 20.0])

@@ -1044,9 +1044,9 @@ class Manifest(_Page):
 
 @dataclass(frozen=True)
 class Report(_Page):
-    """The page that shows everything."""
+    """The page that shows everything, and of releases a second one that holds only what may be published."""
 
-    files = {"out": "report.html"}
+    files = {"out": "report.html", "publishable": "*.html"}
 
     manifest: Manifest
     captions: str
@@ -1054,7 +1054,25 @@ class Report(_Page):
 
     def inputs(self) -> Inputs:
         shown = {name: self.manifest.dependencies()[name] for name in ("figures", "tables")}
-        return {**shown, "manifest": self.manifest.file}
+        return {**shown, "manifest": self.manifest.file, **self._released()}
+
+    @property
+    def each(self) -> Sequence[str]:
+        return ("publishable",) if self._released() else ()
+
+    def _released(self) -> Inputs:
+        """The files that the page reads that may be published; none where nothing is a release."""
+        collected = self.manifest.tables.results.collected
+        accounts = [each for job in collected for each in job.accounts if each.labels.mode is Mode.RELEASE]
+        students = [each for job in collected for each in job.students if each.labels.mode is Mode.RELEASE]
+        if not accounts:
+            return {}
+        return {
+            "labels": [each.labels.file for each in accounts],
+            "bounds": [each.file for each in accounts],
+            "students": [each.file for each in students],
+            "pools": list(dict.fromkeys(each.labels.ensemble.split.pool for each in accounts)),
+        }
 
     def options(self) -> Options:
         return {"captions": self.captions, "citation": self.citation}

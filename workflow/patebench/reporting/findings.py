@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
 from patebench.reporting.outcomes import account_of_paper
-from patebench.reporting.summary import asked, join, most_accurate, percent, plural, voters
+from patebench.reporting.summary import answers, join, most_accurate, percent, plural, protected, voters
 from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
 from patebench.reporting.words import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words
 from patebench.students import STUDENTS
@@ -216,13 +216,12 @@ def _reached(row: Mapping[Any, Any]) -> str:
     """How accurate a student is, and at what worst-case ε."""
     noise = "" if row["may_publish"] == "yes" else ", of fresh noise"
     epsilon = epsilon_in_words(row["worst_case_epsilon_mean"])
-    protected = f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
-    spent = f"{epsilon}{noise} (δ = {delta_in_words(row['delta'])}), which protects {protected}"
+    spent = f"{epsilon}{noise} (δ = {delta_in_words(row['delta'])}), which protects {protected(row)}"
     return f"{percent(row['accuracy_mean'])} at a worst-case ε of {spent}"
 
 
 def _beside(row: Mapping[Any, Any]) -> str:
     """Which student, of which labels, and how accurate a model without privacy is, where there is one."""
-    by = f"; student: {in_words(row['method'])} with {asked(row, 'label', 'labels')} by {in_words(row['mechanism'])}"
+    by = f"; student: {in_words(row['method'])} with {answers(row)} by {in_words(row['mechanism'])}"
     free = row["baseline_accuracy_mean"]
     return f"{by}; without privacy {percent(free)}" if free == free else by

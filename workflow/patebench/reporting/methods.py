@@ -25,7 +25,7 @@ from patebench.reporting.published import (
     Value,
 )
 from patebench.reporting.published import DPSGD as PAPERS_ON_DPSGD
-from patebench.reporting.words import WEAK, in_words
+from patebench.reporting.words import WEAK, in_words, owners_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def _students(records: Records) -> list[dict[str, Any]]:
         common = {name: row[name] for name in _COPIED} | {"method": row["mechanism"]}
         common |= {
             "detail": f"{detail}, student: {in_words(row['method'])}",
-            "adjacency": str(Adjacency.REPLACE_TEACHER),
+            "adjacency": owners_in_words(row["partition"]) or str(Adjacency.REPLACE_TEACHER),
         }
         common |= {"paper": PAPERS.get(str(row["mechanism"]), NO_PAPER), "published": False}
         common |= {"public_use": uses, "public_samples": samples}

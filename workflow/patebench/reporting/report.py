@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
+from patebench.core.seeds import Mode
 from patebench.core.workers import available
 from patebench.reporting import chart
 from patebench.reporting.captions import caption_of, plain, read_caption
@@ -23,9 +24,10 @@ from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import findings, paper_line
 from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
 from patebench.reporting.style import KINDS
-from patebench.reporting.summary import cards, duration
+from patebench.reporting.summary import cards, duration, release_cards
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import DASH
+from patebench.reporting.templates import templates
 from patebench.reporting.verdicts import COLUMNS, Verdict
 from patebench.reporting.words import in_words
 
@@ -92,33 +94,33 @@ def render(
     captions: Path,
     citation: Path | None,
     out: Path,
+    publishable: Path | None = None,
 ) -> str:
     """The page of a run called `title`, to lie at `out`: links lead from there.
+
+    Of a release, `publishable` is the page that may be published. This one says that it may not, and separates what
+    may be published from the rest.
 
     `figures` are PNG and `tables` CSV files named after what they show; `captions` is the folder of the captions;
     `content` is that of the file `manifest`; `citation` is a CITATION.cff. Raises ArtefactError for a file that is
     missing or not sound.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     frames = {path.stem: _read_table(path) for path in tables}
+    release = Mode.RELEASE in content.get("labels", {}).values() or bool(release_cards(frames.get("utility-privacy")))
     with ThreadPoolExecutor(available()) as threads:
         drawn = list(threads.map(lambda path: _figure(path, captions, out), figures))  # pictures take most of the time
     shown = [table for path in tables for table in _tables(frames[path.stem], path, captions, out)]
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        loader=FileSystemLoader(Path(__file__).with_name("page")),
-    )
+    environment = templates()
     environment.filters |= {"duration": duration, "pieces": pieces}
     environment.globals |= {"chips": _CHIPS, "dash": DASH, "brief": BRIEF}
     return environment.get_template("page.html").render(
         title=title,
         findings=findings(frames),
         introduction=read_caption(captions / "workflow.rst"),
-        cards=cards(frames, content),
+        cards=cards(frames, content, release=release),
+        release=release,
+        publishable=publishable and _relative(publishable, out),
+        of_release=release_cards(frames.get("utility-privacy")) if release else [],
         sections=_sections(drawn, shown, frames.get("papers")),
         chart=_chart(frames.get(chart.TABLE), drawn),
         absent=_absent(drawn, shown),

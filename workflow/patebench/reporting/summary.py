@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_words, in_words
+from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_words, in_words, owners_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,9 +41,32 @@ def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
     return ensembles[ensembles[measured].notna()] if measured in ensembles else ensembles
 
 
-def cards(tables: Mapping[str, "pd.DataFrame"], manifest: Mapping[str, Any]) -> list[Card]:
-    """The numbers to show first; those that the run has."""
-    return [*_ensemble_cards(tables.get("ensembles")), *_student_cards(tables.get("utility-privacy")), *_time(manifest)]
+def cards(tables: Mapping[str, "pd.DataFrame"], manifest: Mapping[str, Any], release: bool = False) -> list[Card]:
+    """The numbers to show first; those that the run has. Of a `release`, those that may not be published."""
+    students = [] if release else _student_cards(tables.get("utility-privacy"))
+    return [*_ensemble_cards(tables.get("ensembles")), *students, *_time(manifest)]
+
+
+def release_cards(students: "pd.DataFrame | None") -> list[Card]:
+    """Return the numbers of a release that may be published: the best student and the ε of its labels."""
+    students = None if students is None else students[students["may_publish"] == "yes"]
+    if students is None or students.empty:
+        return []
+    best = most_accurate(students, "worst_case_epsilon_mean")
+    taught = f"{in_words(best['dataset'])}, {in_words(best['method'])} with {answers(best)}"
+    by = f"by {in_words(best['mechanism'])}, {best['noise_in_words']}"
+    protects = f"at δ = {delta_in_words(best['delta'])}, for {protected(best)}"
+    if len(students[["mechanism", "noise", "rounds"]].drop_duplicates()) > 1:
+        protects += "; several releases cost more together, as the page to publish states"
+    return [
+        Card("Best student", percent(best["accuracy_mean"]), f"{taught} {by}"),
+        Card("Its ε, to publish", epsilon_in_words(best["worst_case_epsilon_mean"]), protects),
+    ]
+
+
+def protected(row: Mapping[Any, Any]) -> str:
+    """Return what the ε of these labels protects."""
+    return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
 
 
 def _ensemble_cards(ensembles: "pd.DataFrame | None") -> list[Card]:
@@ -69,7 +92,7 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     if students is None or students.empty:
         return []
     best = most_accurate(students, "worst_case_epsilon_mean")
-    labels = f"{in_words(best['method'])} with {asked(best, 'query', 'queries')} to {in_words(best['mechanism'])}"
+    labels = f"{in_words(best['method'])} with {answers(best)} by {in_words(best['mechanism'])}"
     taught = f"{in_words(best['dataset'])}, {labels}, {best['noise_in_words']}"
     free = best["baseline_accuracy_mean"]
     ceiling = f"; without privacy: {percent(free)}" if free == free else ""
@@ -78,10 +101,7 @@ def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
     if epsilon == epsilon:
         beside = f"; data-dependent {epsilon_in_words(leaky)}, not publishable" if leaky == leaky else ""
         at = f"at δ = {delta_in_words(best['delta'])}"
-        if best["may_publish"] == "yes":
-            found.append(Card("Its ε, to publish", epsilon_in_words(epsilon), at + beside))
-        else:
-            found.append(Card("Its ε, worst case", epsilon_in_words(epsilon), f"of fresh noise, {at}{beside}"))
+        found.append(Card("Its ε, worst case", epsilon_in_words(epsilon), f"of fresh noise, {at}{beside}"))
     return found
 
 
@@ -92,11 +112,17 @@ def most_accurate(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
     return fair.sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
 
 
-def asked(row: Mapping[Any, Any], one: str, many: str) -> str:
-    """How many queries were asked, or labels given, and how they were selected where that was not by chance."""
-    strategy = row.get("strategy")
+def answers(row: Mapping[Any, Any]) -> str:
+    """Such as "300 labels", or "13 answers to 300 queries" where not all were answered; over several seeds, the mean.
+
+    How queries were selected is said too, if not by chance.
+    """
+    strategy, queries = row.get("strategy"), int(row["queries"])
     selected = f" ({in_words(strategy)})" if isinstance(strategy, str) and strategy else ""
-    return plural(row["queries"], one, many) + selected
+    answered = row.get("answered_mean", queries)
+    if round(answered) == queries:
+        return plural(queries, "label") + selected
+    return f"{plural(round(answered), 'answer')} to {plural(queries, 'query', 'queries')}{selected}"
 
 
 def _time(manifest: Mapping[str, Any]) -> list[Card]:

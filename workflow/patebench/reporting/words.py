@@ -8,6 +8,7 @@ from typing import Any
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.numbers import above_zero, downward, exactly, significant, upward
 from patebench.core.slugs import number
+from patebench.data.partitions import PARTITIONS, Change
 from patebench.mechanisms import MECHANISMS
 
 #: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
@@ -85,6 +86,16 @@ def _piece(part: str) -> str:
 def _spelt(name: str) -> str:
     """A plain name without its hyphens; the one in 1e-05 stays."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
+
+
+def owners_in_words(partition: object) -> str:
+    """Return what ε protects where a partition keeps the records of an owner in one shard; "" for other partitions."""
+    by_owner = (
+        isinstance(partition, str)
+        and partition in PARTITIONS
+        and Change.OWNER in PARTITIONS.fact(partition, "protects")
+    )
+    return "all records of one owner" if by_owner else ""
 
 
 def delta_in_words(delta: float) -> str:

@@ -28,8 +28,8 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     manifest = read_manifest(results / "manifest.json")
     if Mode.RELEASE in manifest.get("labels", {}).values():
         raise PatebenchError(
-            f"{results}: is a run in release mode, whose tables tell of the private data; hand out the labels and the"
-            " publishable ε alone"
+            f"{results}: is a run in release mode, whose tables tell of the private data; hand out the labels and"
+            " the page publishable.html alone"
         )
     if out.exists():
         raise PatebenchError(f"{out}: is there already; give the name of a new folder")

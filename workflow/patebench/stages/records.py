@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError
-from patebench.core.files import read_any_json, read_json
+from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
+from patebench.core.formats import LABELS, POOL
+from patebench.core.seeds import Mode
 from patebench.stages.command import Assignment, each_once, file_option, together
-from patebench.stages.names import Facts, check_kind, of_baseline, of_naming, of_private_model
+from patebench.stages.names import Facts, check_kind, of_baseline, of_naming, of_private_model, take
+from patebench.stages.releases import mechanism_of
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
+    from patebench.reporting.publishable import Release, Student
 
 
 def read_records(
@@ -51,6 +56,63 @@ record_files = together(
         help="A data set, and the one that it is a changed copy of: copy=original. What papers print stands beside.",
     ),
 )  # fmt: skip
+
+
+def read_releases(
+    labels: Sequence[Path], bounds: Sequence[Path], students: Sequence[Path], pools: Sequence[Path]
+) -> "list[Release]":
+    """Return the releases in these files, in the order of the labels.
+
+    Bounds, students and pools belong to the labels whose digests they name. Raises ArtefactError for labels that are no
+    release, and for a file that belongs to none.
+    """
+    from patebench.reporting.publishable import Release
+
+    released = [read_arrays(path, LABELS) for path in labels]
+    for each in released:
+        each.require("mode", str(Mode.RELEASE), "a page to publish")
+    known_pools = dict(map(_pool, pools))
+    known_bounds = dict(_of_labels(path, "account", released) for path in bounds)
+    learnt: dict[str, list[Student]] = {}
+    for path in students:
+        digest, content = _of_labels(path, "train_student", released)
+        learnt.setdefault(digest, []).append(_student(path, content))
+    found = []
+    for each in released:
+        for what, known, digest in (("bounds", known_bounds, each.digest), ("pool", known_pools, each.meta["pool"])):
+            if digest not in known:
+                raise ArtefactError(each.path, f"its {what} are not among the given files", "give them too")
+        account = known_bounds[each.digest]
+        release = Release(
+            labels=each["labels"].tolist(),
+            facts={**each.meta, "parameters": mechanism_of(each.meta).parameters()},
+            bounds=[Bound.from_json(bound) for bound in account["bounds"]],
+            protection=account.get("protection"),
+            pool=known_pools[each.meta["pool"]],
+            students=learnt.get(each.digest, []),
+        )
+        found.append(release)
+    return found
+
+
+def _pool(path: Path) -> "tuple[str, Facts]":
+    pool = read_arrays(path, POOL)
+    return pool.digest, dict(pool.meta)
+
+
+def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> "tuple[str, Facts]":
+    """The content of a file about one of these label sets, and the digest of that."""
+    content = read_json(path, kind)
+    if content.get("labels") not in {each.digest for each in released}:
+        raise ArtefactError(path, "it is of labels that are not among the given ones", "give these labels too")
+    return content["labels"], content
+
+
+def _student(path: Path, content: "Facts") -> "Student":
+    from patebench.reporting.publishable import Student
+
+    facts = take(path, content, ("method", "model", "queries", "answered", "accuracy"))
+    return Student(labels=facts.pop("answered"), **facts)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

@@ -1,0 +1,211 @@
+"""The page of a release that may be published, and how the report separates it from what may not."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.reporting import made
+from tests.stages.digits import LOGISTIC, Digits
+from tests.stages.labels import draw_release, release_labels, state_bounds
+
+from patebench.config import validate
+from patebench.core.entropy import Entropy
+from patebench.core.errors import PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import POOL, VOTES
+from patebench.data.partitions import PARTITIONS
+from patebench.reporting.words import epsilon_in_digits
+from patebench.stages import train_student
+from patebench.stages.report import run as write_report
+
+TEACHERS, QUERIES, CLASSES = 20, 60, 10
+TABLES = ("ensembles", "utility-privacy")
+Files = dict[str, Any]
+Release = Callable[..., Files]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Digits:
+    return Digits(tmp_path_factory.mktemp("digits"))
+
+
+@pytest.fixture
+def release(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> Release:
+    """Release labels of votes that private records give, by a mechanism that happens to draw no noise."""
+    monkeypatch.setattr(Entropy, "normal", lambda self, *, scale, size: np.zeros(size, dtype=np.int64))
+
+    def made_of(
+        folder: Path, private: int, strategy: str = "hash", students: bool = True, **more: Any
+    ) -> dict[str, Any]:
+        """Files of a release; which records are `private` changes votes, but no plurality."""
+        folder.mkdir()
+        votes = np.tile(np.arange(300) % CLASSES, (TEACHERS, 1))
+        others = np.random.default_rng(private).integers(0, CLASSES, (TEACHERS // 2 - 1, 300))
+        votes[: len(others)] = others
+        facts = {"partition": f"partition {private}", "pool": read_arrays(digits.pool, POOL).digest, "test": "t"}
+        facts |= {"classes": CLASSES, "chunks": [], "records": f"{private:064d}"}
+        facts |= {name: PARTITIONS.fact(strategy, name) for name in ("protects", "protection")}
+        test_votes = np.random.default_rng(private).integers(0, CLASSES, (TEACHERS, 9))
+        arrays = {"votes": votes.astype(np.uint8), "test_votes": test_votes.astype(np.uint8)}
+        write_arrays(folder / "votes.npz", VOTES, arrays, facts)
+        setting = {"mechanism": "gnmax", "parameters": {"sigma": 40.0}, **more}
+        labels = draw_release(folder / "votes.npz", out=folder / "labels.npz", **setting)
+        bounds = state_bounds(folder / "votes.npz", labels, (), folder / "bounds.json")
+        files = {"labels": [labels], "bounds": [bounds], "students": [], "pools": [digits.pool]}
+        if students:
+            train_student.run(
+                pool=digits.pool, labels=labels, test=digits.test, parameters=LOGISTIC, queries=300, seed=0, stream="s",
+                out=folder / "student.json", predictions=folder / "predictions.npz",
+            )  # fmt: skip
+            files["students"] = [folder / "student.json"]
+        return files
+
+    return made_of
+
+
+def report(folder: Path, mode: str = "release", shown: tuple[str, ...] = TABLES, **files: Any) -> str:
+    """The page that shows everything, made from records of a run."""
+    collected, baselines = made.files(folder / "records")
+    for name in shown:
+        paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
+        made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
+    manifest = folder / "manifest.json"
+    made.write_manifest({"name": "mine"}, [0], folder / "none", [], manifest, {"labels.npz": mode})
+    tables = [folder / "tables" / f"{name}.csv" for name in shown]
+    out = folder / "report.html"
+    write_report(figures=[], tables=tables, manifest=manifest, captions=made.CAPTIONS, out=out, **files)
+    return out.read_text(encoding="utf-8")
+
+
+def page(folder: Path, files: dict[str, Any]) -> str:
+    """The page that may be published."""
+    report(folder, **files, publishable=folder / "publishable.html")
+    return (folder / "publishable.html").read_text(encoding="utf-8")
+
+
+def words(text: str) -> str:
+    """A page without its marks."""
+    return " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", text, flags=re.DOTALL).split())
+
+
+def test_other_private_records_with_the_same_labels_give_the_same_bytes(tmp_path: Path, release: Release) -> None:
+    folders = [tmp_path / "one", tmp_path / "other"]
+    files = [release(folder, private) for private, folder in enumerate(folders)]
+    private = [(folder / "votes.npz").read_bytes() for folder in folders]
+    labels = [np.load(folder / "labels.npz")["labels"] for folder in folders]
+    assert private[0] != private[1]
+    np.testing.assert_array_equal(*labels)
+    pages = [page(folder, given) for folder, given in zip(folders, files, strict=True)]
+    assert pages[0] == pages[1]
+
+
+def test_it_states_what_may_be_published(tmp_path: Path, release: Release) -> None:
+    files = release(tmp_path / "a", 0)
+    text = words(page(tmp_path / "a", files))
+    best = min(bound["epsilon"] for bound in read_json(files["bounds"][0], "account")["bounds"])
+    assert "This page may be published" in text
+    assert "300 labels for 300 public samples of digits are (ε, δ)-differentially private with" in text
+    assert f"ε = {epsilon_in_digits(best)} at δ = 1e-5" in text
+    assert "The bounds name no other release of the same private data" in text
+    assert "GNMax, σ = 40" in text
+    assert "ε protects one teacher’s whole shard, so one record, replaced, added or removed" in text
+    assert re.search(r"supervised, logistic 300 300 \d\d\.\d\d %", text)
+    assert "data-dependent" not in text
+
+
+def test_releases_from_the_same_data_state_what_they_cost_together(tmp_path: Path, release: Release) -> None:
+    given = release(tmp_path / "a", 0, students=False)
+    votes, ledger = tmp_path / "a" / "votes.npz", tmp_path / "ledger"
+    limit = {"ledger": ledger, "ledger_budget": 9.0, "ledger_delta": 1e-5}
+    labels = [draw_release(votes, "gnmax", {"sigma": 40.0}, tmp_path / f"{i}.npz", **limit) for i in range(2)]
+    bounds = [state_bounds(votes, each, (), each.with_suffix(".json"), ledger=ledger) for each in labels]
+    text = words(page(tmp_path, {**given, "labels": labels, "bounds": bounds}))
+    assert "digits. All releases in the ledger together: ε = 9.00 at δ = 1e-5" in text
+    assert text.count("with ε = 9.00") == 0
+
+
+def test_it_refers_to_no_other_file(tmp_path: Path, release: Release) -> None:
+    text = page(tmp_path / "a", release(tmp_path / "a", 0))
+    assert not re.findall(r'(?:href|src)="[^"#][^"]*"', text)
+    assert "report.html" not in text
+
+
+def test_it_says_that_an_owner_is_protected(tmp_path: Path, release: Release) -> None:
+    files = release(tmp_path / "a", 0, strategy="hash-owners", students=False)
+    assert "so all records of one owner, replaced, added or removed, and the owner as a whole" in page(tmp_path, files)
+
+
+def test_a_budget_leaves_some_queries_without_answer(tmp_path: Path, release: Release) -> None:
+    files = release(tmp_path / "a", 0, students=False, budget=1.0, delta=1e-5)
+    text = words(page(tmp_path, files))
+    assert re.search(r"^.*\b74 labels for 300 public samples", text)
+    assert "until the next one might exceed ε = 1 at δ = 1e-5; 74 were put" in text
+
+
+def test_labels_from_a_seed_have_no_such_page(tmp_path: Path, digits: Digits, release: Release) -> None:
+    files = release(tmp_path / "a", 0, students=False)
+    seeded = release_labels(
+        tmp_path / "a" / "votes.npz", "gnmax", {"sigma": 40.0}, tmp_path / "seeded.npz", seed=0, stream="s"
+    )
+    with pytest.raises(PatebenchError, match="another mode"):
+        page(tmp_path, {**files, "labels": [seeded]})
+    with pytest.raises(PatebenchError, match="its bounds are not among the given files"):
+        page(tmp_path, {**files, "bounds": []})
+    with pytest.raises(PatebenchError, match="give both --publishable and --labels"):
+        report(tmp_path, **files)
+    assert not (tmp_path / "publishable.html").exists()
+
+
+def test_the_report_of_a_release_separates_both(tmp_path: Path, release: Release) -> None:
+    files = release(tmp_path / "a", 0, students=False)
+    text = report(tmp_path, **files, publishable=tmp_path / "publishable.html")
+    public, mark, private = text.partition('<div class="private">')
+    assert mark
+    assert "Private: do not publish this page." in public
+    assert '<a href="publishable.html">' in public
+    for word in ("Ensemble accuracy", "one teacher alone", "Computing time", "without privacy", "Gap"):
+        assert word not in public
+    assert "Ensemble accuracy" in private
+    assert "to publish" not in private
+
+
+def test_an_epsilon_to_publish_makes_it_the_page_of_a_release(tmp_path: Path) -> None:
+    """Whatever the manifest says: such a number never stands beside the statistics of teachers."""
+    text = report(tmp_path, mode="seeded")
+    public, _, private = text.partition('<div class="private">')
+    assert "do not publish this page" in public
+    assert "Its ε, to publish" in public
+    assert "to publish" not in private
+
+
+def test_the_report_of_an_experiment_has_no_banner(tmp_path: Path) -> None:
+    text = report(tmp_path, mode="seeded", shown=("ensembles",))
+    assert "do not publish" not in text
+    assert 'class="private"' not in text
+    assert "to publish" not in words(text)
+
+
+@pytest.mark.parametrize("mode", ["release", "seeded"])
+def test_the_plan_lists_the_page(mode: str) -> None:
+    students = [{"method": "supervised", "model": "logistic", "mechanisms": {"gnmax": {"sigma": 2}}}]
+    experiment = {"dataset": "digits", "pool": 100, "ensembles": [{"teachers": 10, "model": "logistic"}]}
+    experiment |= {"mechanisms": {"gnmax": {"sigma": 2}}, "accounting": {"delta": 1e-5}}
+    students = students if mode == "release" else [{**students[0], "queries": 100}]
+    config = validate(
+        {"name": "a", "seeds": 0, "mode": mode, "experiments": {"a": {**experiment, "students": students}}}
+    )
+    plan = config.plan()
+    wanted = ["results/a/publishable.html"] if mode == "release" else []
+    assert plan.outputs("report")["publishable"] == wanted
+    assert plan.artefacts()["report"] == ["results/a/report.html", *wanted]
+    (job,) = plan.jobs["report"].values()
+    read = plan.inputs(job)
+    assert ("labels" in read) == (mode == "release")
+    assert all(each in plan.command(job) for each in wanted)
+    private = ("votes.npz", "ensemble.json", "collected.json", "truth.npz", "private.npz", "partition.npz")
+    second = [path for name in ("labels", "bounds", "students", "pools") for path in read.get(name, ())]
+    assert not [path for path in second if path.endswith(private)]
+    assert len(second) == (4 if mode == "release" else 0)

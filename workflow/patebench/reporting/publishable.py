@@ -1,0 +1,146 @@
+"""The page of a release that may be published: released labels, their ε, and students that learnt from them.
+
+Everything on it follows from the released labels, from public data and from the configuration, so it costs no more ε
+than the labels. It reads no votes, no true labels, no times and no bounds that depend on votes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from patebench import __version__
+from patebench.core.bound import Bound
+from patebench.mechanisms.base import NO_ANSWER
+from patebench.reporting.summary import percent, plural
+from patebench.reporting.templates import templates
+from patebench.reporting.words import (
+    delta_in_words,
+    epsilon_in_digits,
+    epsilon_in_words,
+    in_words,
+    parameters_in_words,
+    rounds_in_words,
+)
+
+#: The accountant whose ε is that of all releases in a ledger.
+LEDGER = "ledger"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """A student of released labels and its accuracy on the public test set."""
+
+    method: str
+    model: str
+    queries: int
+    labels: int
+    accuracy: float
+
+    @property
+    def in_words(self) -> str:
+        return ", ".join(in_words(each) for each in (self.method, self.model))
+
+    @property
+    def percent(self) -> str:
+        return percent(self.accuracy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A set of released labels, with all that may be published of it.
+
+    `labels` (queries,) are the released labels; `facts` are the metadata of their file; `bounds` and `protection` are
+    those of the file of bounds; `pool` is the metadata of the public pool.
+    """
+
+    labels: Sequence[int]
+    facts: Mapping[str, Any]
+    bounds: Sequence[Bound]
+    protection: str | None
+    pool: Mapping[str, Any]
+    students: Sequence[Student] = field(default=())
+
+    @property
+    def dataset(self) -> str:
+        return in_words(str(self.pool["dataset"]))
+
+    @property
+    def mechanism(self) -> str:
+        return in_words(str(self.facts["mechanism"]))
+
+    @property
+    def noise(self) -> str:
+        return parameters_in_words(str(self.facts["mechanism"]), self.facts["parameters"])
+
+    @property
+    def queries(self) -> int:
+        return len(self.labels)
+
+    @property
+    def answered(self) -> int:
+        return sum(label != NO_ANSWER for label in self.labels)
+
+    @property
+    def teachers(self) -> int | None:
+        return self.facts.get("teachers")
+
+    @property
+    def rounds(self) -> str:
+        """How queries were selected; "" where they were not selected in rounds."""
+        return rounds_in_words(self.facts["rounds"])
+
+    @property
+    def own_bounds(self) -> list[Bound]:
+        """The publishable bounds on these labels alone, the least first."""
+        own = (each for each in self.bounds if each.publishable and each.accountant != LEDGER)
+        return sorted(own, key=lambda each: (each.epsilon, each.accountant, each.conversion))
+
+    @property
+    def together(self) -> Bound | None:
+        """The bound on all releases in the ledger, where there are others than this one."""
+        return next((each for each in self.bounds if each.publishable and each.accountant == LEDGER), None)
+
+    @property
+    def statement(self) -> str:
+        """The sentence to state with the labels."""
+        best = self.own_bounds[0] if self.own_bounds else None
+        asked = f"{plural(self.answered, 'label')} for {plural(self.queries, 'public sample')} of {self.dataset}"
+        if best is None or best.epsilon == float("inf"):
+            return f"{asked}: no finite ε is known, so there is nothing to publish."
+        return (
+            f"{asked} are (ε, δ)-differentially private with ε = {epsilon_in_digits(best.epsilon)} at δ ="
+            f" {delta_in_words(best.delta)}, whatever the private data are."
+        )
+
+    @property
+    def protected(self) -> str:
+        """What ε protects: the shard of a teacher, and what of the private data stays within one."""
+        shard = "one teacher’s whole shard"
+        return f"{shard}, so {self.protection}" if self.protection else shard
+
+
+def render(*, title: str, releases: Sequence[Release]) -> str:
+    """Return the page that may be published, for the run called `title`."""
+    environment = templates()
+    environment.filters |= {"digits": epsilon_in_digits, "words": epsilon_in_words, "delta": delta_in_words}
+    page = environment.get_template("publishable.html")
+    return page.render(title=title, releases=releases, together=_together(releases), version=__version__)
+
+
+def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
+    """For each data set, a sentence on what all its releases cost together."""
+    found = []
+    for dataset in dict.fromkeys(each.dataset for each in releases):
+        own = [each for each in releases if each.dataset == dataset]
+        stated = [each.together for each in own if each.together is not None]
+        if stated:
+            worst = max(stated, key=lambda bound: bound.epsilon)
+            epsilon, delta = epsilon_in_digits(worst.epsilon), delta_in_words(worst.delta)
+            found.append(
+                (dataset, f"All releases in the ledger together: ε = {epsilon} at δ = {delta} ({worst.source}).")
+            )
+        elif len(own) > 1:
+            found.append((dataset, "Several releases of this run are of the same private data: their costs add up."))
+        else:
+            found.append((dataset, "The bounds name no other release of the same private data."))
+    return found
