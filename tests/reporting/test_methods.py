@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
+from patebench.reporting import style
 from patebench.reporting.chart import FILTERS, script, specification
 from patebench.reporting.figures.axes import TICKS
 from patebench.reporting.methods import methods
@@ -107,6 +109,56 @@ def test_points_that_are_near_each_other_have_ticks_between_them(
     axis = json.loads(specification(methods(found, NONE)))["layer"][0]["encoding"]["y"]["axis"]
     ticks = {round(1 / (1 + math.exp(-value)), 6) for value in axis["values"]}
     assert sorted(ticks - set(TICKS)) == shown
+
+
+def rendered(frame: Any) -> str:
+    """The chart as a browser would draw it at first."""
+    import vl_convert
+
+    chart = json.loads(specification(frame)) | {"width": 600}
+    del chart["config"]["autosize"]
+    return str(vl_convert.vegalite_to_svg(chart))
+
+
+@pytest.mark.parametrize(
+    "epsilons", [(4.0,), (3.1, 4.6), (2.05, 2.06), (1.9, 5.1), (0.0011, 0.0012), (1.0, 4.9), (0.2, 9.0)]
+)
+def test_the_axis_of_epsilon_has_ticks_wherever_the_points_lie(tmp_path: Path, epsilons: tuple[float, ...]) -> None:
+    names = ("gnmax", "lnmax")
+    found = records(tmp_path, *((names[i], 0.9, epsilon, None) for i, epsilon in enumerate(epsilons)))
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", rendered(methods(found, NONE)))
+    ticks = [float(text) for text in texts[: next(i for i, text in enumerate(texts) if text.startswith("ε"))]]
+    assert len(ticks) > 1
+    assert len(set(ticks)) == len(ticks) < 16
+    assert all(min(epsilons) / 1.5 < tick < max(epsilons) * 1.5 for tick in ticks)
+
+
+def test_the_legend_is_filled_where_points_are(tmp_path: Path) -> None:
+    frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), read_published(made.PUBLISHED))
+    legend = rendered(frame).partition("role-legend")[2]
+    entries = re.findall(r"role-legend-symbol.*?<path([^>]*)/>.*?<text[^>]*>([^<]*)</text>", legend)
+    filled = {name: 'fill="#' in path for path, name in entries}
+    assert filled.pop("GNMax")
+    assert filled
+    assert not any(filled.values()), "printed points are outlines"
+
+
+@pytest.mark.parametrize("limits", [(4.0, 4.5), (3.1, 4.6), (1.02, 1.03), (0.9, 2.5), (1.0, 40.0)])
+def test_a_logarithmic_axis_has_two_ticks(limits: tuple[float, float]) -> None:
+    figure, (axis,) = style.panels([""])
+    axis.set_xscale("log")
+    axis.set_xlim(*limits)
+    style.logarithmic(axis.xaxis)
+    figure.canvas.draw()
+    assert sum(limits[0] <= tick <= limits[1] for tick in axis.xaxis.get_majorticklocs()) > 1
+
+
+def test_the_chart_says_where_an_owner_is_protected(tmp_path: Path) -> None:
+    found = records(tmp_path, ("gnmax", 0.9, 2.0, None))
+    for frame in (found.students, found.bounds):
+        frame["partition"] = "hash-owners"
+    (point,) = drawn(methods(found, NONE))
+    assert point["protects"] == "all records of one owner"
 
 
 def test_nothing_in_the_chart_ends_its_script_early(tmp_path: Path) -> None:

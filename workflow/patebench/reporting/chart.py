@@ -6,7 +6,6 @@ figure `methods`, which is drawn from the same table.
 
 import json
 import math
-from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,10 @@ _HEIGHT = 420
 _PARTS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 _ABOUT = "Accuracy on the test set against ε, one point for each method; the table of these points stands below."
 _COSTS = [mantissa * 10.0**power for power in range(-4, 4) for mantissa in (1, 2, 5)]
+#: Ticks of ε for what is shown: these, or where two of them may not lie in between, those that Vega chooses.
+_COST_TICKS = f"domain('x')[1] < 5 * domain('x')[0] ? null : {_COSTS}"
+#: By which factor axes reach beyond the points.
+_ROOM = 1.15
 #: Columns of the legend, by the window: the chart's own width follows from the legend's, which was then cut off.
 _ABREAST = {"expr": "windowSize()[0] > 760 ? 3 : windowSize()[0] > 540 ? 2 : 1"}
 #: What stands beside a line or an area.
@@ -78,26 +81,30 @@ def _chart(frame: "pd.DataFrame") -> Any:
     base = alt.Chart(data).transform_calculate(upright=_LOGIT)
     for name, choice in choices.items():
         base = base.transform_filter(f"{choice.name} == '{ALL}' || datum.{name} == {choice.name}")
-    drawn = base.mark_point(size=110, strokeWidth=1.8, opacity=1).encode(
+    points_of = base.mark_point(size=110, strokeWidth=1.8, opacity=1).encode(
         x=alt.X(
             "epsilon:Q",
             scale=alt.Scale(type="log", nice=False, padding=24),
             title="ε   (← more private)",
-            axis=_axis(_COSTS),
+            axis=_axis({"expr": _COST_TICKS}),
         ),
         y=alt.Y(
             "upright:Q",
             scale=alt.Scale(zero=False, nice=False, padding=24),
             title="accuracy on the test set",
-            axis=_axis(map(_logit, _ticks(points)), f"format({_SHARE}, '.4~p')"),
+            axis=_axis([*map(_logit, _ticks(points))], f"format({_SHARE}, '.4~p')"),
         ),
-        **_looks(alt, frame),
-        # Not a scale of fills, which would fill the symbols of the legend: a fill tells the kind of ε.
-        fill=alt.Fill("shade:N", scale=None, legend=None),
         tooltip=[alt.Tooltip(f"{name}:N", title=title) for name, title in _SHOWN.items()],
         description=alt.Description("words:N"),
     )
-    chart = alt.layer(*_shade(alt, points), *_spread(alt, base, points), drawn)
+    looks = _looks(alt, frame, {*points.loc[points["shade"] != "transparent", "method"]})
+    stroke_and_shape = {name: looks[name] for name in ("stroke", "shape")}
+    filled = points_of.transform_filter("datum.shade != 'transparent'").encode(**looks)
+    hollow = points_of.transform_filter("datum.shade == 'transparent'").encode(
+        **stroke_and_shape, fill=alt.value("transparent")
+    )
+    layers = [*_shade(alt, points), *_spread(alt, base, points), hollow, filled, _margin(base)]
+    chart = alt.layer(*layers)
     chart = chart.add_params(*choices.values()).properties(width="container", height=_HEIGHT, description=_ABOUT)
     fitted = {"type": "fit-x", "contains": "padding"}
     return chart.configure(background="white", autosize=fitted, font="system-ui, sans-serif").configure_view(
@@ -137,9 +144,26 @@ def _spread(alt: Any, base: Any, points: "pd.DataFrame") -> list[Any]:
     return layers
 
 
-def _axis(values: Iterable[float], label: str = "format(datum.value, '~g')") -> dict[str, Any]:
+def _margin(base: Any) -> Any:
+    """An invisible box that is a little larger than what the points span: axes of a single point have ticks too."""
+    box = base.transform_aggregate(
+        **{f"{end}_{name}": f"{end}({name})" for end in ("min", "max") for name in ("epsilon", "upright")}
+    ).transform_calculate(
+        left=f"datum.min_epsilon / {_ROOM}",
+        right=f"datum.max_epsilon * {_ROOM}",
+        bottom=f"datum.min_upright - log({_ROOM})",
+        top=f"datum.max_upright + log({_ROOM})",
+    )
+    return (
+        box.mark_rect(opacity=0, aria=False, tooltip=None)
+        .encode(x="left:Q", x2="right:Q", y="bottom:Q", y2="top:Q")
+        .properties(name="margin")
+    )
+
+
+def _axis(values: Any, label: str = "format(datum.value, '~g')") -> dict[str, Any]:
     return {
-        "values": list(values),
+        "values": values,
         "labelExpr": label,
         "labelFontSize": 12,
         "titleFontSize": 12,
@@ -159,14 +183,16 @@ def _ticks(points: "pd.DataFrame") -> list[float]:
     return sorted(found)
 
 
-def _looks(alt: Any, frame: "pd.DataFrame") -> dict[str, Any]:
-    """Colour and shape of each method, as in all other figures; one legend for them."""
+def _looks(alt: Any, frame: "pd.DataFrame", filled: set[str]) -> dict[str, Any]:
+    """Colour and shape of each method, as in all other figures; one legend for them, filled for methods in `filled`."""
     styles = {in_words(name): style for name, style in style_of(frame).items()}
-    drawn: dict[str, Any] = {"symbolFillColor": "transparent", "symbolStrokeWidth": 1.5, "symbolOpacity": 1}
+    drawn: dict[str, Any] = {"symbolStrokeWidth": 1.5, "symbolOpacity": 1}
     legend = alt.Legend(orient="bottom", labelLimit=280, labelFontSize=12, columns=_ABREAST, **drawn)
     colors = alt.Scale(domain=list(styles), range=[style.color for style in styles.values()])
     shapes = alt.Scale(domain=list(styles), range=[_SHAPES.get(style.marker, "circle") for style in styles.values()])
-    scales = {"stroke": (alt.Stroke, colors), "shape": (alt.Shape, shapes)}
+    fill = [style.color if name in filled else "transparent" for name, style in styles.items()]
+    fills = alt.Scale(domain=list(styles), range=fill)
+    scales = {"stroke": (alt.Stroke, colors), "shape": (alt.Shape, shapes), "fill": (alt.Fill, fills)}
     return {name: kind("method:N", scale=scale, title=None, legend=legend) for name, (kind, scale) in scales.items()}
 
 

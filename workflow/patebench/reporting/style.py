@@ -202,13 +202,14 @@ def percent(axis: "Axes", label: str) -> None:
 def logarithmic(ticks: "Axis") -> None:
     """Plain numbers at 1, 2, 5, 10, … on a logarithmic axis that has its data already.
 
-    More where the axis is short, fewer where it is long.
+    More where the axis is short, fewer where it is long. Where it is shorter than from 1 to 3, two of these may not lie
+    on it, so ticks are evenly spaced.
     """
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     low, high = ticks.get_view_interval()
     subs = (1.0, 2.0, 3.0, 5.0, 7.0) if high < 15 * low else (1.0, 2.0, 5.0) if high < 500 * low else (1.0, 3.0)
-    ticks.set_major_locator(LogLocator(subs=subs))
+    ticks.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]) if high < 3 * low else LogLocator(subs=subs))
     ticks.set_major_formatter(lambda value, _: f"{value:g}")
     ticks.set_minor_locator(NullLocator())
 
