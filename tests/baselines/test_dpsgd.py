@@ -88,6 +88,38 @@ class WithReplacement(Shuffled):
         return torch.randint(samples, (round(self.rate * samples),), generator=self._rng)
 
 
+class WithReplacementOnce(WithReplacement):
+    """The same, and samples that were drawn twice count once."""
+
+    def draw(self, samples: int) -> torch.Tensor:
+        return torch.unique(super().draw(samples))
+
+
+class Paired(PoissonSampler):
+    """Two samples take part together or not at all; both do at the stated rate."""
+
+    def __init__(self, rate: float, order: str) -> None:
+        super().__init__(rate, _rng(5))
+        self.order = order
+
+    def draw(self, samples: int) -> torch.Tensor:
+        half = super().draw(samples // 2)
+        orders = {
+            "neighbours": lambda: torch.cat([2 * half, 2 * half + 1]),
+            "halves": lambda: torch.cat([half, half + samples // 2]),
+            "any": lambda: torch.randperm(samples, generator=_rng(6))[torch.cat([half, half + samples // 2])],
+        }
+        return orders[self.order]()
+
+
+class Uneven(PoissonSampler):
+    """One half of the samples takes part three times as often as the other, on average at the stated rate."""
+
+    def draw(self, samples: int) -> torch.Tensor:
+        rates = self.rate * torch.where(torch.arange(samples) < samples // 2, 1.5, 0.5)
+        return torch.nonzero(torch.rand(samples, generator=self._rng) < rates).flatten()
+
+
 class Always(Shuffled):
     """The same batch again and again."""
 
@@ -98,21 +130,66 @@ class Always(Shuffled):
 class Denser(PoissonSampler):
     """Draws more than it says."""
 
+    def __init__(self, rate: float, times: float) -> None:
+        super().__init__(rate, _rng())
+        self.times = times
+
     def draw(self, samples: int) -> torch.Tensor:
-        return torch.nonzero(torch.rand(samples, generator=self._rng) < 1.3 * self.rate).flatten()
+        return torch.nonzero(torch.rand(samples, generator=self._rng) < self.times * self.rate).flatten()
+
+
+def _refused(sampler, samples: int, steps: int) -> None:
+    noisy = NoisySteps(sampler, samples, noise=1.0, clip=1.0, rng=_rng())
+    with pytest.raises(PatebenchError, match=r"Poisson sampling"):
+        _spent_of(noisy, steps)
 
 
 @pytest.mark.parametrize("kind", [Shuffled, FixedSize, ShuffledPoissonSizes, WithReplacement, Always])
 def test_batches_that_are_not_poisson_are_refused(kind) -> None:
-    noisy = NoisySteps(kind(0.1), 500, noise=1.0, clip=1.0, rng=_rng())
-    with pytest.raises(PatebenchError, match="Poisson sampling"):
-        _spent_of(noisy, 100)
+    _refused(kind(0.1), 500, 100)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "steps"),
+    [
+        (Shuffled(0.1), 6), (FixedSize(0.1), 12), (ShuffledPoissonSizes(0.1), 10), (WithReplacement(0.1), 10),
+        (WithReplacementOnce(0.1), 40), (Always(0.1), 5), (Paired(0.1, "neighbours"), 5), (Paired(0.1, "halves"), 40),
+        (Paired(0.1, "any"), 40), (Uneven(0.1, _rng()), 40), (Denser(0.1, 1.1), 180), (Denser(0.1, 0.9), 180),
+        (Denser(0.1, 1.5), 8),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
+)  # fmt: skip
+def test_short_runs_that_are_not_poisson_are_refused(sampler, steps: int) -> None:
+    """In about as few steps as docs/dpsgd.md says, of 500 samples."""
+    _refused(sampler, 500, steps)
+
+
+@pytest.mark.parametrize(("samples", "rate", "steps"), [(40, 0.5, 20), (10_000, 0.05, 15), (7, 0.3, 60)])
+def test_batches_of_one_size_are_refused_in_few_steps(samples: int, rate: float, steps: int) -> None:
+    _refused(FixedSize(rate), samples, steps)
 
 
 def test_a_sampler_that_draws_more_than_it_says_is_refused() -> None:
-    noisy = NoisySteps(Denser(0.1, _rng()), 500, noise=1.0, clip=1.0, rng=_rng())
+    noisy = NoisySteps(Denser(0.1, 1.3), 500, noise=1.0, clip=1.0, rng=_rng())
     with pytest.raises(PatebenchError, match=r"can not come from Poisson sampling at a rate of 0\.1"):
         _spent_of(noisy, 100)
+
+
+def test_positions_of_no_sample_are_refused() -> None:
+    """Position −1 is the last sample too, so it could be drawn twice without being seen."""
+
+    class Negative(Shuffled):
+        def draw(self, samples: int) -> torch.Tensor:
+            return torch.tensor([-1, samples - 1])
+
+    with pytest.raises(PatebenchError, match="outside 0 … 19"):
+        NoisySteps(Negative(0.1), 20, noise=1.0, clip=1.0, rng=_rng()).step(_nothing)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.1, math.nan])
+def test_rates_that_are_no_probabilities_are_refused(rate: float) -> None:
+    with pytest.raises(PatebenchError, match="rate ="):
+        NoisySteps(PoissonSampler(rate, _rng()), 20, noise=1.0, clip=1.0, rng=_rng())
 
 
 def test_a_sampler_that_changes_its_rate_on_the_way_is_refused() -> None:
@@ -124,7 +201,10 @@ def test_a_sampler_that_changes_its_rate_on_the_way_is_refused() -> None:
         noisy.spent()
 
 
-@pytest.mark.parametrize(("rate", "samples", "steps"), [(0.01, 300, 40), (0.3, 40, 300), (0.9, 60, 60), (1.0, 20, 30)])
+@pytest.mark.parametrize(
+    ("rate", "samples", "steps"),
+    [(0.01, 300, 40), (0.3, 40, 300), (0.9, 60, 60), (1.0, 20, 30), (1e-6, 30, 5), (0.5, 1, 40), (0.999, 3, 20)],
+)
 def test_poisson_batches_are_accounted_for_as_they_were(rate: float, samples: int, steps: int) -> None:
     for seed in range(30):
         noisy = NoisySteps(PoissonSampler(rate, _rng(seed)), samples, noise=2.5, clip=1.0, rng=_rng())

@@ -12,17 +12,12 @@ import torch
 from torch import Tensor
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
+from patebench.baselines.dpsgd.sampling_check import SamplingCheck
 from patebench.core.errors import PatebenchError
 
 #: Of the samples at these positions, what one more sample changes by the norm given at most: such as the sum of their
 #: gradients, each clipped to that norm.
 ClippedSum = Callable[[Tensor, float], Tensor]
-
-#: What is below the first or above the second, in standard deviations, is not due to chance: once in 10¹² runs.
-_FEWER, _MORE = -7.0, 10.0
-
-#: Of so many draws the distribution is known well enough to be looked at.
-_ENOUGH = 20
 
 
 class Sampler(Protocol):
@@ -58,16 +53,17 @@ class NoisySteps:
             raise PatebenchError(f"noise = {noise} and clip = {clip}; finite ones are needed, and a clip above 0")
         self._sampler, self._samples = sampler, samples
         self._noise, self._clip, self._rng = noise, clip, rng
-        self._rate, self._sizes = sampler.rate, list[int]()
-        self._often = torch.zeros(samples, dtype=torch.int64)
+        self._rate = SubsampledGaussian(noise, sampler.rate, steps=0).rate  # a rate above 1 or of 0 is refused
+        self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:
         """The noisy sum of a fresh batch's clipped gradients, in units of the clipping norm."""
         chosen = self._sampler.draw(self._samples)
+        if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self._samples:
+            raise PatebenchError(f"the sampler drew positions outside 0 … {self._samples - 1}; draw from these only")
         if len(torch.unique(chosen)) < len(chosen):
             raise PatebenchError("a step drew a sample twice; no account of Poisson sampling holds for that")
-        self._sizes.append(len(chosen))
-        self._often[chosen] += 1
+        self._drawn.add(chosen.cpu().numpy())
         total = clipped_sum(chosen, self._clip)
         drawn = torch.randn(total.shape, generator=self._rng).to(total.device)
         return total / self._clip + self._noise * drawn
@@ -75,38 +71,15 @@ class NoisySteps:
     def spent(self) -> SubsampledGaussian:
         """What was done so far; PatebenchError if the batches were not those of Poisson sampling at the stated rate."""
         self._check()
-        return SubsampledGaussian(self._noise, self._rate, len(self._sizes))
+        return SubsampledGaussian(self._noise, self._rate, self._drawn.steps)
 
     def _check(self) -> None:
-        """Sizes of batches are binomial, and so is how often each sample was drawn.
-
-        Batches of one size vary too little in the first, shuffled epochs in the second. What is looked at follows from
-        the sampler alone, never from a sample's value.
-        """
+        """Refuse batches that cannot come from Poisson sampling; this looks at the sampler alone, never at a sample."""
         if self._rate != self._sampler.rate:
             raise PatebenchError(f"the sampler's rate was {self._rate} and is {self._sampler.rate}")
-        sizes, n, steps = torch.tensor(self._sizes), self._samples, len(self._sizes)
-        looked_at = ((sizes, n, "the sizes of the batches"), (self._often, steps, "how often each sample was drawn"))
-        for counts, trials, what in looked_at:
-            if not _binomial(counts, trials, self._rate):
-                raise PatebenchError(
-                    f"{what} can not come from Poisson sampling at a rate of {self._rate:g}, which the account assumes;"
-                    " use PoissonSampler"
-                )
-
-
-def _binomial(counts: Tensor, trials: int, rate: float) -> bool:
-    """Whether independent counts can be binomial: their mean, and how far they are from it on average."""
-    expected, variance = trials * rate, trials * rate * (1 - rate)
-    if rate == 1:
-        return bool((counts == trials).all())
-    if len(counts) == 0 or trials == 0:
-        return True
-    z = float((counts.double() - expected).sum()) / math.sqrt(variance * len(counts))
-    if abs(z) > _MORE and variance * len(counts) > _ENOUGH:
-        return False
-    if len(counts) < _ENOUGH or variance * len(counts) < _ENOUGH**2:
-        return True
-    spread = float(((counts.double() - expected) ** 2 / variance).mean()) - 1
-    deviation = math.sqrt((2 + (1 - 6 * rate * (1 - rate)) / variance) / len(counts))
-    return _FEWER < spread / deviation < _MORE
+        what = self._drawn.failed()
+        if what is not None:
+            raise PatebenchError(
+                f"{what} can not come from Poisson sampling at a rate of {self._rate:g}, which the account assumes;"
+                " use PoissonSampler"
+            )

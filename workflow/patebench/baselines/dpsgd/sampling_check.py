@@ -1,0 +1,147 @@
+"""Tests of whether batches can come from Poisson sampling at the stated rate.
+
+Under Poisson sampling, inclusions (steps × samples) are independent, and each has probability `rate`. So five
+statistics have a known distribution:
+
+- the number of inclusions is binomial, which tests the rate;
+- the sizes of the batches are independent and binomial, and so are the numbers of times that each sample was drawn:
+  batches of one size vary too little in the first, shuffled epochs too little in the second, and samples that are drawn
+  together, or more often than others, too much;
+- samples are divided into pairs before each step, those with the same history together, and neighbours where several
+  have the same. How often both were drawn is binomial with probability `rate`²;
+- how often the half of the samples was drawn that was drawn least recently is binomial too: batches that repeat, and
+  shuffled epochs, show there.
+
+The pairs and the half are chosen by earlier steps only, so their next inclusions are independent of that choice. The
+p-values of binomial numbers are exact, those of the variation are upper bounds (Chernoff 1952).
+"""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Probability with which all tests together refuse a run of Poisson sampling. The refusal is visible, so it adds
+#: e^ε times this to the δ of a run.
+ALPHA = 1e-12
+
+#: Number of two-sided tests that share `ALPHA`.
+_TESTS = 5
+
+#: Centres around which counts may vary too little, in standard deviations from their expectation.
+_CENTRES = np.linspace(-2, 2, 9)
+
+#: Multiplier of the hash of a sample's history (Knuth's MMIX generator).
+_MULTIPLIER = np.uint64(6364136223846793005)
+
+Array = NDArray[np.float64]
+Positions = NDArray[np.intp]
+
+
+class SamplingCheck:
+    """Collects the statistics of batches that are drawn from `samples` samples at the stated `rate`."""
+
+    def __init__(self, rate: float, samples: int) -> None:
+        self._rate, self._samples = rate, samples
+        self._sizes: list[int] = []
+        self._often = np.zeros(samples, dtype=np.int64)
+        self._history = np.zeros(samples, dtype=np.uint64)
+        self._pairs = pairs_by_history(self._history)
+        self._least_recent = np.arange(samples)
+        self._both = self._stale = 0
+
+    @property
+    def steps(self) -> int:
+        """Number of batches so far."""
+        return len(self._sizes)
+
+    def add(self, chosen: NDArray[np.int64]) -> None:
+        """Add a batch, given as the positions of its samples."""
+        self._sizes.append(len(chosen))
+        if self._rate == 1:
+            return
+        drawn = np.zeros(self._samples, dtype=bool)
+        drawn[chosen] = True
+        one, other = self._pairs
+        self._both += int(np.sum(drawn[one] & drawn[other]))
+        in_order = drawn[self._least_recent]
+        self._stale += int(np.sum(in_order[: self._samples // 2]))
+        self._least_recent = np.concatenate([self._least_recent[~in_order], self._least_recent[in_order]])
+        self._often[chosen] += 1
+        self._history[chosen] = self._history[chosen] * _MULTIPLIER + np.uint64(self.steps)
+        if self.steps & (self.steps - 1) == 0:  # a power of two
+            self._pairs = pairs_by_history(self._history)
+
+    def failed(self) -> str | None:
+        """Return what cannot come from Poisson sampling at this rate, in words, or None."""
+        if self._rate == 1:
+            return None if all(size == self._samples for size in self._sizes) else "the sizes of the batches"
+        return next((what for what, p_value in self._p_values() if p_value * _TESTS < ALPHA), None)
+
+    def _p_values(self) -> Iterator[tuple[str, float]]:
+        q, n, steps, half = self._rate, self._samples, self.steps, self._samples // 2
+        sizes = np.array(self._sizes, dtype=np.int64)
+        yield "the number of samples drawn", _binomial(int(sizes.sum()), n * steps, q)
+        yield "the sizes of the batches", _variation(sizes, n, q)
+        yield "how often each sample was drawn", _variation(self._often, steps, q)
+        yield "how often samples were drawn together", _binomial(self._both, half * steps, q * q)
+        yield "when samples were drawn again", _binomial(self._stale, half * steps, q)
+
+
+def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]:
+    """Divide the samples into pairs, first those with equal history; one is left over if their number is odd."""
+    order = np.argsort(history, kind="stable")
+    if len(order) < 2:
+        return order[:0], order[:0]
+    ordered, places = history[order], np.arange(len(order))
+    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    within = places - np.maximum.accumulate(np.where(new, places, 0))
+    first = np.flatnonzero((within[:-1] % 2 == 0) & ~new[1:])
+    rest = np.delete(order, np.concatenate([first, first + 1]))
+    rest = rest[: len(rest) // 2 * 2]
+    return np.concatenate([order[first], rest[::2]]), np.concatenate([order[first + 1], rest[1::2]])
+
+
+def _binomial(seen: int, trials: int, probability: float) -> float:
+    """Two-sided p-value of `seen` successes in `trials` trials: twice the smaller tail."""
+    from scipy.special import betainc
+
+    few = betainc(trials - seen, seen + 1, 1 - probability) if seen < trials else 1.0
+    many = betainc(seen, trials - seen + 1, probability) if seen > 0 else 1.0
+    return min(1.0, 2 * float(min(few, many)))
+
+
+def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
+    """Two-sided p-value, at most, of how much independent binomial counts vary.
+
+    Too much is measured around their expectation, too little around several centres, as counts of another mean may vary
+    too little as well; the union bound covers all centres.
+    """
+    from scipy.special import gammaln
+
+    if len(counts) == 0 or trials == 0:
+        return 1.0
+    k = np.arange(trials + 1)
+    log_p = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
+    log_p += k * math.log(probability) + (trials - k) * math.log1p(-probability)
+    variance = trials * probability * (1 - probability)
+
+    def log_tail(centre: float, sign: int) -> float:
+        excess = (k - centre) ** 2 - np.mean((counts - centre) ** 2)
+        return len(counts) * _least_log_moment(log_p, sign * excess / variance)
+
+    centres = trials * probability + math.sqrt(variance) * _CENTRES
+    few = math.log(len(centres)) + min(log_tail(centre, -1) for centre in centres)
+    return min(1.0, 2 * math.exp(min(0.0, few, log_tail(trials * probability, 1))))
+
+
+def _least_log_moment(log_p: Array, values: Array) -> float:
+    """Return the least ln E[e^{θ·values}] over θ > 0, which bounds ln Pr[mean of the values ≥ 0] (Chernoff)."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import logsumexp
+
+    def log_moment(log_theta: float) -> float:
+        return float(logsumexp(log_p + math.exp(log_theta) * values))
+
+    return float(minimize_scalar(log_moment, bounds=(-15, 25), options={"xatol": 1e-3}).fun)
