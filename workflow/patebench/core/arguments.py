@@ -1,6 +1,5 @@
 """Check the arguments of Python functions: each check returns the value, or raises PatebenchError in one line."""
 
-import math
 import operator
 from contextlib import suppress
 from typing import Any
@@ -40,14 +39,11 @@ def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> i
 
 
 def check_real(name: str, value: Any) -> float:
-    """Return a number that is not NaN, as a float; it may be infinite."""
-    number = math.nan
+    """Return a number as a float; it may be infinite or NaN."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         with suppress(OverflowError):  # an integer beyond floating-point numbers
-            number = float(value)
-    if math.isnan(number):
-        raise PatebenchError(f"{name} = {quote(value)} is not a number")
-    return number
+            return float(value)
+    raise PatebenchError(f"{name} = {quote(value)} is not a number")
 
 
 def check_truth(name: str, value: Any) -> bool:
