@@ -206,7 +206,7 @@ def test_votes_cost_what_their_counts_cost(tmp_path):
     np.save(tmp_path / "votes.npy", matrix)
     np.save(tmp_path / "counts.npy", np.stack([np.bincount(column, minlength=3) for column in matrix.T]))
     words = ("--mechanism", "gnmax", "--sigma", 5, "--delta", DELTA)
-    votes = answer(tmp_path / "votes.npy", *words, "--votes", "--classes", 3)
+    votes = answer(tmp_path / "votes.npy", *words, "--votes", "--classes", 3, "--teachers", 30)
     for bound in answer(tmp_path / "counts.npy", *words)["bounds"]:
         same = find(votes, *(bound[fact] for fact in ("accountant", "kind", "conversion")))
         assert same == {**bound, "epsilon": pytest.approx(bound["epsilon"], rel=1e-12), "order": same["order"]}
