@@ -32,6 +32,15 @@ def in_release_mode(rng):
     return not isinstance(rng, np.random.Generator) and type(rng).__name__ == "Entropy"
 
 
+def unanimous(votes):
+    return votes.counts.max(axis=1) == votes.teachers
+
+
+def tied(votes):
+    second, first = np.sort(votes.counts, axis=1)[:, -2:].T
+    return first == second
+
+
 # Noise that is missing, or too little, or another.
 
 
@@ -170,6 +179,31 @@ class SometimesBare(GNMax):
     def release(self, votes, rng):
         bare = rng.random(size=votes.queries) < 0.05
         return np.where(bare, votes.plurality, super().release(votes, rng)).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class UnanimousBare(GNMax):
+    """Where all teachers agree, their vote is released without noise."""
+
+    def release(self, votes, rng):
+        return np.where(unanimous(votes), votes.plurality, super().release(votes, rng)).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class TiesHalf(GNMax):
+    """Where the two largest counts are equal, the noise has half the scale."""
+
+    def release(self, votes, rng):
+        return np.where(tied(votes), GNMax(self.sigma / 2).release(votes, rng), super().release(votes, rng))
+
+
+@dataclass(frozen=True)
+class UnanimousAnswersBare(ConfidentGNMax):
+    """Where all teachers agree, the test has noise and the answer has none."""
+
+    def release(self, votes, rng):
+        labels = super().release(votes, rng)
+        return np.where(unanimous(votes) & (labels != NO_ANSWER), votes.plurality, labels).astype(np.int32)
 
 
 # Noise that comes back.
@@ -508,6 +542,22 @@ class NoiseTableInReleaseMode(GNMax):
 
 
 @dataclass(frozen=True)
+class UnanimousBareInReleaseMode(GNMax):
+    """Of handed-out labels, those on which all teachers agree have no noise."""
+
+    def release(self, votes, rng):
+        return (UnanimousBare if in_release_mode(rng) else GNMax)(self.sigma).release(votes, rng)
+
+
+@dataclass(frozen=True)
+class TiesHalfInReleaseMode(GNMax):
+    """Of handed-out labels, those on which two classes tie have half the noise."""
+
+    def release(self, votes, rng):
+        return (TiesHalf if in_release_mode(rng) else GNMax)(self.sigma).release(votes, rng)
+
+
+@dataclass(frozen=True)
 class PtrBareInReleaseMode(PtrGNMax):
     """Handed-out labels have neither noise nor a test."""
 
@@ -787,6 +837,28 @@ class TableRounded(SparseGNMax):
 
 
 @dataclass(frozen=True)
+class TableUnanimousBare(SparseGNMax):
+    """Where all teachers agree there is no noise."""
+
+    def released(self, votes, rng):
+        shown, counts = super().released(votes, rng), self.counts(votes)
+        return {**shown, "noisy_counts": np.where(unanimous(votes)[:, None], counts, shown["noisy_counts"])}
+
+
+@dataclass(frozen=True)
+class TableTiesHalfInReleaseMode(SparseGNMax):
+    """Where two classes tie for the largest count, the noise of the handed-out table has half the scale."""
+
+    def released(self, votes, rng):
+        shown = super().released(votes, rng)
+        if not in_release_mode(rng):
+            return shown
+        half = SparseGNMax(self.k, self.sigma / 2).released(votes, rng)["noisy_counts"]
+        bare = (tied(votes) & (votes.counts.max(axis=1) > 0))[:, None]
+        return {**shown, "noisy_counts": np.where(bare, half, shown["noisy_counts"])}
+
+
+@dataclass(frozen=True)
 class TableBareInReleaseMode(SparseGNMax):
     """Handed out, the table has no noise."""
 
@@ -853,7 +925,8 @@ class OneShareForAll(DistributedSparseGNMax):
 PLANTED = [
     NoNoise(3.0), OneClassBare(2.0), HalfScale(0.3), InverseScale(0.3), VarianceForScale(4.0), GaussianForLaplace(0.5),
     WinnerOnly(3.0), OneForAllClasses(3.0), Truncated(2.0), Rounded(3.0), Clipped(3.0), NeverNegative(40.0),
-    OneSided(3.0), TiesBare(3.0), SureIsBare(8.0), SometimesBare(8.0),
+    OneSided(3.0), TiesBare(3.0), SureIsBare(8.0), SometimesBare(8.0), UnanimousBare(4.0), UnanimousBare(40.0),
+    TiesHalf(4.0), UnanimousAnswersBare(15.0, 4.0, 3.0),
     FixedSeed(3.0), SeedOfTheVotes(3.0), PartlyFixedSeed(3.0), OneForAllQueries(3.0), NoiseTable(3.0), NoiseTwice(3.0),
     Remembered(3.0), RoundsRepeated(3.0), OnceFree(3.0), SecondFree(3.0),
     WrongNoiseAfterTest(15.0, 4.0, 2.0), AnswerBare(15.0, 4.0, 3.0), BareThreshold(15.0, 4.0, 3.0),
@@ -864,6 +937,7 @@ PLANTED = [
     NoiseTwiceInReleaseMode(4.0), NoisePairsInReleaseMode(4.0), NoiseTableInReleaseMode(4.0),
     PtrBareInReleaseMode(**PtrGNMax.example), PtrWithoutNoiseInReleaseMode(4, 0.5, 4.5, 1e-5, 4),
     PtrNoiseOnceInReleaseMode(**PtrGNMax.example),
+    UnanimousBareInReleaseMode(4.0), TiesHalfInReleaseMode(4.0),
     ProbabilitiesOfMoreNoise(3.0), ProbabilitiesWithoutTest(15.0, 4.0, 3.0), ProbabilitiesOfOtherClasses(3.0),
     NeighboursOfMoreNoise(3.0),
     HalfScaleThroughout(0.3), Sensitivity(10.0), AddOrRemove(0.3), TestForFree(15.0, 4.0, 6.0), LargerDelta(10.0),
@@ -871,7 +945,8 @@ PLANTED = [
     OnlyAnswersCost(25.0, 3.0, 6.0), TooSure(10.0),
     Untested(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=0.5),
     CapOff(1, 3.0), CapOffUnsaid(1, 3.0), CapPerClass(1, 0.5), VoteTwice(2, 3.0), FullPlaces(2, 3.0),
-    TableSensitivity(2, 3.0), TableRounded(2, 3.0), TableBareInReleaseMode(2, 3.0), TableNoiseOnceInReleaseMode(2, 3.0),
+    TableSensitivity(2, 3.0), TableRounded(2, 3.0), TableBareInReleaseMode(2, 3.0), TableUnanimousBare(2, 3.0),
+    TableTiesHalfInReleaseMode(1, 3.0), TableNoiseOnceInReleaseMode(2, 3.0),
     CapOffInShares(1, 3.0, 0), SilenceAddsNoNoise(1, 3.0, 0), ShareOfAllForOne(1, 3.0, 0), OneShareForAll(1, 3.0, 0),
     AnotherTest(order=4, cost=0.5, epsilon=4.0, failure=1e-5, sigma=4),
 ]  # fmt: skip

@@ -19,9 +19,9 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
-from patebench.audit.running import Histograms, Outcomes, Runner, Streams, counted, in_turn
-from patebench.audit.sampled import Sampled, agree_as_often_as_they_should, histogram, relabelled, sampled_by
-from patebench.audit.search import Pair
+from patebench.audit.running import Histogram, Histograms, Outcomes, Runner, Streams, counted, in_turn
+from patebench.audit.sampled import Sampled, agree_as_often_as_they_should, histogram, relabelled, sampled_by, shifts
+from patebench.audit.search import GROUPS, Agreement, Pair
 from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Mechanism
@@ -37,6 +37,9 @@ _REFERENCE, _AT_LEAST = 50, 40
 #: Releases of mechanisms whose queries depend on each other: queries of one at most, how many of the same votes at
 #: most, and so many seeded ones for each, since each is a call of `release`.
 _TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 150, 5
+
+#: Unanimous votes and two-way ties: one of so many labels of the pair is drawn on each, and so many at least.
+_AGREEING, _AGREEING_AT_LEAST = 4, 150
 
 _SAME_NOISE = "handed out, two releases got the same noise, which can be taken off"
 
@@ -132,17 +135,18 @@ class HandedOut:
             sides.append(dict(enumerate(seen.tolist())))
         return sampled_by(event, sides, sampled.queries, self.confidence, self.delta)
 
-    def disagreements(self, pair: Pair, shapes: Histograms) -> list[str]:
+    def disagreements(self, pair: Pair, shapes: Histograms, agreements: Sequence[Agreement] = ()) -> list[str]:
         """What differs between releases in release mode and those with seeded discrete noise, as one line.
 
         Of these `shapes` of histograms, the one whose labels repeat least shows best whether noise comes back, within a
-        release or in another one.
+        release or in another one. `agreements` are histograms on which teachers agree or tie, each with labels of its
+        own.
         """
         views = relabelled([pair])
         labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
         tallies: list[Tally | TwoTallies] = []
         for side, name in enumerate(("here", "there")):
-            asked = [view if side == 0 else view.reversed() for view in views]
+            asked = [view.neighbour if side else view.counts for view in views]
             seen, again = (self._rows(asked, Entropy(), labels) for _ in range(2))
             if not agree_as_often_as_they_should(seen[:, 0], again[:, 0], len(pair.counts)):
                 return [_SAME_NOISE]
@@ -153,19 +157,35 @@ class HandedOut:
         if not agree_as_often_as_they_should(one, two, len(counts)):
             return [_SAME_NOISE]
         tallies += self._of_uncertain(counts, one, two)
+        for i, votes in enumerate(agreements):
+            tallies += self._of_agreement(votes, max(labels // _AGREEING, _AGREEING_AT_LEAST), f"agreement/{i}")
         return agreement.disagreements(tallies)
 
-    def of_transcripts(self, pairs: Mapping[int, Pair], shapes: Histograms) -> list[str]:
+    def _of_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
+        """One histogram in releases of its own, under several names of the classes."""
+        by = shifts(len(votes.counts))
+        asked, labels = [np.roll(votes.counts, shift) for shift in by], -(-labels // len(by)) * len(by)
+        seen = self._rows(asked, Entropy(), labels)
+        reference = self._rows(asked, Discrete(self.streams(name)), _REFERENCE * labels)
+        tallies = self._compared(asked, seen, reference)
+        whole = tallies[-1]  # with the classes named back
+        groups = votes.grouped(whole.seen), votes.grouped(whole.reference)
+        return [*tallies, TwoTallies(whole.where, *groups, names=GROUPS)]
+
+    def of_transcripts(
+        self, pairs: Mapping[int, Pair], shapes: Histograms, agreements: Sequence[Agreement] = ()
+    ) -> list[str]:
         """The same where queries of a release depend on each other: `pairs` by the number of queries they are for.
 
         What is compared are short releases, of one query and of several: each answer, whether all were given, and how
-        often an answer is the first one again. In a release only one comparison is made for each test, so comparisons
-        are independent.
+        often an answer is the first one again; on `agreements` only those of the most queries. In a release only one
+        comparison is made for each test, so comparisons are independent.
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
             chosen = [pair for T, pair in pairs.items() if min(T, _TRANSCRIPT) == queries][-1]
             asked = [chosen.counts, chosen.neighbour, self._least_certain(shapes, queries)]
+            asked += [each.counts for each in agreements[::2]] if queries == min(max(pairs), _TRANSCRIPT) else []
             for i, counts in enumerate(asked):
                 tallies += self._of_releases(counts, queries, f"{queries}/{i}")
         return agreement.disagreements(tallies)
@@ -231,19 +251,18 @@ class HandedOut:
         chosen: NDArray[np.int64] = shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
         return chosen
 
-    def _compared(self, asked: Sequence[Pair], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
+    def _compared(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
         """Each naming of the classes by itself, and all of them together."""
-        classes = len(asked[0].counts)
+        classes = len(asked[0])
         each = [
             TwoTallies(
-                f"on the counts {histogram(pair.counts.tolist())}",
+                f"on the counts {histogram(counts.tolist())}",
                 counted(seen[:, i], classes), counted(reference[:, i], classes),
             )
-            for i, pair in enumerate(asked)
+            for i, counts in enumerate(asked)
         ]  # fmt: skip
-        shifts = [(pair.source - asked[0].source) % classes for pair in asked]
         back = [
-            [_named_back(getattr(t, which), by) for t, by in zip(each, shifts, strict=True)]
+            [_named_back(getattr(t, which), by) for t, by in zip(each, shifts(classes), strict=True)]
             for which in ("seen", "reference")
         ]
         return [*each, TwoTallies(f"{each[0].where}, classes renamed", *(np.sum(rows, axis=0) for rows in back))]
@@ -251,12 +270,12 @@ class HandedOut:
     def _labels(self, pair: Pair) -> int:
         """How many labels may be drawn from the operating system."""
         source = Discrete(self.streams("discrete numbers"))
-        self._rows([pair], source, _AT_LEAST)
+        self._rows([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
-    def _rows(self, asked: Sequence[Pair], source: Source | Discrete, labels: int) -> Outcomes:
-        """Outcomes of these pairs' D in turn, a column for each."""
-        votes = in_turn(np.stack([pair.counts for pair in asked]), labels // len(asked) * len(asked))
+    def _rows(self, asked: Sequence[Histogram], source: Source | Discrete, labels: int) -> Outcomes:
+        """Outcomes of these histograms in turn, a column for each."""
+        votes = in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return Runner(self.mechanism).outcomes(votes, source).reshape(-1, len(asked))
 
 

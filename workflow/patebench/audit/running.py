@@ -17,6 +17,9 @@ from patebench.mechanisms.local import LocalMechanism
 #: Labels, or "no answer", which is the number of classes.
 Outcomes = NDArray[np.int64]
 
+#: Counts of one query, one for each class.
+Histogram = NDArray[np.int64]
+
 #: Counts, histograms × classes.
 Histograms = NDArray[np.int64]
 

@@ -8,16 +8,18 @@ mechanism enters the result: what `release` does is what is measured.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
+from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
 from patebench.audit.events import Counts, Event, Goal, Integers, Known
 from patebench.audit.events import Tally as EventTally
 from patebench.audit.rates import Rates, clopper_pearson
 from patebench.audit.running import Histograms, Outcomes, Runner, Streams, counted, in_turn
-from patebench.audit.search import Pair
+from patebench.audit.search import GROUPS, Agreement, Pair, repeated_votes
 from patebench.mechanisms.base import Mechanism
 from patebench.mechanisms.local import LocalMechanism
 
@@ -47,6 +49,10 @@ _SHORT_WITH_STATE, _RUNS_WITH_STATE = 32, 1000
 
 #: Releases of queries with different votes: how often each histogram is asked.
 _IN_TURN = 400
+
+#: Unanimous votes and two-way ties: one of so many labels of an event is drawn on each, and releases where queries
+#: depend on each other.
+_AGREEING, _AGREEING_WITH_STATE = 10, 250
 
 #: What is stated serves to choose events if it makes what was seen no less likely than this.
 _CREDIBLE = 1e-4
@@ -94,17 +100,32 @@ class SampledAudit:
     delta: float
     streams: Streams
 
-    def __call__(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms | None = None) -> Seen:
-        """The largest ε found for each number of queries; `shapes` are more histograms to compare releases on."""
+    def __call__(
+        self,
+        pairs: Sequence[Pair],
+        queries: Sequence[int],
+        shapes: Histograms | None = None,
+        agreements: Sequence[Agreement] = (),
+    ) -> Seen:
+        """The largest ε found for each number of queries.
+
+        `shapes` and `agreements` are more histograms to compare releases on: the former asked in turn in one release,
+        the latter, of teachers that agree or tie, each in runs of its own.
+        """
         pairs = _different(pairs)
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
             return Seen({T: _without_noise(pairs[0], T, self.confidence) for T in queries})
         if not self.mechanism.independent_queries:
             tallies = [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
+            for i, (counts, _) in enumerate(agreements):
+                where, votes = f"on the counts {histogram(counts.tolist())}", repeated_votes(counts, _SHORT_WITH_STATE)
+                tallies += self._places(where, votes, f"agreement/{i}", _AGREEING_WITH_STATE)
             return Seen({T: self._with_state(pairs, T) for T in queries}, tallies)
-        return self._independent(
+        found = self._independent(
             pairs, queries, np.stack([pair.counts for pair in pairs]) if shapes is None else shapes
         )
+        tallies = [tally for i, each in enumerate(agreements) for tally in self._of_agreement(each, f"agreement/{i}")]
+        return Seen(found.largest, [*found.tallies, *tallies])
 
     @property
     def _runner(self) -> Runner:
@@ -119,7 +140,7 @@ class SampledAudit:
     def _independent(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms) -> Seen:
         """Many queries of one release stand for many releases, since that is the same."""
         views = list(pairs) if self._local else relabelled(pairs)
-        labels = self.runs * self._queries_per_run(pairs[0])
+        labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
         choosing = max(_AT_LEAST, labels // _CHOOSING // len(views))
         known, tallies = [], list(self._in_turn(shapes))
         tallies += [tally for i, pair in enumerate(pairs) for tally in self._short(pair, f"short/{i}")]
@@ -135,9 +156,10 @@ class SampledAudit:
         }
         return Seen({T: self._counted(self._best(goals[T], known, T), goals[T], T, tallies) for T in queries}, tallies)
 
-    def _queries_per_run(self, pair: Pair) -> int:
+    def _queries_per_run(self, votes: Votes) -> int:
+        """Number of queries in one run, by the random numbers that a release of `_SHORT` queries draws."""
         source = _Counted(self.streams("numbers"))
-        self._runner.outcomes(pair.votes(_SHORT)[0], source)  # type: ignore[arg-type]
+        self._runner.outcomes(votes, source)  # type: ignore[arg-type]
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
@@ -204,6 +226,28 @@ class SampledAudit:
             where = f"on the counts {histogram(counts.tolist())}, asked in turn with others"
             yield agreement.of_labels(where, counted(labels, votes.classes), stated[i])
 
+    def _of_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
+        """One histogram in releases of its own, under several names of the classes: each by itself, and all together.
+
+        Stated probabilities may differ between names. Those of all together are their means: that makes no tail of the
+        sum likelier (Hoeffding 1956, Theorem 4).
+        """
+        source, by, classes = self.streams(name), shifts(len(votes.counts)), len(votes.counts)
+        labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(by)
+        seen, chances = np.zeros(len(GROUPS), dtype=np.int64), np.zeros(len(GROUPS))
+        for shift in by:
+            view = np.roll(votes.counts, shift)
+            stated = self._runner.stated(repeated_votes(view, 1))
+            if stated is None:
+                return
+            blocks = self._runner.blocks(partial(repeated_votes, view), source, labels)
+            shown = np.sum([counted(block, classes) for block in blocks], axis=0)
+            yield agreement.of_labels(f"on the counts {histogram(view.tolist())}", shown, stated[0])
+            seen += votes.grouped(shown, shift)
+            chances += votes.grouped(stated[0], shift) / len(by)
+        where = f"on the counts {histogram(votes.counts.tolist())}, classes renamed"
+        yield Tally(where, GROUPS, seen, chances, int(seen.sum()))
+
     def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
         """Short releases: faults may be in the first answers, and be drowned in long ones."""
         free = self.mechanism.independent_queries
@@ -211,11 +255,13 @@ class SampledAudit:
         if self._local:
             return
         for side, which in enumerate(("here", "there")):
-            votes = pair.votes(length)[side]
-            stated = self._runner.stated(votes)
-            if stated is not None:
-                shown = self._runner.transcripts(votes, self.streams(f"{name}/{which}"), runs)
-                yield from agreement.of_places(_on(pair, side), shown, stated)
+            yield from self._places(_on(pair, side), pair.votes(length)[side], f"{name}/{which}", runs)
+
+    def _places(self, where: str, votes: Votes, name: str, runs: int) -> Iterator[Tally]:
+        """Each answer of several releases of the same votes."""
+        stated = self._runner.stated(votes)
+        if stated is not None:
+            yield from agreement.of_places(where, self._runner.transcripts(votes, self.streams(name), runs), stated)
 
     # Queries that depend on each other.
 
@@ -342,9 +388,13 @@ def _different(pairs: Sequence[Pair]) -> list[Pair]:
 
 def relabelled(pairs: Sequence[Pair]) -> list[Pair]:
     """Every pair under several cyclic shifts of the classes."""
-    classes = len(pairs[0].counts)
-    shifts = np.unique(np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int))
-    return [pair.relabelled(int(by)) for pair in pairs for by in shifts]
+    return [pair.relabelled(by) for pair in pairs for by in shifts(len(pairs[0].counts))]
+
+
+def shifts(classes: int) -> list[int]:
+    """Cyclic shifts of the classes under which histograms are tried."""
+    every = np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int)
+    return [int(by) for by in np.unique(every)]
 
 
 def histogram(counts: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ What is found is a pair, so its ε is a lower bound whether or not a worse one e
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,13 @@ _RUNGS = 5
 
 #: Shapes on which releases are compared with what is stated.
 _SHAPES = 64
+
+#: Number of unanimous histograms, and of two-way ties, among which those with runs of their own are chosen.
+_AGREEING = 16
+
+#: Probability of another outcome, relative to its largest one, at which runs show best how much noise there is, unless
+#: that is below the second number; and the least probability that counts.
+_TELLING, _OFTEN, _SHOWS = 0.4, 0.02, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +77,7 @@ class Pair:
         voted = np.repeat(np.arange(len(self.counts)), self.counts)
         changed = voted.copy()
         changed[np.argmax(voted == self.source)] = self.target
-        return _repeated(self.counts, voted, queries), _repeated(self.neighbour, changed, queries)
+        return _repeated(self.counts, queries, voted), _repeated(self.neighbour, queries, changed)
 
     def relabelled(self, by: int) -> "Pair":
         """The same pair with every class renamed to the one `by` places further, cyclically."""
@@ -88,10 +96,37 @@ class Pair:
         return self._found[queries, delta]
 
 
-def _repeated(counts: Counts, voted: NDArray[np.integer], queries: int) -> Votes:
-    """One query asked so many times, without copies of it in memory."""
+def repeated_votes(counts: Counts, queries: int) -> Votes:
+    """One query with these counts, asked `queries` times, without copies of it in memory."""
+    return _repeated(counts, queries, np.repeat(np.arange(len(counts)), counts))
+
+
+def _repeated(counts: Counts, queries: int, voted: NDArray[np.integer]) -> Votes:
     matrix = np.broadcast_to(voted[:, None], (len(voted), queries))
     return Votes(np.broadcast_to(counts, (queries, len(counts))), matrix)
+
+
+class Agreement(NamedTuple):
+    """Counts of one query in which the first `leading` classes have the same and the largest count, or a neighbour."""
+
+    counts: Counts
+    leading: int
+
+    @property
+    def neighbour(self) -> "Agreement":
+        """One vote moved from the first class to the second."""
+        moved = self.counts.copy()
+        moved[:2] += [-1, 1]
+        return Agreement(moved, self.leading)
+
+    def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
+        """Add up numbers of the outcomes (classes + 1) into `GROUPS`, where classes were shifted by `by`."""
+        classes = np.roll(outcomes[:-1], -by)
+        return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
+
+
+#: What `Agreement.grouped` distinguishes.
+GROUPS = ("a leading class", "another class", "no answer")
 
 
 #: How much each row of outcome distributions gives away, for comparison.
@@ -138,6 +173,60 @@ class Search:
         every = self._candidates()
         chosen = every[np.unique(np.linspace(0, len(every) - 1, _SHAPES).astype(int))]
         return np.stack([np.roll(counts, place) for place, counts in enumerate(chosen)])
+
+    def agreements(self) -> list[Agreement]:
+        """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
+
+        Releases on these are compared with the stated probabilities in runs of their own. Noise that depends on
+        agreement shows only there, and only where noise changes the outcome now and then: one of the unanimous
+        histograms is of so few teachers that it does, and a tie is so close to the other classes.
+        """
+        if self.local:
+            return []
+        spread = np.unique(np.geomspace(1, self.teachers, _AGREEING).astype(int)).tolist()
+        unanimous = [Agreement(np.array([size, *[0] * (self.classes - 1)]), 1) for size in spread]
+        tied = [each for gap in spread if (each := self._tie(gap)) is not None]
+        chosen = [unanimous[-1], *(each for several in (unanimous, tied) for each in self._telling(several))]
+        distinct = {tuple(each.counts): each for each in chosen}
+        return [each for agreement in distinct.values() for each in (agreement, agreement.neighbour)]
+
+    def _tie(self, gap: int) -> Agreement | None:
+        """Return two classes with equal counts, about `gap` votes above the others, or None where there is no such tie.
+
+        Of an odd number of teachers and two classes, one teacher is left out.
+        """
+        others = self.classes - 2
+        top = min((self.teachers + others * gap + self.classes - 1) // self.classes, self.teachers // 2)
+        rest = _evenly(self.teachers - 2 * top, others, others) if others else []
+        return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
+
+    def _telling(self, agreements: Sequence[Agreement]) -> list[Agreement]:
+        """Return those that show best how often a class that does not lead is released, and how often none is.
+
+        Where neither ever happens, return the last one.
+        """
+        known = [(each, each.grouped(p)) for each in agreements if (p := self._first_outcome(each.counts)) is not None]
+        chances = np.array([p for _, p in known]).reshape(-1, len(GROUPS)).T
+        chosen = [
+            known[int(np.argmin(np.abs(np.log(np.maximum(each, 1e-300) / max(_TELLING * each.max(), _OFTEN)))))][0]
+            for each in chances[1:]
+            if each.max(initial=0) > _SHOWS
+        ]
+        return chosen or [each for each, _ in known[-1:]]
+
+    def _first_outcome(self, counts: Counts) -> Array | None:
+        """Return the stated probabilities of the first outcome, or None where the mechanism cannot answer such votes.
+
+        It may be made for more teachers than these.
+        """
+        votes = repeated_votes(counts, self.asked)
+        try:
+            with np.errstate(all="ignore"):
+                log_p = self.mechanism.log_outcome_probabilities(votes)
+                self.mechanism.release(votes, np.random.default_rng(0))
+        except PatebenchError:
+            return None
+        return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
         """For several degrees of agreement among the teachers, the worst pair with D of that degree.

@@ -123,6 +123,20 @@ def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
     ]
 
 
+def agreements(teachers: int, classes: int, queries: int, k: int) -> list[World]:
+    """Return tables on which all teachers agree, or two classes tie; D and D′ are the same.
+
+    No more queries than votes count, so that every query is of that kind.
+    """
+    agreed = np.zeros((teachers, min(k, queries)), dtype=np.int64)
+    tied = agreed.copy()
+    tied[teachers // 2 : teachers // 2 * 2], tied[teachers // 2 * 2 :] = 1, SILENT
+    named = {"only votes of all teachers for one class": agreed}
+    if teachers > 1:
+        named["only ties of two classes"] = tied
+    return [World(words, votes, votes, classes) for words, votes in named.items()]
+
+
 def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float) -> float:
     """A lower bound on the least ε of counts with this noise that differ so: of any cells, by whole numbers."""
     if _none(noise):
@@ -169,8 +183,15 @@ class TableAudit:
     streams: Streams
 
     def worlds(self, queries: int) -> list[World]:
-        drawn = min(queries, max(1, _SHARES // self.shares))
-        return worlds(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
+        return worlds(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))
+
+    def _agreements(self, queries: int) -> list[World]:
+        drawn = min(self._drawn(queries), _QUERIES)
+        return agreements(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
+
+    def _drawn(self, queries: int) -> int:
+        """Number of queries of the tables that are drawn, at most."""
+        return min(queries, max(1, _SHARES // self.shares))
 
     @property
     def drawn_teachers(self) -> int:
@@ -237,14 +258,16 @@ class TableAudit:
 
     def tallies(self, queries: int) -> Iterator[Tally]:
         """What is beyond the stated counts, beside the stated noise."""
-        for i, world in enumerate(self.worlds(queries)):
+        for i, world in enumerate([*self.worlds(queries), *self._agreements(queries)]):
             noise = self._residuals(world, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
             yield from self._of_noise(f"where there are {world.words}", noise)
 
     def handed_out(self, queries: int) -> Iterator[TwoTallies]:
         """Tables in release mode beside those with seeded discrete noise."""
-        for i, world in enumerate(self.worlds(queries)[::3]):
-            releases = max(_RELEASES, _NUMBERS // (3 * world.here.shape[1] * self.classes * self.shares))
+        several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
+        for i, world in enumerate([*several, *agreeing]):
+            part = 3 if i < len(several) else 6
+            releases = max(_RELEASES, _NUMBERS // (part * world.here.shape[1] * self.classes * self.shares))
             seen = self._residuals(world, releases, Entropy())
             drawn = self._residuals(world, _REFERENCE * releases, Discrete(self.streams(f"table/{queries}/{i}")))
             where = f"cells where there are {world.words}"

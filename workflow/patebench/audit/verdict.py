@@ -168,16 +168,17 @@ def run_audit(
         )
         for T in wanted
     }
-    seen = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted, search.shapes())
+    agreements = searches[wanted[-1]].agreements()
+    seen = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted, search.shapes(), agreements)
     lines = [*agreement.disagreements(seen.tallies), *_more_than_stated(search, seen.largest)]
     discrete: dict[int, Sampled] = {}
     if mechanism.discrete and all(sampled.fresh for sampled in seen.largest.values()):
         handed_out = HandedOut(mechanism, runs, confidence, delta, streams)
         if mechanism.independent_queries:
-            lines += handed_out.disagreements(seen.largest[1].pair, search.shapes())
+            lines += handed_out.disagreements(seen.largest[1].pair, search.shapes(), agreements)
             discrete = {T: handed_out.seeded(seen.largest[T]) for T in wanted}
         else:
-            lines += handed_out.of_transcripts({T: seen.largest[T].pair for T in wanted}, search.shapes())
+            lines += handed_out.of_transcripts({T: seen.largest[T].pair for T in wanted}, search.shapes(), agreements)
     findings = [
         _compared(searches[T], T, worst[T], seen.largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted
     ]
