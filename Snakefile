@@ -39,6 +39,24 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        outputs("report")["out"],
-        outputs("report")["publishable"],
-        outputs("manifest")["out"],
+        rules.report.output,
+        rules.manifest.output,
+
+
+# Global constraints come after the rules: they reach only wildcards that are there by then.
+wildcard_constraints:
+    dataset=r"[^/]+",
+    split=r"seed-[^/]+",
+    ensemble=r"teachers-[^/]+",
+    mechanism=r"[^/]+",
+    noise=r"[^/]+",
+    student=r"[^/]+",
+    rounds=r"round-\d+_[^/]+(/round-\d+_[^/]+)*",
+    chunk=r"\d+-\d+",
+    aggregator=r"\d+",
+    selection=r"[^/]+",
+    training=r"[^/]+",
+    petdl=r"[^/]+",
+    dpsgd=r"[^/]+",
+    private_knn=r"[^/]+",
+    teachers=r"teachers-\d+",

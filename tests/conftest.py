@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from patebench.config.parameters import PartitionParameters, SplitParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
-from patebench.plan.parameters import PartitionParameters, SplitParameters
 from patebench.stages import partition, split
 
 CLASSES = 3

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from patebench.plan.parameters import AccountParameters
+from patebench.config.parameters import AccountParameters
 from patebench.stages import account as account_stage
 from patebench.stages import aggregate as aggregate_stage
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from patebench.cli import cli
-from patebench.plan.jobs import Job
+from tests import rules
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -91,24 +91,20 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [page.name for page in PAGES[1:] if f"](docs/{page.name})" not in text] == []
 
 
-def test_the_picture_of_the_rules_knows_every_rule() -> None:
+def test_the_picture_of_the_rules_knows_every_stage() -> None:
     """What it has a style for and what it shows, for the default run makes a file by every rule."""
-    rules = set(
-        re.findall(r"^ *rule (\w+):", "".join(map(Path.read_text, (ROOT / "workflow/rules").glob("*.smk"))), re.M)
-    )
+    stages = set(rules.STAGES.values())
     drawing = runpy.run_path(str(ROOT / "docs/images/dag.py"))
-    assert {rule for group in drawing["STYLES"].values() for rule in group} == rules
+    assert {stage for group in drawing["STYLES"].values() for stage in group} == stages
     shown = re.findall(r"<title>(\w+)</title>", (ROOT / "docs/images/dag.svg").read_text(encoding="utf-8"))
-    assert set(shown) - {"rules"} == rules
+    assert set(shown) - {"rules"} == stages
 
 
 def test_the_table_of_files_to_hand_out_names_every_file_that_a_run_makes() -> None:
     (table,) = re.findall(r"## What may be handed out\n+((?:\|.*\n)+)", (ROOT / "docs/release.md").read_text())
     named = set(re.findall(r"`([^`]+)`", table))
-    kinds = [Job]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-    made = {Path(pattern) for kind in kinds for pattern in getattr(kind, "files", {}).values()}
+    blocks = (re.findall(r"    output:\n(.*?)\n    \w+:", body, re.DOTALL)[-1] for body in rules.BODIES.values())
+    made = {Path(path) for block in blocks for path in re.findall(r'"(?:<\w+>/)+([^"]+)"', block)}
     assert len(made) > 25
     unnamed = {str(path) for path in made if not named & {path.name, path.suffix, f"{path.parent.name}/*{path.suffix}"}}
     assert not unnamed

@@ -13,7 +13,6 @@ LAYERS = [
     ["cli", "api"],
     ["stages"],
     ["config"],
-    ["plan"],
     ["reporting"],
     ["students", "petdl", "baselines", "audit", "secure", "calculator"],
     ["teachers", "mechanisms"],

@@ -46,6 +46,9 @@ WORDS = {
 NEXT_ROUND = ("train_student", "select_queries")
 PASSED_ON = {NEXT_ROUND, ("aggregate", "select_queries"), ("aggregate", "aggregate")}
 
+#: Several rules may run one stage; they are drawn as one.
+VARIANT = re.compile("_in_round$|_on_truth$")
+
 Arrows = set[tuple[str, str]]
 
 
@@ -68,7 +71,7 @@ def reduced(arrows: Arrows) -> Arrows:
 
 def main() -> None:
     drawn = sys.stdin.read()
-    rules = dict(re.findall(r'(\d+)\[label = "(\w+)"', drawn))
+    rules = {number: VARIANT.sub("", rule) for number, rule in re.findall(r'(\d+)\[label = "(\w+)"', drawn)}
     arrows = {(rules[start], rules[end]) for start, end in re.findall(r"(\d+) -> (\d+)", drawn)}
     shown = sorted(reduced({(start, end) for start, end in arrows if end != "all"} - PASSED_ON))
     print("digraph rules{rankdir=LR;bgcolor=white;nodesep=.22;ranksep=.32;")

@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
+from patebench.config.parameters import PartitionParameters, SplitParameters
 from patebench.core.files import read_arrays, read_json, write_text
 from patebench.core.formats import PARTITION, POOL
 from patebench.core.seeds import derive
 from patebench.models.precision import SWITCH
-from patebench.plan.parameters import PartitionParameters, SplitParameters
 from patebench.stages import data, partition, split
 from patebench.stages.reading import read_samples
 

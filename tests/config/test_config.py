@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from patebench.config import load, validate
+from patebench.config import Run, load, validate
+from patebench.config.parameters import PartitionParameters, SplitParameters
 from patebench.config.schema import page, schema, schema_text
 from patebench.core.errors import PatebenchError
-from patebench.plan.jobs import Account, Collect, Data, Distil, Figures, Partition, Tables, TrainPetdl
-from patebench.plan.parameters import PartitionParameters, SplitParameters
 
 ROOT = Path(__file__).parents[2]
 GONE = object()
@@ -64,6 +63,16 @@ def twin(**changes: Any) -> dict[str, Any]:
     """A second experiment like the first but for `changes`, with neither students nor baseline."""
     demo = copy.deepcopy(GOOD["experiments"]["demo"])
     return {key: value for key, value in demo.items() if key not in ("students", "baseline")} | changes
+
+
+def jobs(run: Run, stage: str) -> list[str]:
+    """The names of a stage's jobs, which are the folders of what they make."""
+    return [name.removeprefix(f"{stage}/") for name in run.job_names() if name.startswith(f"{stage}/")]
+
+
+def options(run: Run, file: str) -> list[dict[str, Any]]:
+    """The options of all targets of that name."""
+    return [found for path, found in run.options.items() if path.endswith(f"/{file}")]
 
 
 # Where the mistake is, the mistake, and what the line must say besides the path of the key.
@@ -497,25 +506,25 @@ def test_a_mistake_is_one_line(name: str) -> None:
 
 
 def test_the_good_one_is_good() -> None:
-    (experiment,) = validate(GOOD).experiments
-    assert len(experiment.accounts) == 2 * 2 * 3
-    assert len(experiment.students) == 2
-    assert len(experiment.baselines) == 2
+    run = validate(GOOD)
+    counts = [len(jobs(run, stage)) for stage in ("account", "train_student", "train_baseline")]
+    assert counts == [2 * 2 * 3, 2, 2]
 
 
 def test_a_release_is_one_label_set_and_says_so_in_its_path() -> None:
     settings = changed("experiments/demo/mechanisms", {"gnmax": {"sigma": 20}}) | {"mode": "release", "seeds": 0}
     settings["experiments"]["demo"] |= {"ensembles": [{"teachers": 50, "model": "small-cnn"}], "students": []}
     settings["experiments"]["demo"]["accounting"] = {"delta": 1e-5, "budget": 2}
-    plan = validate(settings).plan()
-    (account,) = plan.of(Account)
-    assert account.folder.endswith("/gnmax/sigma-20_release_budget-2_delta-1e-05")
-    assert plan.modes() == {f"results/{account.folder}/labels.npz": "release"}
-    options = account.labels.options()
-    assert (options["release"], options["ledger"], options["budget"], options["delta"]) == (True, "ledger", 2, 1e-5)
-    assert account.options() == {"delta": 1e-5, "ledger": "ledger"}, "what was released is read from the labels"
-    assert not {"seed", "stream"} & set(options)
-    assert set(validate(GOOD).plan().modes().values()) == {"seeded"}
+    run = validate(settings)
+    (labels,) = jobs(run, "aggregate")
+    assert labels.endswith("/gnmax/sigma-20_release_budget-2_delta-1e-05")
+    assert run.modes == {f"results/{labels}/labels.npz": "release"}
+    assert run.command_options(f"results/{labels}/labels.npz") == (
+        "--mechanism gnmax --parameter sigma=20 --budget 2 --delta 1e-05 --release --ledger results/ledger"
+    )
+    (account,) = options(run, "bounds.json")
+    assert account == {"delta": 1e-5, "ledger": "results/ledger"}, "what was released is read from the labels"
+    assert set(validate(GOOD).modes.values()) == {"seeded"}
 
 
 def test_a_budget_is_for_mechanisms_that_can_keep_it() -> None:
@@ -548,17 +557,14 @@ def test_what_is_not_private_is_no_part_of_a_release() -> None:
         "accounting": {"delta": 1e-5},
         "distillation": [{"samples": 100, "model": "small-cnn"}],
     }
-    assert validate(settings | {"mode": "seeded"}).plan().of(Distil)
-    dpsgd = copy.deepcopy(settings)
-    dpsgd["experiments"]["demo"] |= {"distillation": [], "dpsgd": [{"form": "linear", "epsilon": 1}]}
-    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.dpsgd\[0\]: draws noise from a seed"):
-        validate(dpsgd)
-    nearest = copy.deepcopy(settings)
-    nearest["experiments"]["demo"] |= {"distillation": [], "private_knn": [KNN]}
-    with pytest.raises(PatebenchError, match=r"^experiments\.demo\.private_knn\[0\]: draws noise from a seed"):
-        validate(nearest)
+    assert jobs(validate(settings | {"mode": "seeded"}), "distil")
     with pytest.raises(PatebenchError, match=r"^experiments\.demo\.distillation\[0\]: is not private"):
         validate(settings)
+    settings["experiments"]["demo"]["distillation"] = []
+    for key, model in (("dpsgd", {"form": "linear", "epsilon": 1}), ("private_knn", KNN)):
+        wrong = {"demo": settings["experiments"]["demo"] | {key: [model]}}
+        with pytest.raises(PatebenchError, match=rf"^experiments\.demo\.{key}\[0\]: draws noise from a seed"):
+            validate(settings | {"experiments": wrong})
 
 
 def petdl(*settings: dict[str, Any], hints: str | None = "block2", mode: str = "seeded") -> Any:
@@ -569,12 +575,12 @@ def petdl(*settings: dict[str, Any], hints: str | None = "block2", mode: str = "
 
 
 def test_petdl_multiplies_what_is_listed_and_needs_no_mechanism() -> None:
-    plan = validate(petdl({"form": "published", "noise": [1, 2], "batch": [64, 128], "teachers": 4})).plan()
-    assert {(each.parameters.noise, each.parameters.batch) for each in plan.of(TrainPetdl)} == {
-        (1.0, 64), (2.0, 64), (1.0, 128), (2.0, 128),
-    }  # fmt: skip
-    assert {(each.ensemble.teachers, each.parameters.delta) for each in plan.of(TrainPetdl)} == {(4, 1e-5)}
-    assert [each.of.teachers for each in plan.of(Collect)] == [4], "its teachers are described too"
+    run = validate(petdl({"form": "published", "noise": [1, 2], "batch": [64, 128], "teachers": 4}))
+    students = options(run, "petdl.json")
+    assert [(each["noise"], each["batch"]) for each in students] == [(1, 64), (1, 128), (2, 64), (2, 128)]
+    assert {each["delta"] for each in students} == {1e-5}
+    (ensemble,) = jobs(run, "collect")
+    assert "/teachers-4_" in ensemble, "its teachers are described too"
 
 
 def test_petdl_is_no_release() -> None:
@@ -587,7 +593,7 @@ def test_petdl_learns_hints_only_where_they_are_kept() -> None:
     wanted = {"form": "published", "noise": 1, "hint_epochs": [0, 2]}
     with pytest.raises(PatebenchError, match=r"hint_epochs: needs hints, and teachers-2_iid_conv-small_modern keeps"):
         validate(petdl(wanted, hints="probabilities"))
-    assert validate(petdl({**wanted, "hint_epochs": 0}, hints="probabilities")).plan().of(TrainPetdl)
+    assert jobs(validate(petdl({**wanted, "hint_epochs": 0}, hints="probabilities")), "train_petdl")
 
 
 def test_several_releases_need_a_limit_for_all() -> None:
@@ -629,9 +635,8 @@ def test_rounds_can_be_released_alone() -> None:
     demo["rounds"] = [
         {"strategy": "prototypes", "mechanisms": {"gnmax": {"sigma": 20}}, "queries": 50, "method": "supervised"}
     ]
-    (account,) = validate(settings).plan().of(Account)
-    assert "/gnmax/sigma-20_release/supervised/round-0_prototypes-50" in account.folder
-    assert account.labels.options()["release"]
+    (labels,) = jobs(validate(settings), "aggregate")
+    assert labels.endswith("/gnmax/sigma-20_release/supervised/round-0_prototypes-50")
     demo["rounds"][0]["mechanisms"] = {"exponential": {"epsilon": 1}}
     with pytest.raises(PatebenchError, match=r"rounds\[0\].*can not be drawn with discrete noise"):
         validate(settings)
@@ -642,10 +647,9 @@ def test_a_release_deals_by_hash_and_never_by_what_protects_nobody() -> None:
     settings["experiments"]["demo"] |= {"students": [], "accounting": {"delta": 1e-5}}
 
     def dealt(mode: str, **partition: Any) -> str:
-        ensemble = {"teachers": 50, "model": "small-cnn", **partition}
-        settings["experiments"]["demo"]["ensembles"] = [ensemble]
-        (made,) = validate(settings | {"mode": mode}).plan().of(Partition)
-        return str(made.of.partition.slug)
+        settings["experiments"]["demo"]["ensembles"] = [{"teachers": 50, "model": "small-cnn", **partition}]
+        (ensemble,) = validate(settings | {"mode": mode}).experiments[0].ensembles
+        return ensemble.partition.slug
 
     assert [dealt(mode) for mode in ("seeded", "release")] == ["iid", "hash"]
     assert [dealt(mode, partition={}) for mode in ("seeded", "release")] == ["iid", "hash"]
@@ -702,13 +706,13 @@ def test_what_the_command_line_gives() -> None:
     assert config.results == config.pages == "out"
     assert config.experiments == validate(GOOD).experiments
     assert validate(settings | {"name": 2017}).pages == "out/2017"
-    assert len(validate(settings | {"seeds": 3}).experiments[0].baselines) == 1
+    assert len(jobs(validate(settings | {"seeds": 3}), "train_baseline")) == 1
 
 
 def test_an_experiment_may_have_seeds_of_its_own() -> None:
     config = validate(changed("experiments/demo/seeds", [5, 7, 9]))
     assert config.seeds == (5, 7, 9), "those of the selected experiments"
-    assert {each.split.seed for each in config.experiments[0].baselines} == {5, 7, 9}
+    assert [each["seed"] for each in options(config, "baseline.json")] == [5, 7, 9]
 
 
 def test_yaml_reads_some_numbers_as_text() -> None:
@@ -720,18 +724,18 @@ def test_yaml_reads_some_numbers_as_text() -> None:
 
 def test_defaults() -> None:
     config = validate(changed("experiments/demo/students", GONE))
-    ensemble = config.experiments[0].accounts[0].labels.ensemble
+    ensemble = next(iter(config.experiments[0].ensembles))
     assert (config.name, config.results, config.download) == ("", "results", True)
     assert ensemble.partition == PartitionParameters()
     assert (ensemble.work.chunk, ensemble.work.keep_weights, ensemble.training.epochs) == (25, False, None)
-    assert config.experiments[0].students == ()
+    assert jobs(config, "train_student") == []
 
 
 def test_the_environment_says_where_data_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATEBENCH_DATA", raising=False)
-    assert validate(GOOD).access_options() == {"root": "data", "download": True}
-    monkeypatch.setenv("PATEBENCH_DATA", "/elsewhere")
-    assert validate(GOOD).access_options()["root"] == "/elsewhere"
+    assert validate(GOOD).access_options() == "--root data --download"
+    monkeypatch.setenv("PATEBENCH_DATA", "/else where")
+    assert validate(GOOD).access_options() == "--root '/else where' --download"
 
 
 def test_only_selects() -> None:
@@ -747,14 +751,8 @@ def test_a_mistake_in_an_experiment_left_out_is_told() -> None:
 
 
 def test_values_multiply_in_the_order_of_the_mechanism() -> None:
-    accounts = validate(GOOD).experiments[0].accounts
-    ensemble = accounts[0].labels.ensemble
-    settings = [each.labels.setting for each in accounts if each.labels.ensemble == ensemble]
-    assert [(each.mechanism, each.parameters) for each in settings] == [
-        ("lnmax", (("gamma", 0.05),)),
-        ("lnmax", (("gamma", 0.1),)),
-        ("gnmax", (("sigma", 20.0),)),
-    ]
+    settings = dict.fromkeys(labels.setting for labels in validate(GOOD).experiments[0].label_sets)
+    assert [each.name for each in settings] == ["lnmax/gamma-0.05", "lnmax/gamma-0.1", "gnmax/sigma-20"]
 
 
 def test_no_path_stands_for_two_values() -> None:
@@ -775,19 +773,17 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
     settings = changed(f"{ENSEMBLE}/partition", {"strategy": "owners", "owners": column})
     settings["experiments"]["demo"]["dataset"] = "mine"
     settings["datasets"] = {"mine": {"loader": "npz", "private": private, "public": public}}
-    plan = validate(settings).plan()
-    (data,) = plan.of(Data)
-    assert data.options() == {"": "mine", "option": {"loader": "npz", "private": private, "public": public}}
-    assert plan.inputs(data) == {"sources": [private, public]}
-    assert {tuple(plan.inputs(each)["owners"]) for each in plan.of(Partition)} == {(column,)}
+    run = validate(settings)
+    assert options(run, "private.npz")[0]["option"] == {"loader": "npz", "private": private, "public": public}
+    assert run.sources == {"mine": [private, public]}
+    assert list(run.owners.values()) == [[column]] * 4
     settings["datasets"]["mine"]["class_names"] = ["cat", "dog"]
-    named = validate(settings).plan()
-    (data,) = named.of(Data)
-    assert data.options()["class-names"] == ("cat", "dog")
+    named = validate(settings)
+    assert options(named, "private.npz")[0]["class-names"] == ("cat", "dog")
     settings["datasets"]["mine"]["copy_of"] = "cifar10"
-    copy = validate(settings).plan()
-    assert all("--copy mine=cifar10" in " ".join(copy.command(job)) for job in (*copy.of(Tables), *copy.of(Figures)))
-    assert copy.command(*copy.of(Data)) == named.command(data), "nothing is made anew for it"
+    copied = validate(settings)
+    assert (copied.copies, named.copies) == ({"mine": "cifar10"}, {})
+    assert copied.options == named.options, "nothing is made again for it"
     with pytest.raises(PatebenchError, match=r"^name: 'mine'"):
         validate(settings | {"name": "mine"})
 
@@ -818,23 +814,9 @@ def test_two_columns_for_one_ensemble(tmp_path: Path) -> None:
 def test_shipped_configurations_are_good(file: str) -> None:
     config = validate(load(ROOT / "config" / file))
     assert config.experiments
-    optional = {
-        "train_baseline",
-        "name_clusters",
-        "train_dpsgd",
-        "train_private_knn",
-        "audit",
-        "extract_features",
-        "select_queries",
-        "distil",
-        "train_student",
-        "train_petdl",
-    }
-    optional |= {"secure_share", "secure_sum", "secure_open"}
-    if not any(each.accounts for each in config.experiments):  # of models that are private themselves alone
-        optional |= {"aggregate", "account"}
-    made = config.plan().artefacts()
-    assert all(files for stage, files in made.items() if stage not in optional)
+    made = {name.partition("/")[0] for name in config.job_names()}
+    assert {"data", "split", "partition", "train_teachers", "join_votes", "collect", "report"} <= made
+    assert ("account" in made) == any(each.label_sets for each in config.experiments)
 
 
 PRESETS = [
@@ -874,7 +856,7 @@ def test_presets_are_good(file: str, preset: str) -> None:
     built_in = [
         name for name, each in written["experiments"].items() if each["dataset"] not in written.get("datasets", {})
     ]
-    assert len(list(config.plan())) < len(list(validate({**written, "only": built_in}).plan()))
+    assert len(config.jobs) < len(validate({**written, "only": built_in}).jobs)
 
 
 def test_a_preset_takes_the_place_of_what_is_written() -> None:
@@ -905,13 +887,13 @@ def test_a_preset_that_can_not_be_meant_is_refused(changes: dict[str, Any], faul
 def test_the_paper_can_be_run_in_parts() -> None:
     settings = load(ROOT / "config/papers/pate-2017.yaml")
     assert [each.name for each in validate(settings).experiments] == ["mnist", "mnist-paper"]
-    (svhn,) = validate(settings | {"only": "svhn"}).experiments
-    assert {each.labels.ensemble.teachers for each in svhn.accounts} == {10, 100, 250}
-    assert {each.delta for each in svhn.accounts} == {1e-6}
+    svhn = validate(settings | {"only": "svhn"})
+    assert {ensemble.teachers for each in svhn.experiments for ensemble in each.ensembles} == {10, 100, 250}
+    assert {each["delta"] for each in options(svhn, "bounds.json")} == {1e-6}
 
 
 def test_the_default_run_needs_no_network() -> None:
-    assert {each.dataset for each in validate(load(ROOT / "config/config.yaml")).plan().of(Data)} == {"digits"}
+    assert jobs(validate(load(ROOT / "config/config.yaml")), "data") == ["digits"]
 
 
 BROKEN = {
@@ -1024,32 +1006,30 @@ ONE_VOTE = {
 def test_a_list_of_queries_makes_everything_for_each_number():
     wanted = ONE_VOTE | {"queries": [10, 20], "baseline": {"model": "mlp"}}
     wanted["students"] = [{"method": "supervised", "mechanisms": ONE_VOTE["mechanisms"]}]
-    (made,) = validate({"seeds": [0], "experiments": {"demo": wanted}}).experiments
-    assert [each.queries for each in made.accounts] == [(10,), (20,)]
-    assert [each.queries for each in made.students] == [10, 20]
-    assert len(made.baselines) == 1
+    run = validate({"seeds": [0], "experiments": {"demo": wanted}})
+    assert [each["queries"] for each in options(run, "bounds.json")] == [(10,), (20,)]
+    assert [each["queries"] for each in options(run, "student.json")] == [10, 20]
+    assert len(jobs(run, "train_baseline")) == 1
     with pytest.raises(PatebenchError, match=r"demo\.queries\[1\]: is 101, but the pool holds 100"):
         validate({"seeds": [0], "experiments": {"demo": ONE_VOTE | {"queries": [10, 101]}}})
 
 
 def test_queries_selected_beforehand_are_all_that_is_accounted_for():
     made = validate({"seeds": 0, "experiments": {"one": ONE_VOTE}})
-    (account,) = made.experiments[0].accounts
-    assert account.queries == (10,)
-    assert account.labels.ensemble.slug == "teachers-500_queries-10_iid_nearest-query_modern"
+    (account,) = options(made, "bounds.json")
+    assert account["queries"] == (10,)
+    (ensemble,) = made.experiments[0].ensembles
+    assert ensemble.slug == "teachers-500_queries-10_iid_nearest-query_modern"
 
 
 def test_students_of_a_table_read_it_by_the_features_that_selected_its_queries():
     trained, both = [{"teachers": 5, "model": "mlp"}], {"sparse-gnmax": {"k": 10, "sigma": 5}, "gnmax": {"sigma": 5}}
     students = [{"method": "supervised", "queries": 10, "mechanisms": both}]
-    made = validate(
-        {
-            "seeds": 0,
-            "experiments": {"one": {**ONE_VOTE, "ensembles": trained, "mechanisms": both, "students": students}},
-        }
-    )
-    read = {each.labels.setting.mechanism: "features" in each.inputs() for each in made.experiments[0].students}
-    assert read == {"sparse-gnmax": True, "gnmax": False}
+    wanted = {**ONE_VOTE, "ensembles": trained, "mechanisms": both, "students": students}
+    made = validate({"seeds": 0, "experiments": {"one": wanted}})
+    assert len(jobs(made, "train_student")) == 2
+    (student,) = (path for path in made.uses_features if path.endswith("/student.json"))
+    assert "/sparse-gnmax/" in student
 
 
 def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not_of_clusters():
@@ -1057,16 +1037,12 @@ def test_where_records_vote_on_several_queries_these_are_random_and_rows_are_not
     table = {"mechanisms": {"sparse-gnmax": {"k": 3, "sigma": 5}}}
     students = [{"method": method, **table} for method in ("supervised", "table-regression")]
     wanted = {**ONE_VOTE, **table, "ensembles": several, "students": students, "encoder": "patches"}
-    (made,) = validate({"seeds": 0, "experiments": {"one": wanted}}).experiments
-    ensemble = made.accounts[0].labels.ensemble
-    assert (
-        ensemble.folder
-        == "digits/seed-0_pool-100_patches/teachers-500_queries-10_iid_nearest-query_modern_neighbours-3"
-    )
-    (asked,) = ensemble.asked
-    assert (asked.parameters.strategy, list(asked.inputs())) == ("random", ["pool"])
-    read = {each.parameters.method: set(each.inputs()) & {"features", "encoder"} for each in made.students}
-    assert read == {"supervised": set(), "table-regression": {"encoder"}}
+    made = validate({"seeds": 0, "experiments": {"one": wanted}})
+    ensemble = "digits/seed-0_pool-100_patches/teachers-500_queries-10_iid_nearest-query_modern_neighbours-3"
+    assert made.selections == {ensemble: ["random-10"]}
+    assert made.uses_features == {f"{ensemble}/votes.npz"}, "neither its queries nor its students"
+    (student,) = made.uses_encoder - made.uses_features
+    assert "/table-regression_" in student
 
 
 SHARED = {"distributed-sparse-gnmax": {"k": 1, "sigma": 60, "tolerance": 9}}
@@ -1074,13 +1050,11 @@ SHARED = {"distributed-sparse-gnmax": {"k": 1, "sigma": 60, "tolerance": 9}}
 
 def test_records_on_selected_queries_have_a_secure_path():
     students = [{"method": "supervised", "mechanisms": SHARED}]
-    wanted = {"seeds": 0, "secure": {"aggregators": 2}}
-    (made,) = validate(
-        {**wanted, "experiments": {"one": {**ONE_VOTE, "mechanisms": SHARED, "students": students}}}
-    ).experiments
-    (account,), (student,) = made.accounts, made.students
-    assert account.labels.folder.endswith("/distributed-sparse-gnmax/k-1_sigma-60_tolerance-9_secure-2")
-    assert "features" in student.inputs(), "its student reads the opened table by them"
+    wanted = {**ONE_VOTE, "mechanisms": SHARED, "students": students}
+    made = validate({"seeds": 0, "secure": {"aggregators": 2}, "experiments": {"one": wanted}})
+    (labels,), (student,) = jobs(made, "secure_open"), jobs(made, "train_student")
+    assert labels.endswith("/distributed-sparse-gnmax/k-1_sigma-60_tolerance-9_secure-2")
+    assert f"{student}/student.json" in made.uses_features, "its student reads the opened table by them"
 
 
 @pytest.mark.parametrize(
@@ -1115,8 +1089,9 @@ def test_so_do_students_of_rounds(strategy, by_features):
     rounds = {"strategy": strategy, "queries": [10], "mechanisms": {"sparse-gnmax": {"k": 10, "sigma": 5}}}
     trained = {"dataset": "digits", "pool": 100, "ensembles": [{"teachers": 5, "model": "mlp"}]}
     trained |= {"accounting": {"delta": 1e-5}, "rounds": [{**rounds, "method": "supervised"}]}
-    (student,) = validate({"seeds": 0, "experiments": {"one": trained}}).experiments[0].students
-    assert ("features" in student.inputs()) == by_features
+    made = validate({"seeds": 0, "experiments": {"one": trained}})
+    (student,) = jobs(made, "train_student")
+    assert (f"{student}/student.json" in made.uses_features) == by_features
 
 
 @pytest.mark.parametrize(

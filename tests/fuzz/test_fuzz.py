@@ -123,9 +123,8 @@ def planned(settings: Any, never: bool) -> str | None:
     config = validate(settings)
     if never:
         return "accepted what can never be"
-    jobs = config.plan().artefacts()
-    odd = [path for paths in jobs.values() for path in paths if set(path) & set("{}\n\0")]
-    climbs = [path for paths in jobs.values() for path in paths if ".." in path.removeprefix(config.results)]
+    odd = [path for path in (config.results, *config.options) if set(path) & set("{}\n\0")]
+    climbs = [path for path in config.options if ".." in path]
     return f"makes {(odd + climbs)[0]!r}" if odd or climbs else None
 
 

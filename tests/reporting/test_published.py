@@ -3,9 +3,9 @@
 import pytest
 from tests.reporting import made
 
+from patebench.config.parameters import PetdlParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
-from patebench.plan.parameters import PetdlParameters
 from patebench.reporting.published import COLUMNS, DPSGD, OF_RECORDS, read_published
 from patebench.reporting.tables.table import _escape
 
@@ -16,7 +16,7 @@ FIGURE_4 = [
     ("svhn", 5.04, 1e-6, 500, 0.928, 0.8272),
     ("svhn", 8.19, 1e-6, 1000, 0.928, 0.9066),
 ]
-GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma=0.05,100,1e-05,epsilon"
+GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma=0.05,100,1e-05,epsilon,pate-2017,figure-4"
 
 
 @pytest.mark.parametrize(("dataset", "epsilon", "delta", "queries", "baseline", "student"), FIGURE_4)
@@ -81,7 +81,8 @@ def test_lookup_finds_nothing_or_refuses_what_disagrees():
         (GOOD.replace("gamma=0.05", "gamma=0.05; gamma=1"), "parameters 'gamma=0.05; gamma=1' are not of the form"),
         (GOOD.replace("gamma=0.05", "gamma=small"), "line 2"),
         (GOOD.replace("gamma=0.05", "gamma=nan"), "hold NaN"),
-        (GOOD + ",more", "15 cells"),
+        (GOOD.removesuffix("figure-4"), "configuration and experiments go together"),
+        (GOOD + ",more", "17 cells"),
         (f"{GOOD}\n{GOOD}", "line 3 is wrong (the same cell"),
     ],
 )

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.steps import OF_VOTES
 
+from patebench.config.parameters import SplitParameters, StudentParameters
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, SAMPLES
-from patebench.plan.parameters import SplitParameters, StudentParameters
 from patebench.stages import data, extract_features, split, train_student
 from patebench.students import contrast
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.stages.digits import Divided
 
-from patebench.plan.parameters import PartitionParameters, SplitParameters, TrainingParameters
+from patebench.config.parameters import PartitionParameters, SplitParameters, TrainingParameters
 from patebench.stages import join_votes, partition, train_teachers
 
 STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_logistic_modern"

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from patebench.config.parameters import AccountParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
-from patebench.plan.parameters import AccountParameters
 from patebench.stages import account, aggregate
 
 #: By the file of votes, a mechanism and its parameters: what no stage takes, and how it is refused.

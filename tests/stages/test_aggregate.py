@@ -70,7 +70,7 @@ def test_faults_leave_no_file(tmp_path):
 def test_it_stays_light_and_so_does_the_stage_that_accounts(votes_path, tmp_path):
     script = (
         "import sys; from pathlib import Path; from patebench.stages import account, aggregate;"
-        "from patebench.plan.parameters import AccountParameters;"
+        "from patebench.config.parameters import AccountParameters;"
         f"given = {{'votes': Path({str(votes_path)!r}), 'mechanism': 'gnmax', 'parameters': {{'sigma': 5.0}},"
         " 'seed': 0, 'stream': 's'};"
         f"aggregate.run(**given, out=Path({str(tmp_path / 'l.npz')!r}));"

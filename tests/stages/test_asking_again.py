@@ -1,16 +1,20 @@
-"""Rounds of records that are teachers, on files: every command of a plan, run as Snakemake would run it."""
+"""Rounds of records that are teachers, on files: the commands that Snakemake plans, run in this process."""
 
+import copy
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from tests import dry_run, rules
 
 from patebench.accounting import independent, spending
 from patebench.audit.adjacency import KINDS
+from patebench.cli import cli
 from patebench.config import validate
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -18,11 +22,7 @@ from patebench.core.files import Artefact, read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, PARTITION, POOL, QUERIES, SAMPLES, VOTES
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
-from patebench.plan.jobs import Aggregate, File, Job, JoinVotes, SelectQueries, TrainStudent
-from patebench.plan.plan import Plan
-from patebench.plan.words import words
 from patebench.stages import adjacency, aggregate, join_votes
-from patebench.stages.adjacency_way import call
 from patebench.stages.check import check
 from patebench.stages.ledger_file import Ledger
 from patebench.stages.reading import read_votes
@@ -44,51 +44,57 @@ EXPERIMENT: dict[str, Any] = {
 
 
 class Again:
-    """A configuration of two rounds, whose jobs are made one by one."""
+    """A configuration of two rounds, whose jobs are run one by one. Paths are below the results folder."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.config = validate({"seeds": 0, "experiments": {"one": EXPERIMENT}, **settings})
-        self.plan = self.config.plan()
-        self.plan.roots = dict.fromkeys(self.plan.roots, str(folder))
-        self.folder = folder
-        self.students: list[TrainStudent] = sorted(self.plan.of(TrainStudent), key=lambda each: each.queries)
+        written = {"seeds": 0, "experiments": {"one": EXPERIMENT}, "results": str(folder), **settings}
+        (folder / "two.yaml").write_text(yaml.safe_dump(written))
+        jobs = dry_run.planned(folder / "two.yaml", folder)
+        self.folder, self.planned, self.run = folder, str(folder), validate(written)
+        self.jobs = {path.removeprefix(f"{folder}/"): job for job in jobs for path in job.outputs}
+        (ensemble,) = self.run.experiments[0].ensembles
+        self.split, self.ensemble = ensemble.split.name, ensemble.name
+        self.rounds = sorted((labels.name for labels in self.run.experiments[0].label_sets), key=len)
 
-    @property
-    def labels(self) -> list[Aggregate]:
-        return [each.labels for each in self.students]
+    def elsewhere(self, folder: Path) -> "Again":
+        """Return the same jobs with another folder for what they make."""
+        other = copy.copy(self)
+        other.folder = folder
+        return other
 
-    @property
-    def joined(self) -> list[JoinVotes]:
-        return [JoinVotes(each.voters) for each in self.labels]
+    def command(self, target: str) -> list[str]:
+        return [word.replace(self.planned, str(self.folder)) for word in self.jobs[target].words]
 
-    def path(self, file: File) -> Path:
-        return Path(self.plan.path(file))
+    def make(self, *targets: str) -> None:
+        """Run the jobs of these targets, after those of their inputs."""
+        for target in targets:
+            if not (self.folder / target).exists():
+                self.make(*(path.removeprefix(f"{self.planned}/") for path in self.jobs[target].inputs))
+                cli.main(self.command(target), standalone_mode=False)
 
-    def make(self, *jobs: Job) -> None:
-        """Jobs, after what they need."""
-        for job in jobs:
-            if self.path(job.file).exists():
-                continue
-            needed = [files if isinstance(files, Sequence) else [files] for files in job.inputs().values()]
-            self.make(*(file.job for files in needed for file in files if isinstance(file, File)))
-            access = words(self.config.access_options()) if job.stage() == "data" else []
-            call([*self.plan.command(job), *access])
+    def make_all(self, file: str) -> None:
+        self.make(*(path for path in self.jobs if Path(path).name == file))
+
+    def path(self, number: int, file: str) -> Path:
+        """A file of a round."""
+        return self.folder / self.rounds[number] / file
 
     def votes(self, number: int) -> Artefact:
-        return read_arrays(self.path(self.joined[number].file), VOTES)
+        return read_arrays(self.path(number, "votes.npz"), VOTES)
 
     def released(self, number: int) -> Artefact:
-        return read_arrays(self.path(self.labels[number].file), LABELS)
+        return read_arrays(self.path(number, "labels.npz"), LABELS)
 
     def queries(self, number: int) -> Artefact:
-        return read_arrays(self.path(self.selected(number).file), QUERIES)
+        return read_arrays(self.path(number, "queries.npz"), QUERIES)
 
-    def selected(self, number: int) -> SelectQueries:
-        return self.students[1].labels.rounds[number]
+    def bounds(self, number: int) -> list[Bound]:
+        return [Bound.from_json(bound) for bound in read_json(self.path(number, "bounds.json"), "account")["bounds"]]
 
     def arguments(self, number: int) -> dict[str, Any]:
-        """Of the stage `aggregate`."""
-        files = {name: self.path(file) for name, file in self.labels[number].inputs().items() if isinstance(file, File)}
+        """Return the arguments of the stage `aggregate` in a round."""
+        files = {"votes": self.path(number, "votes.npz"), "selected": self.path(number, "queries.npz")}
+        files |= {"earlier": self.path(0, "labels.npz")} if number else {}
         setting = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": SIGMA}}
         return {**files, **setting, "seed": 0, "stream": "s", "out": self.folder / "refused.npz"}
 
@@ -106,17 +112,15 @@ def briefly() -> Iterator[pytest.MonkeyPatch]:
 def again(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Again]:
     with briefly():
         made = Again(tmp_path_factory.mktemp("again"))
-        for stage in ("account", "collect"):
-            made.make(*made.plan.jobs[stage].values())
+        made.make_all("collected.json")
         yield made
 
 
 def test_all_rounds_together_cost_what_the_theorem_says(again: Again) -> None:
     """Two rounds of one vote each: √4/σ-GDP."""
     costs = []
-    for labels in again.labels:
-        (path,) = (again.path(each.file) for each in again.plan.jobs["account"].values() if each.labels == labels)
-        stated = [Bound.from_json(bound) for bound in read_json(path, "account")["bounds"]]
+    for number in range(2):
+        stated = again.bounds(number)
         (gdp,) = (bound for bound in stated if bound.accountant == "gdp")
         costs.append((gdp.queries, gdp.epsilon))
         assert all(bound.kind != "data_dependent" or bound.epsilon <= gdp.epsilon + 1e-9 for bound in stated)
@@ -128,11 +132,11 @@ def test_all_rounds_together_cost_what_the_theorem_says(again: Again) -> None:
 
 def test_a_record_votes_where_no_query_so_far_is_nearer_than_one_of_this_round(again: Again) -> None:
     """By plain distances to the means of the cells of all queries so far."""
-    split = again.labels[0].ensemble.split.folder
-    vectors = read_arrays(again.folder / split / "features.npz", FEATURES)["vectors"].astype(np.float64)
-    encoder = contrast.Encoder.of(read_arrays(again.folder / split / "encoder.npz", ENCODER).arrays)
+    split = again.folder / again.split
+    vectors = read_arrays(split / "features.npz", FEATURES)["vectors"].astype(np.float64)
+    encoder = contrast.Encoder.of(read_arrays(split / "encoder.npz", ENCODER).arrays)
     private = read_arrays(again.folder / "digits" / "private.npz", SAMPLES)
-    dealt = read_arrays(again.path(again.labels[0].ensemble.dealt.file), PARTITION)["indices"]
+    dealt = read_arrays(again.folder / again.ensemble / "partition.npz", PARTITION)["indices"]
     places = encoder.features(private["x"][dealt]).astype(np.float64)
 
     def nearest(of: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -157,25 +161,23 @@ def test_a_record_votes_where_no_query_so_far_is_nearer_than_one_of_this_round(a
 
 def test_one_record_changed_moves_nothing_public_and_two_cells_of_each_table(again: Again, tmp_path: Path) -> None:
     for record in (3, 500):
-        other = Again(tmp_path / str(record))
-        other.make(other.labels[0].ensemble.split)
-        private = read_arrays(other.folder / "digits" / "private.npz", SAMPLES)
+        other = again.elsewhere(tmp_path / str(record))
+        other.make(f"{again.split}/pool.npz")
+        file = other.folder / "digits" / "private.npz"
+        private = read_arrays(file, SAMPLES)
         x, y = private["x"].copy(), private["y"].copy()
         x[record], y[record] = 16 - x[record], (y[record] + 1) % 10
-        write_arrays(
-            other.folder / "digits" / "private.npz", SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta
-        )
-        other.make(other.labels[0])
-        public = [File(again.selected(0).inputs()["features"].job, "encoder"), again.selected(0).file]
-        for file in public:
-            assert other.path(file).read_bytes() == again.path(file).read_bytes()
-        other.path(other.selected(1).file).parent.mkdir(parents=True)
-        shutil.copy(again.path(again.selected(1).file), other.path(other.selected(1).file))  # given equal queries
-        other.make(other.joined[1])
+        write_arrays(file, SAMPLES, {"x": x, "y": y, "row": private["row"]}, private.meta)
+        other.make(f"{again.rounds[0]}/labels.npz")
+        for public in (f"{again.split}/encoder.npz", f"{again.rounds[0]}/queries.npz"):
+            assert (other.folder / public).read_bytes() == (again.folder / public).read_bytes()
+        other.path(1, "queries.npz").parent.mkdir(parents=True)
+        shutil.copy(again.path(1, "queries.npz"), other.path(1, "queries.npz"))  # given equal queries
+        other.make(f"{again.rounds[1]}/votes.npz")
         before, after = (each.votes(1)["votes"] for each in (again, other))
         assert (before != after).any(axis=1).sum() <= 1
         made = make_mechanism("sparse-gnmax", {"k": 1.0, "sigma": SIGMA})
-        tables = [made.counts(read_votes(each.path(each.joined[1].file))[1]) for each in (again, other)]
+        tables = [made.counts(read_votes(each.path(1, "votes.npz"))[1]) for each in (again, other)]
         change = np.abs(tables[0] - tables[1])
         assert change.max() <= 1
         assert [change[:FIRST].sum() <= 2, change[FIRST:].sum() <= 2] == [True, True]
@@ -189,16 +191,13 @@ def test_labels_of_all_rounds_are_joined_and_the_files_belong_together(again: Ag
     np.testing.assert_array_equal(both["noisy_counts"][:FIRST], first["noisy_counts"])
     np.testing.assert_array_equal(both["noisy_counts"].argmax(axis=1), both["labels"])
     assert len(both["labels"]) == FIRST + THEN
-    noise = both["noisy_counts"][FIRST:] - read_votes(again.path(again.joined[1].file))[1].counts[FIRST:]
+    noise = both["noisy_counts"][FIRST:] - read_votes(again.path(1, "votes.npz"))[1].counts[FIRST:]
     assert 0.7 * SIGMA < noise.std() < 1.4 * SIGMA
     strategies = [each["strategy"] for each in both.meta["rounds"]]
     assert strategies == ["prototypes", "least-confident"]
     assert check(again.folder).faults == []
-    records = [
-        record
-        for job in again.plan.jobs["collect"].values()
-        for record in read_json(again.path(job.file), "collect")["records"]
-    ]
+    collected = [read_json(again.path(number, "collected.json"), "collect") for number in range(2)]
+    records = [record for each in collected for record in each["records"]]
     assert {(record["ensemble"], record["clusters"]) for record in records} == {
         ("teachers-1197_iid_nearest-query_modern", None)
     }
@@ -209,9 +208,8 @@ def test_labels_of_all_rounds_are_joined_and_the_files_belong_together(again: Ag
 def test_a_student_reads_the_tables_of_both_rounds_together(again: Again) -> None:
     """With the votes that a row may have when its query was put; a sure table is read as it is."""
     labels = again.released(1)
-    split = again.labels[0].ensemble.split
-    pool = read_arrays(again.path(split.pool), POOL)
-    features = read_arrays(again.folder / split.folder / "features.npz", FEATURES)
+    pool = read_arrays(again.folder / again.split / "pool.npz", POOL)
+    features = read_arrays(again.folder / again.split / "features.npz", FEATURES)
     known = QueryClusters.of(features["vectors"], labels["queries"], [FIRST, THEN])
     assert known.put is not None
     votes = (again.votes(1)["votes"] >= 0).mean(axis=0)
@@ -221,7 +219,7 @@ def test_a_student_reads_the_tables_of_both_rounds_together(again: Again) -> Non
     clear = sure[:, -1] - sure[:, -2] > 12 * SIGMA
     assert clear.sum() > THEN
     np.testing.assert_array_equal(told.labels[labels["queries"][clear]], labels["labels"][clear])
-    assert "--features" in again.plan.command(again.students[1])
+    assert "--features" in again.command(f"{again.rounds[1]}/student.json")
 
 
 def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, tmp_path: Path) -> None:
@@ -245,8 +243,9 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
     write_arrays(tmp_path / "votes.npz", VOTES, {**votes.arrays, "queries": votes["queries"][::-1]}, votes.meta)
     with pytest.raises(ArtefactError, match="it holds votes on other queries than it names"):
         aggregate.run(**{**second, "votes": tmp_path / "votes.npz"})
-    join = {name: [again.path(each) for each in files] if isinstance(files, Sequence) else again.path(files)
-            for name, files in again.joined[1].inputs().items()}  # fmt: skip
+    join: dict[str, Any] = {name: again.folder / again.split / f"{name}.npz" for name in ("pool", "truth", "test")}
+    join |= {"partition": again.folder / again.ensemble / "partition.npz", "earlier": again.path(0, "votes.npz")}
+    join |= {"chunk": [again.path(1, f"chunks/{ends}.npz") for ends in ("0-699", "700-1196")]}
     join |= {"out": tmp_path / "joined.npz", "summary": tmp_path / "ensemble.json"}
     with pytest.raises(ArtefactError, match="it holds votes of a later round alone"):
         join_votes.run(**{**join, "earlier": None})
@@ -269,16 +268,15 @@ def test_what_is_of_another_round_or_another_partition_is_refused(again: Again, 
 
 
 def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: Path) -> None:
-    job = again.joined[1].of.chunks()[0]
-    command = [*again.plan.command(job)]
+    command = again.command(f"{again.rounds[1]}/chunks/0-699.npz")
     command[command.index("--out") + 1] = str(tmp_path / "chunk.npz")
-    files = [str(again.path(again.selected(number).file)) for number in range(2)]
+    files = [str(again.path(number, "queries.npz")) for number in range(2)]
     places = [place + 1 for place, word in enumerate(command) if word == "--selected"]
     assert [command[place] for place in places] == files
 
     def vote(*selected: str) -> None:
         kept = [word for place, word in enumerate(command) if not {place, place + 1} & {*places}]
-        call([*kept, *(word for file in selected for word in ("--selected", file))])
+        cli.main([*kept, *(word for file in selected for word in ("--selected", file))], standalone_mode=False)
 
     with pytest.raises(ArtefactError, match="its queries were selected after labels of an earlier round"):
         vote(files[1])
@@ -295,7 +293,7 @@ def test_teachers_are_asked_about_rounds_in_their_order(again: Again, tmp_path: 
 
 def test_votes_of_rounds_are_never_taken_for_those_of_one(again: Again) -> None:
     """Whoever counts them pays for both rounds, also where nobody says that there were rounds."""
-    _, votes = read_votes(again.path(again.joined[1].file))
+    _, votes = read_votes(again.path(1, "votes.npz"))
     bounds = make_mechanism("sparse-gnmax", {"k": 1.0, "sigma": SIGMA}).bounds(votes, [FIRST + THEN], DELTA)
     (gdp,) = (bound.epsilon for bound in bounds if bound.accountant == "gdp")
     assert gdp == pytest.approx(independent.gaussian_dp(2 / SIGMA, DELTA), rel=1e-12)
@@ -304,20 +302,18 @@ def test_votes_of_rounds_are_never_taken_for_those_of_one(again: Again) -> None:
 def test_rounds_of_records_are_released_and_stand_in_the_ledger(tmp_path: Path) -> None:
     with briefly() as patch:
         made = Again(tmp_path, mode="release", ledger={"budget": 6.0, "delta": DELTA})
-        for name, value in made.config.ledger_environment().items():
+        for name, value in made.run.ledger_environment().items():
             patch.setenv(name, value)
-        made.make(*made.plan.jobs["account"].values())
+        made.make_all("bounds.json")
     (path,) = (tmp_path / "ledger").glob("*.json")
     drawn = Ledger.read(path)
     assert [each.queries for each in drawn.entries] == [FIRST, THEN]
     held = made.released(1)
     assert (held.meta["mode"], held.meta["votes"]) == (Mode.RELEASE, None)
     assert held["noisy_counts"].dtype.kind == "i"
-    (account,) = (each for each in made.plan.jobs["account"].values() if each.labels == made.labels[1])
-    stated = [Bound.from_json(bound) for bound in read_json(made.path(account.file), "account")["bounds"]]
     together = spending.epsilon(drawn.spent, DELTA)
     gdp = independent.gaussian_dp(2 / SIGMA, DELTA)
-    least = min(bound.epsilon for bound in stated if bound.queries == FIRST + THEN)
+    least = min(bound.epsilon for bound in made.bounds(1) if bound.queries == FIRST + THEN)
     assert 0.95 * gdp < least <= together * (1 + 1e-9)
     other = {**made.votes(1).meta, "partition": "0" * 64}
     write_arrays(tmp_path / "other.npz", VOTES, made.votes(1).arrays, other)
@@ -336,28 +332,19 @@ def test_mechanisms_that_are_not_proven_for_silence_are_refused_in_rounds_too(me
         validate({"seeds": 0, "experiments": {"one": {**EXPERIMENT, "rounds": [{**ROUNDS, "mechanisms": mechanism}]}}})
 
 
-def test_a_plan_deals_once_and_asks_of_each_round_its_own_votes() -> None:
-    noises = {"sparse-gnmax": {"k": 1, "sigma": [3, 5]}}
-    made: Plan = validate(
-        {"seeds": 0, "experiments": {"one": {**EXPERIMENT, "rounds": [{**ROUNDS, "mechanisms": noises}]}}}
-    ).plan()
-    base = "results/digits/seed-0_pool-200_test-100/teachers-1197_iid_nearest-query_modern"
-    assert made.artefacts()["partition"] == [f"{base}/partition.npz"]
-    first = f"{base}/sparse-gnmax/k-1_sigma-3/supervised_logistic/round-0_prototypes-12"
-    then = f"{first}/round-1_least-confident-6"
-    of = {stage: made.jobs[stage][then.removeprefix("results/")] for stage in ("aggregate", "account", "collect")}
-    assert made.inputs(of["aggregate"])["votes"] == made.inputs(of["account"])["votes"] == [f"{then}/votes.npz"]
-    assert made.inputs(of["collect"])["ensemble"] == [f"{then}/ensemble.json"]
-    joined = made.jobs["join_votes"]
-    assert len(joined) == 4
-    inputs = made.inputs(joined[then.removeprefix("results/")])
-    assert inputs["earlier"] == [f"{first}/votes.npz"]
-    assert inputs["chunk"] == [f"{then}/chunks/{ends}.npz" for ends in ("0-699", "700-1196")]
-    assert "earlier" not in made.inputs(joined[first.removeprefix("results/")])
-    assert {made.inputs(job)["partition"][0] for job in [*joined.values(), *made.jobs["train_teachers"].values()]} == {
-        f"{base}/partition.npz"
-    }
-    assert all(job.rounds for job in joined.values()), "they wait for students, so they are in no group"  # type: ignore[attr-defined]
+def test_a_round_reads_its_own_votes_and_those_before_it(again: Again) -> None:
+    """It waits for students, so it shares no submission with jobs of the ensemble."""
+    first, then = again.rounds
+
+    def inputs(target: str) -> set[str]:
+        return {path.removeprefix(f"{again.planned}/") for path in again.jobs[target].inputs}
+
+    chunks = {f"{then}/chunks/{ends}.npz" for ends in ("0-699", "700-1196")}
+    assert inputs(f"{then}/votes.npz") >= {f"{again.ensemble}/partition.npz", f"{first}/votes.npz", *chunks}
+    assert f"{first}/chunks/0-699.npz" not in inputs(f"{then}/votes.npz")
+    for file in ("labels.npz", "bounds.json", "collected.json"):
+        assert f"{then}/votes.npz" in inputs(f"{then}/{file}")
+    assert not any("group:" in rules.BODIES[f"{stage}_in_round"] for stage in ("join_votes", "aggregate", "account"))
 
 
 def test_the_adjacency_audit_reruns_the_first_round_of_votes(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.steps import OF_VOTES, STUDENT, account, aggregate
 
+from patebench.config.parameters import PartitionParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, LAYOUTS, PARTITION, POOL, PREDICTIONS, SAMPLES
-from patebench.plan.parameters import PartitionParameters
 from patebench.stages import join_votes, partition
 from patebench.stages.check import check
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from patebench.cli import cli
+from patebench.config.parameters import ClassParameters
 from patebench.core.errors import PatebenchError
-from patebench.plan.parameters import ClassParameters
 from patebench.stages import data
 from patebench.stages.reading import read_samples
 

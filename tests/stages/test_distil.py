@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patebench.config.parameters import DistilParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json, write_arrays
 from patebench.core.formats import POOL, SAMPLES, VOTES
-from patebench.plan.parameters import DistilParameters
 from patebench.stages import distil
 
 

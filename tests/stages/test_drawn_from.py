@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from patebench.plan.parameters import AccountParameters, PartitionParameters, SelectionParameters, StudentParameters
 from tests.stages.ensemble import Ensemble
 from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
 from tests.steps import STUDENT
@@ -16,7 +17,6 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, LABELS, PARTITION, QUERIES, SAMPLES, TRUTH, VOTES
 from patebench.data.partitions import PARTITIONS
-from patebench.plan.parameters import AccountParameters, PartitionParameters, SelectionParameters, StudentParameters
 from patebench.stages import (
     account,
     aggregate,

@@ -12,10 +12,10 @@ from patebench.accounting import conversion, spending
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
 from patebench.cli import cli
+from patebench.config.parameters import LedgerParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json, write_json
 from patebench.mechanisms.base import make_mechanism
-from patebench.plan.parameters import LedgerParameters
 from patebench.stages.ledger_file import Entry, Ledger, cost, enter
 
 PRIVATE = "ab" * 32

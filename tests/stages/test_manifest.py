@@ -2,8 +2,8 @@
 
 import pytest
 
+from patebench.config.artefacts import Experiment
 from patebench.core.files import write_json
-from patebench.plan.plan import Experiment
 from patebench.stages.manifest import shown_no_more
 
 EXPERIMENTS = {"one": {}, "two": {}}
@@ -21,7 +21,7 @@ EXPERIMENTS = {"one": {}, "two": {}}
 )
 def test_what_a_page_will_not_show_any_more(tmp_path, only, wanted, dropped):
     write_json(tmp_path / "manifest.json", "manifest", {"config": {"only": only, "experiments": EXPERIMENTS}})
-    said = shown_no_more(tmp_path, [Experiment(name, ()) for name in wanted])
+    said = shown_no_more(tmp_path, [Experiment(name) for name in wanted])
     assert (said is None) == (dropped is None)
     assert dropped is None or f"shows {dropped} as well" in said
 
@@ -29,8 +29,8 @@ def test_what_a_page_will_not_show_any_more(tmp_path, only, wanted, dropped):
 def test_of_a_preset_a_page_shows_its_experiments_alone(tmp_path):
     config = {"only": ["two"], "experiments": EXPERIMENTS, "presets": {"quick": {"only": "one"}}, "preset": "quick"}
     write_json(tmp_path / "manifest.json", "manifest", {"config": config})
-    assert shown_no_more(tmp_path, [Experiment("one", ())]) is None
-    assert "shows one as well" in shown_no_more(tmp_path, [Experiment("two", ())])
+    assert shown_no_more(tmp_path, [Experiment("one")]) is None
+    assert "shows one as well" in shown_no_more(tmp_path, [Experiment("two")])
 
 
 def test_without_a_page_nothing_is_said(tmp_path):

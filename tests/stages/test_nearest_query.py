@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 from tests.stages.digits import Divided
 
-from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_arrays, read_json, write_arrays
-from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, POOL, QUERIES, SAMPLES, TRUTH, VOTES
-from patebench.plan.parameters import (
+from patebench.config.parameters import (
     AccountParameters,
     PartitionParameters,
     SelectionParameters,
@@ -18,6 +15,9 @@ from patebench.plan.parameters import (
     StudentParameters,
     TrainingParameters,
 )
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import read_arrays, read_json, write_arrays
+from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, POOL, QUERIES, SAMPLES, TRUTH, VOTES
 from patebench.stages import (
     account,
     aggregate,

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from patebench.plan.parameters import DistilParameters, SplitParameters, StudentParameters, TrainingParameters
 
 import patebench
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, POOL, PREDICTIONS, TRUTH, VOTES
 from patebench.models.network import Standardise
-from patebench.plan.parameters import DistilParameters, SplitParameters, StudentParameters, TrainingParameters
 from patebench.stages import data, distil, extract_features, split, train_baseline, train_student
 
 LARGEST = np.finfo(np.float32).max

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.stages.digits import Digits
 
+from patebench.config.parameters import TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import POOL, SAMPLES
-from patebench.plan.parameters import TrainingParameters
 from patebench.stages import train_baseline
 from patebench.stages.reading import read_samples
 

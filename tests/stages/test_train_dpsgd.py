@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tests.stages.digits import WithEncoder
 
+from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES
 from patebench.models import conv_net
-from patebench.plan.parameters import DpsgdParameters
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import train_dpsgd
 from patebench.stages.names import of_private_model

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.stages.ensemble import Ensemble
 
+from patebench.config.parameters import PetdlParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, VOTES
 from patebench.petdl import FORMS
-from patebench.plan.parameters import PetdlParameters
 from patebench.stages import train_petdl
 from patebench.stages.names import of_private_model
 

@@ -8,11 +8,11 @@ import pytest
 from tests.stages.digits import WithEncoder
 
 from patebench.baselines.private_knn.accounting import claimed, sound
+from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES, TRUTH
-from patebench.plan.parameters import PrivateKnnParameters
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import train_private_knn
 from patebench.stages.names import of_private_model

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tests.stages.digits import STREAM, Digits
 
+from patebench.config.parameters import StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json
 from patebench.core.formats import PREDICTIONS, TRUTH
-from patebench.plan.parameters import StudentParameters
 from patebench.stages import train_student
 from patebench.students import STUDENTS, reads_table, training
 

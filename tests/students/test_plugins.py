@@ -12,10 +12,10 @@ from tests.steps import OF_VOTES
 from tests.students.world import images, student_data
 
 from patebench.config import validate
+from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, QUERIES, TRUTH
-from patebench.plan.parameters import SelectionParameters, StudentParameters
 from patebench.stages import select_queries, train_student
 from patebench.students import STUDENTS, takes
 from patebench.students.interface import StudentConfig
@@ -177,10 +177,12 @@ def test_it_works_on_files(tiny: Path) -> None:
 
 
 def test_a_configuration_may_name_it() -> None:
-    (demo,) = validate(copy.deepcopy(CONFIG)).experiments
-    assert {student.parameters.method for student in demo.students} == {"majority"}
-    selected = [[each.parameters.strategy for each in student.labels.rounds] for student in demo.students]
-    assert [strategies for strategies in selected if len(strategies) == 2] == [["last"] * 2, ["random", "brightest"]]
+    run = validate(copy.deepcopy(CONFIG))
+    students = [options for path, options in run.options.items() if path.endswith("/student.json")]
+    assert {options["method"] for options in students} == {"majority"}
+    last = {labels.round for labels in run.experiments[0].label_sets if labels.round and labels.round.before}
+    selected = {tuple(each.selection.strategy for each in round.rounds) for round in last}
+    assert selected == {("last", "last"), ("random", "brightest")}
     wrong = copy.deepcopy(CONFIG)
     wrong["experiments"]["demo"]["students"][0]["model"] = "mlp"
     with pytest.raises(PatebenchError, match=r"students\[0\]\.model: the method 'majority' has a model of its own"):

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from tests.workflow.conftest import PATIENCE, REPOSITORY, WHOLE, Workflow, environment
+from tests import rules
+from tests.workflow.conftest import PATIENCE, WHOLE, Workflow, environment
 
 from patebench.config import validate
 from patebench.core import formats
@@ -24,7 +25,6 @@ from patebench.core.files import read_arrays, read_json
 from patebench.core.seeds import generator
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.distributed_gnmax import DistributedGNMax
-from patebench.plan.jobs import STAGES
 from patebench.stages.reading import read_votes
 
 pytestmark = pytest.mark.workflow
@@ -33,6 +33,25 @@ pytestmark = pytest.mark.workflow
 BELOW_NOISE = {
     *("aggregate", "account", "audit", "train_student", "collect"),
     *("figures", "tables", "rows", "manifest", "report", "all"),
+}
+
+
+#: Teachers that vote in each round, on its queries.
+VOTING_IN_ROUNDS = {
+    "dataset": "breast_cancer",
+    "pool": 60,
+    "ensembles": [{"teachers": 300, "model": "nearest-query", "chunk": 200}],
+    "accounting": {"delta": 1e-5},
+    "rounds": [
+        {
+            "strategy": "least-confident",
+            "mechanisms": {"sparse-gnmax": {"k": 1, "sigma": 3}},
+            "queries": [6, 4],
+            "method": "supervised",
+            "model": "mlp",
+            "epochs": 2,
+        }
+    ],
 }
 
 
@@ -46,11 +65,13 @@ def test_everything_is_made_and_then_nothing_is_left_to_do(finished: Workflow) -
 
 
 def test_every_rule_runs(workflow: Callable[[dict[str, Any]], Workflow]) -> None:
-    """None is left out, and what a second run of it would do is nothing."""
+    """None is left out, and a second run has nothing to do."""
     whole = workflow(yaml.safe_load(WHOLE.read_text()))
-    whole.run()
+    whole.settings["experiments"]["records"] = VOTING_IN_ROUNDS
+    said = whole.run()
+    assert set(re.findall(r"^(?:local)?rule (\w+):$", said, re.MULTILINE)) == {*rules.STAGES, "all"}
     results = whole.folder / "results"
-    assert {path.name for path in (results / "benchmarks").iterdir()} == {each.stage() for each in STAGES}
+    assert {path.name for path in (results / "benchmarks").iterdir()} == set(rules.STAGES.values())
     assert whole.planned() == set()
     checked = [Path(sys.executable).with_name("patebench"), "check", results]
     assert "no faults" in subprocess.run(checked, capture_output=True, text=True, check=True).stdout
@@ -95,32 +116,12 @@ def test_it_runs_from_any_folder(
     assert not (copy.folder / "results").exists()
 
 
-#: Snakemake that plans a run, and stops where jobs would start.
-SCHEDULED = """
-import sys
-from snakemake.cli import main
-from snakemake.scheduling.job_scheduler import JobScheduler
-JobScheduler.schedule = lambda self: print("limit of jobs:", self.job_rate_limiter) or True
-main(sys.argv[1:])
-"""
-
-
-def test_no_limit_of_jobs_keeps_the_scheduler_awake(
-    workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
-) -> None:
-    """Once two handlers for the start of a run were there, of which Snakemake ran one, and took a third of a core."""
-    copy = workflow(tiny)
-    command = [sys.executable, "-c", SCHEDULED, *copy.command()[3:]]
-    done = subprocess.run(command, cwd=copy.folder, env=environment(), capture_output=True, text=True)
-    assert "limit of jobs: None" in done.stdout, done.stdout + done.stderr
-
-
 def test_every_job_has_a_log_and_a_benchmark(finished: Workflow) -> None:
     results = finished.folder / "results"
     logs = {path.relative_to(results / "logs").with_suffix("") for path in results.glob("logs/**/*.log")}
     timed = {path.relative_to(results / "benchmarks").with_suffix("") for path in results.glob("benchmarks/**/*.tsv")}
     assert logs == timed
-    assert {str(path) for path in timed} == set(validate(finished.settings).plan().names())
+    assert {str(path) for path in timed} == set(validate(finished.settings).job_names())
     assert all((results / "logs" / path.with_suffix(path.suffix + ".log")).stat().st_size > 0 for path in logs)
 
 
@@ -326,17 +327,6 @@ def test_a_damaged_artefact_is_named_and_remade(copy: Workflow, finished: Workfl
 def test_snakemakes_own_report(finished: Workflow, tmp_path: Path) -> None:
     finished.run("--report", str(tmp_path / "report.zip"))
     assert (tmp_path / "report.zip").stat().st_size > 100_000
-
-
-@pytest.mark.parametrize("config", sorted(REPOSITORY.glob("config/**/*.yaml")), ids=lambda path: path.stem)
-def test_shipped_configurations_plan_everything(
-    config: Path, workflow: Callable[[dict[str, Any]], Workflow], tiny: dict[str, Any]
-) -> None:
-    copy = workflow(tiny)
-    command = copy.command("--dry-run", "--quiet", "host")
-    command[command.index("test.yaml")] = str(config)
-    said = subprocess.run(command, cwd=copy.folder, env=environment(), capture_output=True, text=True, check=True)
-    assert "train_teachers" in said.stdout + said.stderr
 
 
 def test_a_part_of_a_paper_can_be_selected(

@@ -132,7 +132,7 @@ def audit(
 
     Raises PatebenchError for a mechanism, a parameter or a number that will not do. See `audit.verdict.run_audit`.
     """
-    from patebench.plan.parameters import AuditParameters
+    from patebench.config.parameters import AuditParameters
 
     name, made = _named(mechanism, parameters)
     together = [check_whole("queries", T) for T in np.atleast_1d(check_array("queries", queries)).tolist()]

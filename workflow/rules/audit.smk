@@ -1,17 +1,15 @@
-# What mechanisms lose at least, searched for and measured: no votes are needed, so all seeds share an audit.
+# Empirical lower bounds on the ε of mechanisms: no votes are needed, so all seeds share an audit.
 
 
 rule audit:
     input:
-        unpack(inputs("audit")),
+        samples="<results>/<data>/private.npz",
     output:
-        **outputs("audit"),
+        "<results>/<audit>/audit.json",
     log:
-        logs("audit"),
+        "<logs>/audit/<audit>.log",
     benchmark:
-        times("audit")
-    wildcard_constraints:
-        **PLAN.constraints("audit"),
+        "<benchmarks>/audit/<audit>.tsv"
     group:
         "audits"
     conda:
@@ -20,6 +18,6 @@ rule audit:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("audit"),
+        options=options,
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench audit --samples {input.samples:q} {params.options} --out {output:q} --log {log:q}"

@@ -1,17 +1,17 @@
-# What is compared with students of released labels: models that are private themselves, and what is not private.
+# What is compared with students of released labels: private models, and models without privacy.
 
 
 rule distil:
     input:
-        unpack(inputs("distil")),
+        votes="<results>/<ensemble>/votes.npz",
+        pool="<results>/<split>/pool.npz",
+        test="<results>/<split>/test.npz",
     output:
-        **outputs("distil"),
+        "<results>/<distillation>/distillation.json",
     log:
-        logs("distil"),
+        "<logs>/distil/<distillation>.log",
     benchmark:
-        times("distil")
-    wildcard_constraints:
-        **PLAN.constraints("distil"),
+        "<benchmarks>/distil/<distillation>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -20,22 +20,25 @@ rule distil:
         mem_mb=memory(4000),
         runtime=120,
     params:
-        command=command("distil"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench distil --votes {input.votes:q} --pool {input.pool:q} --test {input.test:q} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"
 
 
 rule train_petdl:
     input:
-        unpack(inputs("train_petdl")),
+        ensemble="<results>/<ensemble>/ensemble.json",
+        votes="<results>/<ensemble>/votes.npz",
+        chunk=expand("<results>/<ensemble>/chunks/{chunk}.npz", chunk=known(RUN.chunks, ENSEMBLE)),
+        pool="<results>/<split>/pool.npz",
+        test="<results>/<split>/test.npz",
     output:
-        **outputs("train_petdl"),
+        "<results>/<petdl>/petdl.json",
     log:
-        logs("train_petdl"),
+        "<logs>/train_petdl/<petdl>.log",
     benchmark:
-        times("train_petdl")
-    wildcard_constraints:
-        **PLAN.constraints("train_petdl"),
+        "<benchmarks>/train_petdl/<petdl>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -44,22 +47,25 @@ rule train_petdl:
         mem_mb=memory(4000),
         runtime=120,
     params:
-        command=command("train_petdl"),
+        chunks=each("chunk"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench train_petdl --ensemble {input.ensemble:q} --votes {input.votes:q} {params.chunks} --pool {input.pool:q}"
+        " --test {input.test:q} {params.options} --out {output:q} --threads {threads} --log {log:q}"
 
 
 rule train_baseline:
     input:
-        unpack(inputs("train_baseline")),
+        private="<results>/<data>/private.npz",
+        test="<results>/<split>/test.npz",
     output:
-        **outputs("train_baseline"),
+        "<results>/<baseline>/baseline.json",
     log:
-        logs("train_baseline"),
+        "<logs>/train_baseline/<baseline>.log",
     benchmark:
-        times("train_baseline")
+        "<benchmarks>/train_baseline/<baseline>.tsv"
     wildcard_constraints:
-        **PLAN.constraints("train_baseline"),
+        training=r"(?!truth-\d+_)[^/]+",
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -68,45 +74,80 @@ rule train_baseline:
         mem_mb=memory(4000),
         runtime=120,
     params:
-        command=command("train_baseline"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench train_baseline --private {input.private:q} --test {input.test:q} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"
+
+
+# The same on some true labels of the pool, in place of private data.
+rule train_baseline_on_truth:
+    input:
+        pool="<results>/<split>/pool.npz",
+        truth="<results>/<split>/truth.npz",
+        test="<results>/<split>/test.npz",
+    output:
+        "<results>/<baseline>/baseline.json",
+    log:
+        "<logs>/train_baseline/<baseline>.log",
+    benchmark:
+        "<benchmarks>/train_baseline/<baseline>.tsv"
+    wildcard_constraints:
+        training=r"truth-\d+_[^/]+",
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        gpu=1,
+        mem_mb=memory(4000),
+        runtime=120,
+    params:
+        options=options,
+    shell:
+        "patebench train_baseline --pool {input.pool:q} --truth {input.truth:q} --test {input.test:q} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"
 
 
 rule name_clusters:
     input:
-        unpack(inputs("name_clusters")),
+        pool="<results>/<split>/pool.npz",
+        truth="<results>/<split>/truth.npz",
+        test="<results>/<split>/test.npz",
+        features="<results>/<split>/features.npz",
+        encoder="<results>/<split>/encoder.npz",
+        selected="<results>/<selection>/queries.npz",
     output:
-        **outputs("name_clusters"),
+        "<results>/<selection>/naming.json",
     log:
-        logs("name_clusters"),
+        "<logs>/name_clusters/<selection>.log",
     benchmark:
-        times("name_clusters")
-    wildcard_constraints:
-        **PLAN.constraints("name_clusters"),
+        "<benchmarks>/name_clusters/<selection>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
     resources:
         mem_mb=memory(4000),
         runtime=20,
-    params:
-        command=command("name_clusters"),
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench name_clusters --pool {input.pool:q} --truth {input.truth:q} --test {input.test:q}"
+        " --features {input.features:q} --encoder {input.encoder:q} --selected {input.selected:q}"
+        " --out {output:q} --threads {threads} --log {log:q}"
 
 
 rule train_dpsgd:
     input:
-        unpack(inputs("train_dpsgd")),
+        private="<results>/<data>/private.npz",
+        pool="<results>/<split>/pool.npz",
+        test="<results>/<split>/test.npz",
+        encoder=branch(
+            member(RUN.uses_encoder, f"{DPSGD}/dpsgd.json"), then="<results>/<split>/encoder.npz", otherwise=[]
+        ),
     output:
-        **outputs("train_dpsgd"),
+        "<results>/<dpsgd>/dpsgd.json",
     log:
-        logs("train_dpsgd"),
+        "<logs>/train_dpsgd/<dpsgd>.log",
     benchmark:
-        times("train_dpsgd")
-    wildcard_constraints:
-        **PLAN.constraints("train_dpsgd"),
+        "<benchmarks>/train_dpsgd/<dpsgd>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -115,22 +156,26 @@ rule train_dpsgd:
         mem_mb=memory(4000),
         runtime=240,
     params:
-        command=command("train_dpsgd"),
+        public=each("encoder"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench train_dpsgd --private {input.private:q} --pool {input.pool:q} --test {input.test:q} {params.public}"
+        " {params.options} --out {output:q} --threads {threads} --log {log:q}"
 
 
 rule train_private_knn:
     input:
-        unpack(inputs("train_private_knn")),
+        private="<results>/<data>/private.npz",
+        pool="<results>/<split>/pool.npz",
+        truth="<results>/<split>/truth.npz",
+        test="<results>/<split>/test.npz",
+        encoder="<results>/<split>/encoder.npz",
     output:
-        **outputs("train_private_knn"),
+        "<results>/<private_knn>/private_knn.json",
     log:
-        logs("train_private_knn"),
+        "<logs>/train_private_knn/<private_knn>.log",
     benchmark:
-        times("train_private_knn")
-    wildcard_constraints:
-        **PLAN.constraints("train_private_knn"),
+        "<benchmarks>/train_private_knn/<private_knn>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -139,6 +184,8 @@ rule train_private_knn:
         mem_mb=memory(4000),
         runtime=240,
     params:
-        command=command("train_private_knn"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench train_private_knn --private {input.private:q} --pool {input.pool:q} --truth {input.truth:q}"
+        " --test {input.test:q} --encoder {input.encoder:q} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"

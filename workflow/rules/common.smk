@@ -1,8 +1,8 @@
-# The checked configuration, the plan that it makes, and the words that all rules use.
-#
-# What a stage reads and makes is declared once, in workflow/patebench/plan/jobs.py: a rule asks for it by the stage's name.
+# The checked configuration, the folders of all artefacts, and the functions that rules use where a path cannot tell.
 
+import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +10,9 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from patebench.config import load, validate
+from patebench.core.commands import check_passed_on, shell_words
 from patebench.core.errors import PatebenchError
 from patebench.core.locks import record_run
-from patebench.plan.words import check_handed_on
-from patebench.plan.words import shell as quoted
-from patebench.plan.words import words
 from patebench.stages.manifest import shown_no_more
 
 
@@ -44,56 +42,119 @@ if workflow.is_main_process:
     except PatebenchError as fault:
         raise WorkflowError(str(fault)) from None
 
-# What papers print and captions lie beside the Snakefile, wherever the run's own folder is.
-HOME = os.path.relpath(ROOT)
+# Published values, captions and the citation lie beside the Snakefile, wherever the run's own folder is.
+PUBLISHED, CAPTIONS, CITATION = (
+    os.path.relpath(f"{ROOT}/{path}") for path in ("config/published.csv", "report", "CITATION.cff")
+)
 
 try:
-    check_handed_on([str(workflow.main_snakefile), *map(str, workflow.configfiles)])
-    check_handed_on(str(value) for value in workflow.config_settings.config.values() if isinstance(value, str))
+    check_passed_on([str(workflow.main_snakefile), *map(str, workflow.configfiles)])
+    check_passed_on(str(value) for value in workflow.config_settings.config.values() if isinstance(value, str))
     for file in workflow.configfiles:
         load(file)  # Snakemake's own reader lets a key that is given twice pass
-    CONFIG = validate(config)
-    PLAN = CONFIG.plan(HOME)
+    RUN = validate(config)
 except PatebenchError as fault:
     raise WorkflowError(str(fault)) from None
 
+# The limit of all releases. Not a parameter of a rule, as labels are the same whatever others may cost.
+os.environ.update(RUN.ledger_environment())
 
-# The only one: of several Snakemake runs the last alone.
+# Folders below the results, one wildcard for each component.
+DATA = "{dataset}"
+SPLIT = f"{DATA}/{{split}}"
+ENSEMBLE = f"{SPLIT}/{{ensemble}}"
+LABELS = f"{ENSEMBLE}/{{mechanism}}/{{noise}}"
+STUDENT = f"{LABELS}/{{student}}"
+ROUND = f"{STUDENT}/{{rounds}}"
+SELECTION = f"{SPLIT}/queries/{{selection}}"
+DISTILLATION = f"{ENSEMBLE}/distillation/{{training}}"
+PETDL = f"{ENSEMBLE}/petdl/{{petdl}}"
+BASELINE = f"{SPLIT}/baseline/{{training}}"
+DPSGD = f"{SPLIT}/dpsgd/{{dpsgd}}"
+PRIVATE_KNN = f"{SPLIT}/private-knn/{{private_knn}}"
+AUDIT = f"{DATA}/audit/{{teachers}}/{{mechanism}}/{{noise}}"
+
+
+pathvars:
+    results=RUN.results,
+    pages=RUN.pages,
+    logs=f"{RUN.results}/logs",
+    benchmarks=f"{RUN.results}/benchmarks",
+    run=RUN.label,
+    data=DATA,
+    split=SPLIT,
+    ensemble=ENSEMBLE,
+    labels=LABELS,
+    student=STUDENT,
+    round=ROUND,
+    selection=SELECTION,
+    distillation=DISTILLATION,
+    petdl=PETDL,
+    baseline=BASELINE,
+    dpsgd=DPSGD,
+    private_knn=PRIVATE_KNN,
+    audit=AUDIT,
+
+
 onstart:
-    # Its limit on jobs in a second wakes Snakemake's scheduler every second, once more for every job that is done: after
-    # 300 jobs that takes a third of a core from those that run. Jobs here are few and long, and need no such limit.
-    workflow.scheduler.job_rate_limiter = None
-    for line in CONFIG.warnings:
+    for line in RUN.warnings:
         print(f"warning: {line}", file=sys.stderr)
-    if dropped := shown_no_more(Path(CONFIG.pages), CONFIG.experiments):
+    if dropped := shown_no_more(Path(RUN.pages), RUN.experiments):
         print(dropped, file=sys.stderr)
 
 
-# What all releases may cost together. Not a parameter of a rule, as labels are the same whatever others may cost.
-os.environ.update(CONFIG.ledger_environment())
+def options(wildcards, output):
+    """The options of the job's setting, as the configuration has them."""
+    return RUN.command_options(output[0])
 
 
-def inputs(stage):
-    """All that a job reads or waits for."""
-    return lambda wildcards: PLAN.inputs(PLAN.find(stage, wildcards))
+def each(*names):
+    """An option for each file of inputs that may have none or several: --chunk a --chunk b."""
+    return lambda wildcards, input: " ".join(
+        f"--{name} {shlex.quote(file)}" for name in names for file in _files(input.get(name, []))
+    )
 
 
-def outputs(stage):
-    """The patterns of what a stage makes."""
-    return PLAN.outputs(stage)
+def each_output(*names):
+    """The same for outputs: --png a --png b."""
+    return lambda wildcards, output: " ".join(
+        f"--{name} {shlex.quote(file)}" for name in names for file in _files(output.get(name, []))
+    )
 
 
-def logs(stage):
-    return PLAN.place(stage, "logs", "log", CONFIG.run)
+def _files(several):
+    return [several] if isinstance(several, str) else several
 
 
-def times(stage):
-    return PLAN.place(stage, "benchmarks", "tsv", CONFIG.run)
+def copies(wildcards):
+    """The user's data sets that are changed copies of built-in ones, for those who read published values."""
+    return shell_words({"copy": RUN.copies})
 
 
-def command(stage):
-    """The command of a job, but for its log and its threads."""
-    return lambda wildcards: PLAN.shell(PLAN.find(stage, wildcards))
+def known(table, folder):
+    """The entries of a table of the run for the folder of a job."""
+    return lambda wildcards: table.get(folder.format(**wildcards), [])
+
+
+def member(names, pattern):
+    """True if the file or folder of a job is among these names of the run."""
+    return lambda wildcards: pattern.format(**wildcards) in names
+
+
+def gathered(kind, folder):
+    """What `collect` gathers for the votes in a folder: label sets, students or distilled models."""
+    return lambda wildcards: RUN.gathered[folder.format(**wildcards)].get(kind, [])
+
+
+def rounds_so_far(wildcards):
+    """The rounds from the first to the job's own, each as a path that contains those before it."""
+    parts = wildcards.rounds.split("/")
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def round_before(wildcards):
+    """The round before the job's own; none for the first."""
+    return rounds_so_far(wildcards)[-2:-1]
 
 
 def memory(mb):
@@ -101,25 +162,17 @@ def memory(mb):
     return lambda wildcards, attempt: mb * attempt
 
 
-def once(files):
+def once(file):
     """A release is made once, as drawing it anew spends as much privacy again: it is protected, and never removed."""
-    if CONFIG.mode != "release":
-        return files
-    return {name: protected(update(path)) for name, path in files.items()}
+    return protected(update(file)) if RUN.mode == "release" else file
 
 
-def numbers(stage):
-    """The group of jobs that only count; those of a round wait for students, so they stand alone."""
-    return lambda wildcards: None if PLAN.find(stage, wildcards).rounds else "numbers"
-
-
-def shown(files):
+def shown(kind, names):
     """Figures or tables as Snakemake's own report shows them, each with its caption, if it has a file."""
     found = []
-    for file in map(Path, files):
-        kind, caption = file.parent.name, file.with_suffix(".rst").name
-        words = {"category": kind.capitalize(), "labels": {"name": file.stem}}
-        if Path(ROOT, "report", kind, caption).is_file():
-            words["caption"] = f"../../report/{kind}/{caption}"
-        found.append(report(str(file), **words))
+    for name in names:
+        words = {"category": kind.capitalize(), "labels": {"name": name}}
+        if Path(ROOT, "report", kind, f"{name}.rst").is_file():
+            words["caption"] = f"../../report/{kind}/{name}.rst"
+        found.append(report(f"<pages>/{kind}/{name}.{'png' if kind == 'figures' else 'csv'}", **words))
     return found

@@ -1,17 +1,16 @@
-# From a data set's name to private samples, the public pool and the test set, and who owns which private sample.
+# From a data set's name to private samples, the public pool, the test set and the shards of the teachers.
 
 
 rule data:
     input:
-        unpack(inputs("data")),
+        sources=known(RUN.sources, DATA),
     output:
-        **outputs("data"),
+        private="<results>/<data>/private.npz",
+        public="<results>/<data>/public.npz",
     log:
-        logs("data"),
+        "<logs>/data/<data>.log",
     benchmark:
-        times("data")
-    wildcard_constraints:
-        **PLAN.constraints("data"),
+        "<benchmarks>/data/<data>.tsv"
     group:
         "data"
     conda:
@@ -20,24 +19,25 @@ rule data:
         mem_mb=memory(8000),
         runtime=30,
         # Not a parameter: data that moved to another folder are the same data, and no reason to train again.
-        access=quoted(words(CONFIG.access_options()), Path()),
+        access=RUN.access_options(),
     params:
-        command=command("data"),
+        options=options,
     shell:
-        "patebench {params.command} {resources.access} --log {log:q}"
+        "patebench data {wildcards.dataset} {params.options} --private {output.private:q} --public {output.public:q}"
+        " {resources.access} --log {log:q}"
 
 
 rule split:
     input:
-        unpack(inputs("split")),
+        public="<results>/<data>/public.npz",
     output:
-        **outputs("split"),
+        pool="<results>/<split>/pool.npz",
+        truth="<results>/<split>/truth.npz",
+        test="<results>/<split>/test.npz",
     log:
-        logs("split"),
+        "<logs>/split/<split>.log",
     benchmark:
-        times("split")
-    wildcard_constraints:
-        **PLAN.constraints("split"),
+        "<benchmarks>/split/<split>.tsv"
     group:
         "data"
     conda:
@@ -46,22 +46,23 @@ rule split:
         mem_mb=memory(8000),
         runtime=10,
     params:
-        command=command("split"),
+        options=options,
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench split --public {input.public:q} {params.options}"
+        " --pool-out {output.pool:q} --truth-out {output.truth:q} --test-out {output.test:q} --log {log:q}"
 
 
 rule partition:
     input:
-        unpack(inputs("partition")),
+        private="<results>/<data>/private.npz",
+        public="<results>/<data>/public.npz",
+        owners=known(RUN.owners, ENSEMBLE),
     output:
-        **outputs("partition"),
+        "<results>/<ensemble>/partition.npz",
     log:
-        logs("partition"),
+        "<logs>/partition/<ensemble>.log",
     benchmark:
-        times("partition")
-    wildcard_constraints:
-        **PLAN.constraints("partition"),
+        "<benchmarks>/partition/<ensemble>.tsv"
     group:
         "data"
     conda:
@@ -70,6 +71,7 @@ rule partition:
         mem_mb=memory(4000),
         runtime=10,
     params:
-        command=command("partition"),
+        options=options,
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench partition --private {input.private:q} --public {input.public:q} {params.options}"
+        " --out {output:q} --log {log:q}"

@@ -1,17 +1,16 @@
-# Labels of a set of queries, the whole pool or what rounds selected, and what each set costs.
+# Labels of a set of queries, the whole pool or what rounds selected, and the privacy that each set costs.
 
 
 rule extract_features:
     input:
-        unpack(inputs("extract_features")),
+        pool="<results>/<split>/pool.npz",
     output:
-        **outputs("extract_features"),
+        features="<results>/<split>/features.npz",
+        encoder="<results>/<split>/encoder.npz",
     log:
-        logs("extract_features"),
+        "<logs>/extract_features/<split>.log",
     benchmark:
-        times("extract_features")
-    wildcard_constraints:
-        **PLAN.constraints("extract_features"),
+        "<benchmarks>/extract_features/<split>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -20,22 +19,25 @@ rule extract_features:
         mem_mb=memory(4000),
         runtime=30,
     params:
-        command=command("extract_features"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench extract_features --pool {input.pool:q} {params.options}"
+        " --out {output.features:q} --encoder {output.encoder:q} --threads {threads} --log {log:q}"
 
 
+# Queries that are selected before any teacher votes.
 rule select_queries:
     input:
-        unpack(inputs("select_queries")),
+        pool="<results>/<split>/pool.npz",
+        features=branch(
+            member(RUN.uses_features, f"{SELECTION}/queries.npz"), then="<results>/<split>/features.npz", otherwise=[]
+        ),
     output:
-        **outputs("select_queries"),
+        "<results>/<selection>/queries.npz",
     log:
-        logs("select_queries"),
+        "<logs>/select_queries/<selection>.log",
     benchmark:
-        times("select_queries")
-    wildcard_constraints:
-        **PLAN.constraints("select_queries"),
+        "<benchmarks>/select_queries/<selection>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -44,48 +46,96 @@ rule select_queries:
         mem_mb=memory(4000),
         runtime=60,
     params:
-        command=command("select_queries"),
+        known=each("features"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench select_queries --pool {input.pool:q} {params.known} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"
+
+
+# The queries of a round, given the labels and the student of the round before.
+use rule select_queries as select_queries_in_round with:
+    input:
+        pool="<results>/<split>/pool.npz",
+        features=branch(
+            member(RUN.uses_features, f"{ROUND}/queries.npz"), then="<results>/<split>/features.npz", otherwise=[]
+        ),
+        labels=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
+        predictions=expand("<results>/<student>/{rounds}/predictions.npz", rounds=round_before),
+    output:
+        "<results>/<round>/queries.npz",
+    log:
+        "<logs>/select_queries/<round>.log",
+    benchmark:
+        "<benchmarks>/select_queries/<round>.tsv"
+    params:
+        known=each("features", "labels", "predictions"),
+        options=options,
 
 
 rule aggregate:
     input:
-        unpack(inputs("aggregate")),
+        votes="<results>/<ensemble>/votes.npz",
     output:
-        **once(outputs("aggregate")),
+        once("<results>/<labels>/labels.npz"),
     log:
-        logs("aggregate"),
+        "<logs>/aggregate/<labels>.log",
     benchmark:
-        times("aggregate")
+        "<benchmarks>/aggregate/<labels>.tsv"
     wildcard_constraints:
-        **PLAN.constraints("aggregate"),
+        noise=r"[^/]+(?<!_secure-\d)(?<!_secure-\d\d)(?<!_secure-\d\d\d)",
     group:
-        numbers("aggregate")
+        "numbers"
     conda:
         "../../envs/patebench.yaml"
     resources:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("aggregate"),
+        options=options,
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench aggregate --votes {input.votes:q} {params.options} --out {output:q} --log {log:q}"
+
+
+# A round's labels come after those of the round before. Teachers that vote on given queries only vote in each round.
+rule aggregate_in_round:
+    input:
+        votes=branch(
+            member(RUN.chunks, ROUND), then="<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"
+        ),
+        selected="<results>/<round>/queries.npz",
+        earlier=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
+    output:
+        once("<results>/<round>/labels.npz"),
+    log:
+        "<logs>/aggregate/<round>.log",
+    benchmark:
+        "<benchmarks>/aggregate/<round>.tsv"
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(2000),
+        runtime=10,
+    params:
+        earlier=each("earlier"),
+        options=options,
+    shell:
+        "patebench aggregate --votes {input.votes:q} --selected {input.selected:q} {params.earlier} {params.options}"
+        " --out {output:q} --log {log:q}"
 
 
 rule account:
     input:
-        unpack(inputs("account")),
+        votes="<results>/<ensemble>/votes.npz",
+        labels="<results>/<labels>/labels.npz",
     output:
-        **outputs("account"),
+        "<results>/<labels>/bounds.json",
     log:
-        logs("account"),
+        "<logs>/account/<labels>.log",
     benchmark:
-        times("account")
-    wildcard_constraints:
-        **PLAN.constraints("account"),
+        "<benchmarks>/account/<labels>.tsv"
     group:
-        numbers("account")
+        "numbers"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -93,6 +143,34 @@ rule account:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("account"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench account --votes {input.votes:q} --labels {input.labels:q} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"
+
+
+rule account_in_round:
+    input:
+        votes=branch(
+            member(RUN.chunks, ROUND), then="<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"
+        ),
+        labels="<results>/<round>/labels.npz",
+        selected=expand("<results>/<student>/{rounds}/queries.npz", rounds=rounds_so_far),
+    output:
+        "<results>/<round>/bounds.json",
+    log:
+        "<logs>/account/<round>.log",
+    benchmark:
+        "<benchmarks>/account/<round>.tsv"
+    conda:
+        "../../envs/patebench.yaml"
+    threads: 1
+    resources:
+        mem_mb=memory(2000),
+        runtime=10,
+    params:
+        selected=each("selected"),
+        options=options,
+    shell:
+        "patebench account --votes {input.votes:q} --labels {input.labels:q} {params.selected} {params.options}"
+        " --out {output:q} --threads {threads} --log {log:q}"

@@ -1,17 +1,30 @@
 # Records of every ensemble, and from them figures, tables, rows for other programs, the manifest and the page.
 
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.tables import TABLES
+
+#: What figures, tables and rows are made of: records, and the values that papers print.
+RECORDS = {kind: RUN.paths(kind) for kind in ("collected", "baselines", "audits", "models")}
+
+#: The files of the page to publish, by option; none without a release.
+RELEASED = RUN.released()
+
 
 rule collect:
     input:
-        unpack(inputs("collect")),
+        ensemble="<results>/<ensemble>/ensemble.json",
+        votes="<results>/<ensemble>/votes.npz",
+        truth="<results>/<split>/truth.npz",
+        labels=expand("<results>/<ensemble>/{below}/labels.npz", below=gathered("labels", ENSEMBLE)),
+        bounds=expand("<results>/<ensemble>/{below}/bounds.json", below=gathered("labels", ENSEMBLE)),
+        students=expand("<results>/<ensemble>/{below}/student.json", below=gathered("students", ENSEMBLE)),
+        distilled=expand("<results>/<ensemble>/{below}/distillation.json", below=gathered("distilled", ENSEMBLE)),
     output:
-        **outputs("collect"),
+        "<results>/<ensemble>/collected.json",
     log:
-        logs("collect"),
+        "<logs>/collect/<ensemble>.log",
     benchmark:
-        times("collect")
-    wildcard_constraints:
-        **PLAN.constraints("collect"),
+        "<benchmarks>/collect/<ensemble>.tsv"
     group:
         "pages"
     conda:
@@ -20,20 +33,41 @@ rule collect:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("collect"),
+        records=each("labels", "bounds", "students", "distilled"),
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench collect --ensemble {input.ensemble:q} --votes {input.votes:q} --truth {input.truth:q}"
+        " {params.records} --out {output:q} --log {log:q}"
+
+
+use rule collect as collect_in_round with:
+    input:
+        ensemble="<results>/<round>/ensemble.json",
+        votes="<results>/<round>/votes.npz",
+        truth="<results>/<split>/truth.npz",
+        labels="<results>/<round>/labels.npz",
+        bounds="<results>/<round>/bounds.json",
+        students="<results>/<round>/student.json",
+    output:
+        "<results>/<round>/collected.json",
+    log:
+        "<logs>/collect/<round>.log",
+    benchmark:
+        "<benchmarks>/collect/<round>.tsv"
+    params:
+        records=each("labels", "bounds", "students"),
 
 
 rule figures:
     input:
-        unpack(inputs("figures")),
+        **RECORDS,
+        published=PUBLISHED,
     output:
-        **{**outputs("figures"), "png": shown(outputs("figures")["png"])},
+        png=shown("figures", FIGURES),
+        pdf=[f"<pages>/figures/{name}.pdf" for name in FIGURES],
     log:
-        logs("figures"),
+        "<logs>/figures/<run>.log",
     benchmark:
-        times("figures")
+        "<benchmarks>/figures/<run>.tsv"
     group:
         "pages"
     conda:
@@ -42,20 +76,25 @@ rule figures:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("figures"),
+        records=each("collected", "baselines", "audits", "models"),
+        copies=copies,
+        out=each_output("png", "pdf"),
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench figures {params.records} --published {input.published:q} {params.copies} {params.out} --log {log:q}"
 
 
 rule tables:
     input:
-        unpack(inputs("tables")),
+        **RECORDS,
+        published=PUBLISHED,
     output:
-        **{**outputs("tables"), "csv": shown(outputs("tables")["csv"])},
+        csv=shown("tables", TABLES),
+        markdown=[f"<pages>/tables/{name}.md" for name in TABLES],
+        latex=[f"<pages>/tables/{name}.tex" for name in TABLES],
     log:
-        logs("tables"),
+        "<logs>/tables/<run>.log",
     benchmark:
-        times("tables")
+        "<benchmarks>/tables/<run>.tsv"
     group:
         "pages"
     conda:
@@ -64,20 +103,23 @@ rule tables:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("tables"),
+        records=each("collected", "baselines", "audits", "models"),
+        copies=copies,
+        out=each_output("csv", "markdown", "latex"),
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench tables {params.records} --published {input.published:q} {params.copies} {params.out} --log {log:q}"
 
 
 rule rows:
     input:
-        unpack(inputs("rows")),
+        **RECORDS,
+        published=PUBLISHED,
     output:
-        **outputs("rows"),
+        "<pages>/rows.json",
     log:
-        logs("rows"),
+        "<logs>/rows/<run>.log",
     benchmark:
-        times("rows")
+        "<benchmarks>/rows/<run>.tsv"
     group:
         "pages"
     conda:
@@ -86,20 +128,23 @@ rule rows:
         mem_mb=memory(2000),
         runtime=10,
     params:
-        command=command("rows"),
+        records=each("collected", "baselines", "audits", "models"),
+        copies=copies,
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench rows {params.records} --published {input.published:q} {params.copies} --out {output:q} --log {log:q}"
 
 
 rule manifest:
     input:
-        unpack(inputs("manifest")),
+        figures=rules.figures.output.png,
+        tables=rules.tables.output.csv,
+        rows="<pages>/rows.json",
     output:
-        **outputs("manifest"),
+        "<pages>/manifest.json",
     log:
-        logs("manifest"),
+        "<logs>/manifest/<run>.log",
     benchmark:
-        times("manifest")
+        "<benchmarks>/manifest/<run>.tsv"
     group:
         "pages"
     conda:
@@ -108,20 +153,26 @@ rule manifest:
         mem_mb=memory(1000),
         runtime=10,
     params:
-        command=command("manifest"),
+        config=json.dumps(RUN.written, sort_keys=True),
+        benchmarks=f"{RUN.results}/benchmarks",
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench manifest --config {params.config:q} --benchmarks {params.benchmarks:q} --out {output:q} --log {log:q}"
 
 
+# Of releases a second page shows only what may be published. It is made of released labels and public files alone.
 rule report:
     input:
-        unpack(inputs("report")),
+        **RELEASED,
+        figures=rules.figures.output.png,
+        tables=rules.tables.output.csv,
+        manifest="<pages>/manifest.json",
     output:
-        **outputs("report"),
+        **({"publishable": "<pages>/publishable.html"} if RELEASED else {}),
+        out="<pages>/report.html",
     log:
-        logs("report"),
+        "<logs>/report/<run>.log",
     benchmark:
-        times("report")
+        "<benchmarks>/report/<run>.tsv"
     group:
         "pages"
     conda:
@@ -130,6 +181,11 @@ rule report:
         mem_mb=memory(1000),
         runtime=10,
     params:
-        command=command("report"),
+        shown=each("figures", "tables"),
+        released=each("labels", "bounds", "students", "pools"),
+        publishable=each_output("publishable"),
+        captions=CAPTIONS,
+        citation=CITATION,
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench report {params.shown} --manifest {input.manifest:q} --captions {params.captions:q}"
+        " --citation {params.citation:q} {params.released} {params.publishable} --out {output.out:q} --log {log:q}"

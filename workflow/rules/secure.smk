@@ -1,19 +1,19 @@
 # Secure aggregation: each party is a job that sees only its own files.
 
-if PLAN.aggregators:
+AGGREGATORS = [i + 1 for i in range(RUN.aggregators or 0)]
+
+if AGGREGATORS:
 
     # A chunk of teachers cuts its noisy votes into shares and puts one file into the folder of each aggregator.
     rule secure_share:
         input:
-            unpack(inputs("secure_share")),
+            chunk="<results>/<ensemble>/chunks/{chunk}.npz",
         output:
-            out=temp(outputs("secure_share")["out"]),
+            temp([f"<results>/<labels>/secure/aggregator-{i}/{{chunk}}.npz" for i in AGGREGATORS]),
         log:
-            logs("secure_share"),
+            "<logs>/secure_share/<labels>/{chunk}.log",
         benchmark:
-            times("secure_share")
-        wildcard_constraints:
-            **PLAN.constraints("secure_share"),
+            "<benchmarks>/secure_share/<labels>/{chunk}.tsv"
         group:
             "numbers"
         conda:
@@ -22,22 +22,25 @@ if PLAN.aggregators:
             mem_mb=memory(2000),
             runtime=30,
         params:
-            command=command("secure_share"),
+            options=options,
+            out=lambda wildcards, output: " ".join(f"--out {shlex.quote(file)}" for file in output),
         shell:
-            "patebench {params.command} --log {log:q}"
+            "patebench secure_share --chunk {input.chunk:q} {params.options} {params.out} --log {log:q}"
 
-    # An aggregator sums what it got. The sum may be published, so in a release it is made once.
+    # An aggregator sums the shares that it got. The sum may be published, so in a release it is made once.
     rule secure_sum:
         input:
-            unpack(inputs("secure_sum")),
+            shares=expand(
+                "<results>/<labels>/secure/aggregator-{aggregator}/{chunk}.npz",
+                chunk=known(RUN.chunks, ENSEMBLE),
+                allow_missing=True,
+            ),
         output:
-            **once(outputs("secure_sum")),
+            once("<results>/<labels>/secure/aggregator-{aggregator}/sum.npz"),
         log:
-            logs("secure_sum"),
+            "<logs>/secure_sum/<labels>/{aggregator}.log",
         benchmark:
-            times("secure_sum")
-        wildcard_constraints:
-            **PLAN.constraints("secure_sum"),
+            "<benchmarks>/secure_sum/<labels>/{aggregator}.tsv"
         group:
             "numbers"
         conda:
@@ -46,22 +49,23 @@ if PLAN.aggregators:
             mem_mb=memory(2000),
             runtime=10,
         params:
-            command=command("secure_sum"),
+            shares=each("shares"),
         shell:
-            "patebench {params.command} --log {log:q}"
+            "patebench secure_sum {params.shares} --out {output:q} --log {log:q}"
 
     # Anybody adds the published sums up: noisy counts and labels.
     rule secure_open:
         input:
-            unpack(inputs("secure_open")),
+            sums=[f"<results>/<labels>/secure/aggregator-{i}/sum.npz" for i in AGGREGATORS],
         output:
-            **once(outputs("secure_open")),
+            labels=once("<results>/<labels>/labels.npz"),
+            counts=once("<results>/<labels>/noisy_counts.npz"),
         log:
-            logs("secure_open"),
+            "<logs>/secure_open/<labels>.log",
         benchmark:
-            times("secure_open")
+            "<benchmarks>/secure_open/<labels>.tsv"
         wildcard_constraints:
-            **PLAN.constraints("secure_open"),
+            noise=r"[^/]+_secure-\d+",
         group:
             "numbers"
         conda:
@@ -70,6 +74,6 @@ if PLAN.aggregators:
             mem_mb=memory(2000),
             runtime=10,
         params:
-            command=command("secure_open"),
+            sums=each("sums"),
         shell:
-            "patebench {params.command} --log {log:q}"
+            "patebench secure_open {params.sums} --labels {output.labels:q} --counts {output.counts:q} --log {log:q}"

@@ -3,15 +3,22 @@
 
 rule train_student:
     input:
-        unpack(inputs("train_student")),
+        pool="<results>/<split>/pool.npz",
+        labels="<results>/<labels>/labels.npz",
+        test="<results>/<split>/test.npz",
+        features=branch(
+            member(RUN.uses_features, f"{STUDENT}/student.json"), then="<results>/<split>/features.npz", otherwise=[]
+        ),
+        encoder=branch(
+            member(RUN.uses_encoder, f"{STUDENT}/student.json"), then="<results>/<split>/encoder.npz", otherwise=[]
+        ),
     output:
-        **outputs("train_student"),
+        student="<results>/<student>/student.json",
+        predictions="<results>/<student>/predictions.npz",
     log:
-        logs("train_student"),
+        "<logs>/train_student/<student>.log",
     benchmark:
-        times("train_student")
-    wildcard_constraints:
-        **PLAN.constraints("train_student"),
+        "<benchmarks>/train_student/<student>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -20,6 +27,29 @@ rule train_student:
         mem_mb=memory(4000),
         runtime=60,
     params:
-        command=command("train_student"),
+        public=each("features", "encoder"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench train_student --pool {input.pool:q} --labels {input.labels:q} --test {input.test:q} {params.public}"
+        " {params.options} --out {output.student:q} --predictions {output.predictions:q}"
+        " --threads {threads} --log {log:q}"
+
+
+use rule train_student as train_student_in_round with:
+    input:
+        pool="<results>/<split>/pool.npz",
+        labels="<results>/<round>/labels.npz",
+        test="<results>/<split>/test.npz",
+        features=branch(
+            member(RUN.uses_features, f"{ROUND}/student.json"), then="<results>/<split>/features.npz", otherwise=[]
+        ),
+        encoder=branch(
+            member(RUN.uses_encoder, f"{ROUND}/student.json"), then="<results>/<split>/encoder.npz", otherwise=[]
+        ),
+    output:
+        student="<results>/<round>/student.json",
+        predictions="<results>/<round>/predictions.npz",
+    log:
+        "<logs>/train_student/<round>.log",
+    benchmark:
+        "<benchmarks>/train_student/<round>.tsv"

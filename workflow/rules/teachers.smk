@@ -3,15 +3,23 @@
 
 rule train_teachers:
     input:
-        unpack(inputs("train_teachers")),
+        private="<results>/<data>/private.npz",
+        partition="<results>/<ensemble>/partition.npz",
+        pool="<results>/<split>/pool.npz",
+        test="<results>/<split>/test.npz",
+        selected=expand("<results>/<split>/queries/{selection}/queries.npz", selection=known(RUN.selections, ENSEMBLE)),
+        features=branch(
+            member(RUN.uses_features, f"{ENSEMBLE}/votes.npz"), then="<results>/<split>/features.npz", otherwise=[]
+        ),
+        encoder=branch(
+            member(RUN.uses_encoder, f"{ENSEMBLE}/votes.npz"), then="<results>/<split>/encoder.npz", otherwise=[]
+        ),
     output:
-        **outputs("train_teachers"),
+        "<results>/<ensemble>/chunks/{chunk}.npz",
     log:
-        logs("train_teachers"),
+        "<logs>/train_teachers/<ensemble>/{chunk}.log",
     benchmark:
-        times("train_teachers")
-    wildcard_constraints:
-        **PLAN.constraints("train_teachers"),
+        "<benchmarks>/train_teachers/<ensemble>/{chunk}.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -20,30 +28,81 @@ rule train_teachers:
         mem_mb=memory(4000),
         runtime=240,
     params:
-        command=command("train_teachers"),
+        public=each("selected", "features", "encoder"),
+        options=options,
     shell:
-        "patebench {params.command} --threads {threads} --log {log:q}"
+        "patebench train_teachers --private {input.private:q} --partition {input.partition:q} --pool {input.pool:q}"
+        " --test {input.test:q} {params.public} {params.options} --out {output:q} --threads {threads} --log {log:q}"
 
 
 rule join_votes:
     input:
-        unpack(inputs("join_votes")),
+        partition="<results>/<ensemble>/partition.npz",
+        pool="<results>/<split>/pool.npz",
+        truth="<results>/<split>/truth.npz",
+        test="<results>/<split>/test.npz",
+        chunk=expand("<results>/<ensemble>/chunks/{chunk}.npz", chunk=known(RUN.chunks, ENSEMBLE)),
     output:
-        **outputs("join_votes"),
+        votes="<results>/<ensemble>/votes.npz",
+        summary="<results>/<ensemble>/ensemble.json",
     log:
-        logs("join_votes"),
+        "<logs>/join_votes/<ensemble>.log",
     benchmark:
-        times("join_votes")
-    wildcard_constraints:
-        **PLAN.constraints("join_votes"),
+        "<benchmarks>/join_votes/<ensemble>.tsv"
     group:
-        numbers("join_votes")
+        "numbers"
     conda:
         "../../envs/patebench.yaml"
     resources:
         mem_mb=memory(4000),
         runtime=10,
     params:
-        command=command("join_votes"),
+        chunks=each("chunk"),
     shell:
-        "patebench {params.command} --log {log:q}"
+        "patebench join_votes --partition {input.partition:q} --pool {input.pool:q} --truth {input.truth:q}"
+        " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
+
+
+# Teachers that vote on given queries only vote in each round, on the queries of that round.
+use rule train_teachers as train_teachers_in_round with:
+    input:
+        private="<results>/<data>/private.npz",
+        partition="<results>/<ensemble>/partition.npz",
+        pool="<results>/<split>/pool.npz",
+        test="<results>/<split>/test.npz",
+        selected=expand("<results>/<student>/{rounds}/queries.npz", rounds=rounds_so_far),
+        features="<results>/<split>/features.npz",
+        encoder="<results>/<split>/encoder.npz",
+    output:
+        "<results>/<round>/chunks/{chunk}.npz",
+    log:
+        "<logs>/train_teachers/<round>/{chunk}.log",
+    benchmark:
+        "<benchmarks>/train_teachers/<round>/{chunk}.tsv"
+
+
+rule join_votes_in_round:
+    input:
+        partition="<results>/<ensemble>/partition.npz",
+        pool="<results>/<split>/pool.npz",
+        truth="<results>/<split>/truth.npz",
+        test="<results>/<split>/test.npz",
+        chunk=expand("<results>/<round>/chunks/{chunk}.npz", chunk=known(RUN.chunks, ROUND)),
+        earlier=expand("<results>/<student>/{rounds}/votes.npz", rounds=round_before),
+    output:
+        votes="<results>/<round>/votes.npz",
+        summary="<results>/<round>/ensemble.json",
+    log:
+        "<logs>/join_votes/<round>.log",
+    benchmark:
+        "<benchmarks>/join_votes/<round>.tsv"
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(4000),
+        runtime=10,
+    params:
+        chunks=each("chunk", "earlier"),
+    shell:
+        "patebench join_votes --partition {input.partition:q} --pool {input.pool:q} --truth {input.truth:q}"
+        " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"

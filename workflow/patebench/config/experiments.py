@@ -1,4 +1,4 @@
-"""The experiments of a configuration, turned into jobs.
+"""The experiments of a configuration, added to a run.
 
 Settings are compared with the registries, with the mechanisms' own rules and with each other.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from patebench.baselines.dpsgd.forms import form_of
 from patebench.baselines.private_knn import forms as private_knn
+from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Round, Setting, Split
 from patebench.config.checks import (
     Agreement,
     at,
@@ -20,48 +21,7 @@ from patebench.config.checks import (
     entries,
     places,
 )
-from patebench.config.settings import (
-    AuditSettings,
-    DatasetSettings,
-    EnsembleSettings,
-    ExperimentSettings,
-    PetdlSettings,
-)
-from patebench.core.bound import large_delta
-from patebench.core.errors import PatebenchError
-from patebench.core.parameters import key_path
-from patebench.core.seeds import Mode
-from patebench.core.words import plural
-from patebench.data import DATASETS, public_samples, reads_own_files
-from patebench.data.dataset import OWN_DATA
-from patebench.data.partitions import PARTITIONS, protecting
-from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
-from patebench.mechanisms.noise_shares import NoiseShares
-from patebench.models import MODELS, RECIPES, by_recipe, check_compressible, on_queries
-from patebench.petdl import FORMS
-from patebench.plan.jobs import (
-    Account,
-    Aggregate,
-    Audit,
-    Budget,
-    Data,
-    Distil,
-    Ensemble,
-    Job,
-    NameClusters,
-    SecureOpen,
-    SelectBeforehand,
-    SelectQueries,
-    Setting,
-    Split,
-    TrainBaseline,
-    TrainDpsgd,
-    TrainPetdl,
-    TrainPrivateKnn,
-    TrainStudent,
-)
-from patebench.plan.parameters import (
+from patebench.config.parameters import (
     AuditParameters,
     ClassParameters,
     DistilParameters,
@@ -76,9 +36,28 @@ from patebench.plan.parameters import (
     TeacherParameters,
     TrainingParameters,
 )
-from patebench.plan.plan import Experiment, united
+from patebench.config.run import Run, audit_name
+from patebench.config.settings import (
+    AuditSettings,
+    DatasetSettings,
+    EnsembleSettings,
+    ExperimentSettings,
+    PetdlSettings,
+)
+from patebench.core.errors import PatebenchError
+from patebench.core.parameters import key_path
+from patebench.core.seeds import Mode
+from patebench.core.words import plural
+from patebench.data import DATASETS, public_samples, reads_own_files
+from patebench.data.dataset import OWN_DATA
+from patebench.data.partitions import PARTITIONS, protecting
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable, make_mechanism
+from patebench.mechanisms.noise_shares import NoiseShares
+from patebench.models import MODELS, RECIPES, by_recipe, check_compressible, on_queries
+from patebench.petdl import FORMS
 from patebench.students import STUDENTS, refuse_choice
-from patebench.students.strategies import STRATEGIES, initial, needs_features
+from patebench.students.strategies import STRATEGIES, initial
 from patebench.teachers.knowledge import PROBABILITIES
 
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
@@ -93,95 +72,89 @@ _CLUSTERS, _NEIGHBOURS = "prototypes", "random"
 
 @dataclass(frozen=True)
 class Expansion:
-    """Makes experiments of one configuration: `own` are the user's data sets, the rest holds for all label sets."""
+    """Adds the experiments of one configuration to a run; `own` are the user's data sets."""
 
+    run: Run
     own: Mapping[str, Data]
-    mode: Mode
-    aggregators: int | None
     agreement: Agreement = field(default_factory=Agreement)
-    #: What is allowed but probably not meant, each line with the path of its key.
-    warnings: list[str] = field(default_factory=list)
-
-    def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
-        """Refuse a δ of at least 1/n for n `teachers` in release mode, and warn about it elsewhere."""
-        if fault := large_delta(delta, teachers):
-            if self.mode is Mode.RELEASE and teachers is not None:
-                raise PatebenchError(f"{where}: {fault}")
-            if f"{where}: {fault}" not in self.warnings:
-                self.warnings.append(f"{where}: {fault}")
 
     def experiment(self, name: str, settings: ExperimentSettings, seeds: Sequence[int]) -> Experiment:
-        """All that one experiment asks for; PatebenchError for the first mistake."""
-        where = key_path("experiments", name)
+        """Add all that one experiment asks for; PatebenchError for the first mistake."""
+        where, found = key_path("experiments", name), Experiment(name)
         check_pool(f"{where}.queries", settings.queries or (), settings.pool)
-        parts = [_Expanded(self, where, settings, asked) for asked in settings.queries or [None]]
-        return united([part.experiment(name, seeds) for part in parts])
+        for asked in settings.queries or [None]:
+            _Expanded(self, found, where, settings, asked).add(seeds)
+        return found
 
-    def label_set(self, ensemble: Ensemble, setting: Setting, budget: Budget | None) -> Aggregate:
-        if parties := self.parties(setting.mechanism):
-            return SecureOpen(ensemble, setting, self.mode, budget, parties=parties)
-        return Aggregate(ensemble, setting, self.mode, budget)
-
-    def parties(self, mechanism: str) -> int | None:
-        """How many aggregators a mechanism's votes are shared among; None: one party sums them."""
-        return self.aggregators if MECHANISMS.load(mechanism).secure else None
+    def aggregators(self, mechanism: str) -> int | None:
+        """Return how many aggregators share a mechanism's votes; None if one party sums them."""
+        return self.run.aggregators if MECHANISMS.load(mechanism).secure else None
 
 
 @dataclass(frozen=True)
 class _Expanded:
-    """One experiment in the making; `where` is the path of its key, `asked` how many queries are put to the teachers.
+    """One experiment; `where` is the path of its key, `asked` the number of queries that are put to the teachers.
 
     None stands for the whole pool.
     """
 
     all: Expansion
+    found: Experiment
     where: str
     settings: ExperimentSettings
     asked: int | None
 
-    def experiment(self, name: str, seeds: Sequence[int]) -> Experiment:
+    def add(self, seeds: Sequence[int]) -> None:
         settings, where = self.settings, self.where
         accounting = settings.accounting
         sizes = [size for each in settings.ensembles for size in each.teachers]
-        self.all.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes, default=None))
+        self.run.check_size_of_delta(f"{where}.accounting.delta", accounting.delta, max(sizes, default=None))
         for key in ("dpsgd", "private_knn", "petdl"):
             for path, each in entries(f"{where}.{key}", getattr(settings, key)):
                 if each.delta is not None:
-                    self.all.check_size_of_delta(f"{path}.delta", each.delta, None)
+                    self.run.check_size_of_delta(f"{path}.delta", each.delta, None)
         queries = self._queries()
         if not settings.mechanisms and not settings.rounds and not settings.petdl:
             raise PatebenchError(f"{where}.mechanisms: is missing; add the mechanisms that aggregate votes")
         grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
-        budget = Budget(accounting.budget, accounting.delta) if accounting.budget else None
-        self._check_mechanisms(grid, budget)
-        accounts: list[Account] = []
-        students: list[TrainStudent] = []
-        baselines: list[TrainBaseline] = []
-        namings: list[NameClusters] = []
-        distillations: list[Distil] = []
-        private_models: list[Job] = []
+        budget = (accounting.budget, accounting.delta) if accounting.budget else None
+        self._check_mechanisms(grid, budget is not None)
+        pools: list[LabelSet] = []
         for seed in seeds:
             split = Split(self._data(), seed, SplitParameters.of(settings))
             ensembles = list(self._ensembles(split))
             pool = [
-                Account(self.all.label_set(ensemble, setting, budget), queries, accounting.delta)
+                LabelSet(ensemble, setting, self.mode, budget, aggregators=self.all.aggregators(setting.mechanism))
                 for ensemble, setting in itertools.product(ensembles, grid)
             ]
-            rounds = list(self._rounds(ensembles))
-            students += [*self._students(pool), *rounds]
-            accounts += [*pool, *(Account(each.labels, (each.queries,), accounting.delta) for each in rounds)]
-            distillations += self._distil(ensembles)
-            private_models += self._petdl(ensembles)
-            baselines += self._baselines(split)
-            namings += self._namings(split)
-            private_models += self._dpsgd(split)
-            private_models += self._private_knn(split)
-        for account in accounts:
-            self.all.agreement.settle(account.folder, f"{where}.accounting.delta", accounting.delta)
-        whole_pool = [account for account in accounts if not account.labels.selection]
-        audits = list(self._audits(settings.audit, whole_pool)) if settings.audit else []
-        made = (accounts, students, baselines, namings, audits, distillations, private_models)
-        return Experiment(name, *map(tuple, made))  # type: ignore[arg-type]
+            for labels in pool:
+                self._add_labels(labels, queries)
+            self._students(pool)
+            self._rounds(ensembles)
+            self._distil(ensembles)
+            self._petdl(ensembles)
+            self._baselines(split)
+            self._namings(split)
+            self._dpsgd(split)
+            self._private_knn(split)
+            pools += pool
+        if settings.audit:
+            self._audits(settings.audit, pools)
+
+    @property
+    def run(self) -> Run:
+        return self.all.run
+
+    @property
+    def mode(self) -> Mode:
+        return self.all.run.mode
+
+    def _add_labels(self, labels: LabelSet, queries: Sequence[int]) -> None:
+        delta = self.settings.accounting.delta
+        self.all.agreement.settle(labels.name, f"{self.where}.accounting.delta", delta)
+        self.run.add_labels(labels, queries, delta)
+        self.found.label_sets[labels] = None
+        self.found.ensembles[labels.ensemble] = None
 
     def _queries(self) -> tuple[int, ...]:
         """The numbers of queries accounted for: of a release all, as its labels are handed out together."""
@@ -194,7 +167,7 @@ class _Expanded:
         wanted = self.settings.accounting.queries or (pool,)
         check_pool(where, wanted, pool)
         for path, count in places(where, wanted):
-            if self.all.mode is Mode.RELEASE and count != pool:
+            if self.mode is Mode.RELEASE and count != pool:
                 raise PatebenchError(
                     f"{path}: is {count}, but a release hands out the labels of all {plural(pool, 'query')}, "
                     "whose ε is another; leave it out"
@@ -215,13 +188,13 @@ class _Expanded:
                 )
         return own.get(name, Data(name))
 
-    def _check_mechanisms(self, grid: Iterable[Setting], budget: Budget | None) -> None:
+    def _check_mechanisms(self, grid: Iterable[Setting], budget: bool) -> None:
         """Whether the mechanisms suit the ensembles, and can be released and keep a budget, where that is asked for."""
         sizes = [size for each in self.settings.ensembles for size in each.teachers]
         for setting in grid:
             name = setting.mechanism
             with at(key_path(f"{self.where}.mechanisms", name)):
-                if self.all.mode is Mode.RELEASE:
+                if self.mode is Mode.RELEASE:
                     check_releasable(name, MECHANISMS.load(name))
                 mechanism = make_mechanism(name, dict(setting.parameters))
                 self._check_abstentions(name, mechanism)
@@ -229,9 +202,9 @@ class _Expanded:
                     mechanism.per_query_cost(teachers, _ANY_CLASSES)  # refuses what so few teachers can not do
                     if isinstance(mechanism, NoiseShares):
                         mechanism.needed(teachers)
-                if budget is not None:
+                if budget:
                     check_budget(name, mechanism, min(sizes), _ANY_CLASSES)
-                    if self.all.parties(name):
+                    if self.all.aggregators(name):
                         raise PatebenchError(
                             "the secure path opens all queries at once, so it can not stop at a budget"
                         )
@@ -252,8 +225,8 @@ class _Expanded:
             check_registered(_strategy_place(where, settings), settings.partition.strategy, PARTITIONS)
             if settings.partition.owners is not None:
                 check_exists(f"{where}.partition.owners", settings.partition.owners)
-            partition = settings.partition.chosen_in(self.all.mode)
-            if self.all.mode is Mode.RELEASE:
+            partition = settings.partition.chosen_in(self.mode)
+            if self.mode is Mode.RELEASE:
                 _check_protects(where, settings)
             training = checked_training(where, settings, teachers=True)
             work = TeacherParameters.of(settings)
@@ -267,7 +240,7 @@ class _Expanded:
                 ensemble = Ensemble(split, teachers, partition, training, work, self._asked(training))
                 for above, parameters in ((where, work), (f"{where}.partition", partition)):
                     for key in parameters.not_in_path():
-                        self.all.agreement.settle(ensemble.folder, f"{above}.{key}", getattr(parameters, key))
+                        self.all.agreement.settle(ensemble.name, f"{above}.{key}", getattr(parameters, key))
                 yield ensemble
 
     def _asked(self, training: TrainingParameters) -> SelectionParameters | None:
@@ -278,7 +251,7 @@ class _Expanded:
         return SelectionParameters(strategy=strategy, queries=self.asked)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
-        if self.all.mode is Mode.RELEASE:
+        if self.mode is Mode.RELEASE:
             raise PatebenchError(f"{where}: {why}, and this configuration makes a release; leave it out")
 
     def _check_whole_pool(self, where: str) -> None:
@@ -289,27 +262,27 @@ class _Expanded:
                 "leave one of both out"
             )
 
-    def _students(self, accounts: Sequence[Account]) -> Iterator[TrainStudent]:
-        """Students of some of these accounts' labels."""
+    def _students(self, pool: Sequence[LabelSet]) -> None:
+        """Add students of some of these labels."""
         counted = self._queries()
         for where, settings in entries(f"{self.where}.students", self.settings.students):
             parameters = checked_student(where, settings)
-            teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
+            teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
             numbers = settings.queries or (max(counted),)
             for path, count in places(f"{where}.queries", numbers):
                 check_among(path, count, counted, "among this experiment's accounting.queries")
             wanted = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
-            declared = dict.fromkeys(account.labels.setting.folder for account in accounts)
+            declared = dict.fromkeys(labels.setting.name for labels in pool)
             for setting in wanted:
                 path = f"{where}.mechanisms.{setting.mechanism}"
-                check_among(path, setting.folder, declared, "among this experiment's mechanisms")
-            for account in accounts:
-                labels = account.labels
+                check_among(path, setting.name, declared, "among this experiment's mechanisms")
+            for labels in pool:
                 if labels.ensemble.teachers in teachers and labels.setting in wanted:
-                    yield from (TrainStudent(labels, parameters, queries) for queries in numbers)
+                    for queries in numbers:
+                        self.run.add_student(labels, parameters, queries)
 
-    def _rounds(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainStudent]:
-        """The students after each round, for every ensemble, mechanism and strategy."""
+    def _rounds(self, ensembles: Sequence[Ensemble]) -> None:
+        """Add the labels and the student of each round, for every ensemble, mechanism and strategy."""
         for where, settings in entries(f"{self.where}.rounds", self.settings.rounds):
             if self.asked:
                 raise PatebenchError(
@@ -324,11 +297,11 @@ class _Expanded:
             grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             for setting in grid:
                 with at(f"{where}.mechanisms.{setting.mechanism}"):
-                    if self.all.mode is Mode.RELEASE:
+                    if self.mode is Mode.RELEASE:
                         check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
                     mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
                     check_adaptive(setting.mechanism, mechanism)
-                    if self.all.parties(setting.mechanism):
+                    if self.all.aggregators(setting.mechanism):
                         raise PatebenchError(
                             "the secure path opens all queries at once, so it has no rounds; leave out the rounds, or "
                             "`secure`"
@@ -336,10 +309,13 @@ class _Expanded:
                     self._check_abstentions(setting.mechanism, mechanism, teachers)
             chosen = [ensemble for ensemble in ensembles if ensemble.teachers in teachers]
             for ensemble, setting, strategy in itertools.product(chosen, grid, settings.strategy):
-                yield from _in_rounds(ensemble, setting, strategy, settings.queries, parameters, self.all.mode)
+                for each in _selections(ensemble, setting, strategy, settings.queries, parameters, self.mode):
+                    labels = LabelSet(ensemble, setting, self.mode, round=each)
+                    self._add_labels(labels, (each.total,))
+                    self.run.add_student(labels, parameters, each.total)
 
-    def _distil(self, ensembles: Sequence[Ensemble]) -> Iterator[Distil]:
-        """What learns from the probabilities of each of the ensembles."""
+    def _distil(self, ensembles: Sequence[Ensemble]) -> None:
+        """Add networks that learn from the probabilities of each of the ensembles."""
         for where, settings in entries(f"{self.where}.distillation", self.settings.distillation):
             self._refuse_in_release(where, "is not private")
             self._check_whole_pool(where)
@@ -353,10 +329,10 @@ class _Expanded:
                         raise PatebenchError(
                             f"{where}: needs the probabilities of {ensemble.slug}; give that ensemble soft: [1, 5]"
                         )
-                    yield Distil(ensemble, parameters)
+                    self.run.add_distilled(ensemble, parameters)
 
-    def _petdl(self, ensembles: Sequence[Ensemble]) -> Iterator[TrainPetdl]:
-        """A student of PET-DL for each ensemble that is meant and each combination of values."""
+    def _petdl(self, ensembles: Sequence[Ensemble]) -> None:
+        """Add a student of PET-DL for each chosen ensemble and each combination of values."""
         for where, settings in entries(f"{self.where}.petdl", self.settings.petdl):
             self._refuse_in_release(where, "draws noise from a seed")
             self._check_whole_pool(where)
@@ -367,26 +343,29 @@ class _Expanded:
             grid = list(_petdl_parameters(where, settings, self.settings.accounting.delta))
             for ensemble in (each for each in ensembles if each.teachers in teachers):
                 _check_hints(where, ensemble, grid)
-                yield from (TrainPetdl(ensemble, parameters) for parameters in grid)
+                for parameters in grid:
+                    self.run.add_petdl(ensemble, parameters)
+                self.found.ensembles[ensemble] = None
 
-    def _baselines(self, split: Split) -> Iterator[TrainBaseline]:
+    def _baselines(self, split: Split) -> None:
         if self.settings.baseline:
-            yield TrainBaseline(split, checked_training(f"{self.where}.baseline", self.settings.baseline))
+            self.run.add_baseline(split, checked_training(f"{self.where}.baseline", self.settings.baseline))
         if wanted := self.settings.true_label_baseline:
             where = f"{self.where}.true_label_baseline"
             check_pool(f"{where}.queries", wanted.queries, split.parameters.pool)
             training = checked_training(where, wanted)
-            yield from (TrainBaseline(split, training, queries) for queries in wanted.queries)
+            for queries in wanted.queries:
+                self.run.add_baseline(split, training, queries)
 
-    def _namings(self, split: Split) -> Iterator[NameClusters]:
-        """The clusters of each number, as an ensemble with so many queries is asked for them."""
+    def _namings(self, split: Split) -> None:
+        """Add clusters of each number, selected as the queries of an ensemble are, and named by true labels."""
         if wanted := self.settings.public_reference:
             check_pool(f"{self.where}.public_reference.clusters", wanted.clusters, split.parameters.pool)
             for clusters in wanted.clusters:
-                yield NameClusters(SelectBeforehand(split, _prototypes(clusters)))
+                self.run.add_naming(split, SelectionParameters(strategy=_CLUSTERS, queries=clusters))
 
-    def _dpsgd(self, split: Split) -> Iterator[TrainDpsgd]:
-        """A model for each ε."""
+    def _dpsgd(self, split: Split) -> None:
+        """Add a model for each ε."""
         for where, settings in entries(f"{self.where}.dpsgd", self.settings.dpsgd):
             self._refuse_in_release(where, "draws noise from a seed")
             with at(f"{where}.form"):
@@ -399,10 +378,10 @@ class _Expanded:
             trained = DpsgdTraining.of(settings).model_dump()
             for epsilon in settings.epsilon:
                 privacy = {"epsilon": epsilon, "delta": settings.delta or self.settings.accounting.delta}
-                yield TrainDpsgd(split, DpsgdParameters.checked({**trained, **privacy}, where))
+                self.run.add_dpsgd(split, DpsgdParameters.checked({**trained, **privacy}, where))
 
-    def _private_knn(self, split: Split) -> Iterator[TrainPrivateKnn]:
-        """A student for each entry."""
+    def _private_knn(self, split: Split) -> None:
+        """Add a student for each entry."""
         for where, settings in entries(f"{self.where}.private_knn", self.settings.private_knn):
             self._refuse_in_release(where, "draws noise from a seed")
             with at(f"{where}.form"):
@@ -411,25 +390,24 @@ class _Expanded:
             check_pool(f"{where}.queries", [settings.queries], split.parameters.pool)
             given = PrivateKnnTraining.of(settings).model_dump()
             delta = settings.delta or self.settings.accounting.delta
-            yield TrainPrivateKnn(split, PrivateKnnParameters.checked({**given, "delta": delta}, where))
+            self.run.add_private_knn(split, PrivateKnnParameters.checked({**given, "delta": delta}, where))
 
-    def _audits(self, settings: AuditSettings, accounts: Sequence[Account]) -> Iterator[Audit]:
-        """An audit of each mechanism, whatever the seed; by default at the most queries accounted for."""
+    def _audits(self, settings: AuditSettings, pool: Sequence[LabelSet]) -> None:
+        """Add an audit of each mechanism; by default at the largest number of queries accounted for."""
         where, counted = f"{self.where}.audit", self._queries()
-        teachers = _teachers(where, settings.teachers, (account.labels.ensemble for account in accounts))
+        teachers = _teachers(where, settings.teachers, (labels.ensemble for labels in pool))
         queries = settings.queries or (max(counted),)
         for path, count in places(f"{where}.queries", queries):
             check_among(path, count, counted, "among this experiment's accounting.queries")
-        delta, audited = self.settings.accounting.delta, tuple(sorted(queries))
+        delta = self.settings.accounting.delta
         agreed = {"runs": settings.runs, "confidence": settings.confidence, "delta": delta}
-        for account in accounts:
-            ensemble = account.labels.ensemble
+        for ensemble, setting in dict.fromkeys((labels.ensemble, labels.setting) for labels in pool):
             if ensemble.teachers in teachers:
-                world = ensemble.split.data, ensemble.teachers, account.labels.setting
-                audit = Audit(*world, audited, delta, AuditParameters.of(settings))
+                world = ensemble.split.data, ensemble.teachers, setting
+                name = audit_name(*world)
                 for key, value in agreed.items():
-                    self.all.agreement.settle(audit.folder, f"{where}.{key}", value)
-                yield audit
+                    self.all.agreement.settle(name, f"{where}.{key}", value)
+                self.run.add_audit(*world, sorted(queries), delta, AuditParameters.of(settings))
 
 
 def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> Data:
@@ -467,8 +445,8 @@ def check_single(experiments: Iterable[Experiment]) -> None:
     Of several data sets the second would not be recognised beside the ledger of the first.
     """
     found: dict[str, set[str]] = {}
-    for account in (account for experiment in experiments for account in experiment.accounts):
-        found.setdefault(account.labels.ensemble.split.data.dataset, set()).add(account.folder)
+    for labels in (labels for experiment in experiments for labels in experiment.label_sets):
+        found.setdefault(labels.ensemble.split.data.dataset, set()).add(labels.name)
     if sum(map(len, found.values())) > 1:
         sets = " and ".join(f"{plural(len(folders), 'label set')} of {data}" for data, folders in found.items())
         raise PatebenchError(
@@ -527,34 +505,27 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
     return StudentParameters.of(settings)
 
 
-def _prototypes(queries: int) -> SelectionParameters:
-    return SelectionParameters(strategy=_CLUSTERS, queries=queries)
-
-
-def _in_rounds(
+def _selections(
     ensemble: Ensemble,
     setting: Setting,
     strategy: str,
     sizes: Sequence[int],
     student: StudentParameters,
     mode: Mode,
-) -> Iterator[TrainStudent]:
-    """The student after each round, which selects so many queries by the student before.
+) -> Iterator[Round]:
+    """Yield the rounds, each of which selects its number of queries by the student of the round before.
 
-    Before there is a student, teachers that vote for what is near them are asked about prototypes: a random sample may
-    stand for few of them.
+    Before there is a student, teachers that vote on queries alone are asked about prototypes: a random sample may stand
+    for few of them.
     """
     first = initial(strategy)
-    if ensemble.votes_by_round and first != strategy:
+    if ensemble.votes_in_rounds and first != strategy:
         first = _CLUSTERS
-    last: TrainStudent | None = None
+    before: Round | None = None
     for size in sizes:
-        chosen = strategy if last else first
-        parameters = SelectionParameters(strategy=chosen, queries=size)
-        selection = SelectQueries(ensemble, setting, parameters, student, needs_features(chosen), last, mode)
-        labels = Aggregate(ensemble, setting, mode, selection=selection)
-        last = TrainStudent(labels, student, selection.total)
-        yield last
+        selection = SelectionParameters(strategy=strategy if before else first, queries=size)
+        before = Round(ensemble, setting, selection, student, mode, before)
+        yield before
 
 
 def _petdl_parameters(where: str, settings: PetdlSettings, delta: float) -> Iterator[PetdlParameters]:

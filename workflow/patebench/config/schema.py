@@ -6,9 +6,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from patebench.config.parameters import PartitionParameters
 from patebench.config.settings import ConfigSettings
 from patebench.core.parameters import Parameters
-from patebench.plan.parameters import PartitionParameters
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}

@@ -7,26 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from patebench.core.bound import SMALLEST_DELTA
-from patebench.core.parameters import (
-    List,
-    Map,
-    Names,
-    Number,
-    OneOrMore,
-    Parameters,
-    Series,
-    Text,
-    Truth,
-    Whole,
-    listed,
-    mistake,
-    plain_name,
-    show,
-)
-from patebench.core.registry import nearest
-from patebench.core.seeds import Mode
-from patebench.plan.parameters import (
+from patebench.config.parameters import (
     AccountingParameters,
     AuditParameters,
     ClassParameters,
@@ -46,6 +27,25 @@ from patebench.plan.parameters import (
     TrainingParameters,
     WholeFrom0,
 )
+from patebench.core.bound import SMALLEST_DELTA
+from patebench.core.parameters import (
+    List,
+    Map,
+    Names,
+    Number,
+    OneOrMore,
+    Parameters,
+    Series,
+    Text,
+    Truth,
+    Whole,
+    listed,
+    mistake,
+    plain_name,
+    show,
+)
+from patebench.core.registry import nearest
+from patebench.core.seeds import Mode
 
 #: Each mechanism with its parameters: a number or a list each.
 Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("paper", "version", "table", "row", "column", "unit", "value"),
     *("dataset", "teachers", "mechanism", "parameters", "queries", "delta", "quantity"),
+    *("configuration", "experiments"),
 )
 QUANTITIES = (
     *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
@@ -89,6 +90,9 @@ class Value:
     parameters: Mapping[str, float] | None
     queries: int | None
     delta: float | None
+    #: What measures it: the name of a configuration in `config/papers`, and those of its experiments; empty if nothing.
+    configuration: str | None = None
+    experiments: tuple[str, ...] = ()
     #: The data set that it is printed of, where `dataset` is a copy of that.
     copy_of: str | None = None
 
@@ -234,6 +238,8 @@ def _value(cells: list[str]) -> Value:
     for name in ("teachers", "queries"):
         if cell[name] and int(cell[name]) < 1:
             raise ValueError(f"{name} = {cell[name]} is below 1")
+    if bool(cell["configuration"]) != bool(cell["experiments"]):
+        raise ValueError("configuration and experiments go together")
     if cell["delta"] and not 0 < float(cell["delta"]) < 1:
         raise ValueError(f"delta = {cell['delta']} is not between 0 and 1")
     return Value(
@@ -244,6 +250,8 @@ def _value(cells: list[str]) -> Value:
         parameters=_parameters(cell["parameters"]) if cell["parameters"] else None,
         queries=int(cell["queries"]) if cell["queries"] else None,
         delta=float(cell["delta"]) if cell["delta"] else None,
+        configuration=cell["configuration"] or None,
+        experiments=tuple(cell["experiments"].split()),
     )
 
 

@@ -13,6 +13,7 @@ from patebench.accounting.accountant import DirectAccountant, check_queries
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import seeded as seeded_noise
 from patebench.accounting.votes import Votes
+from patebench.config.parameters import AccountParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.curve import curves
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -22,7 +23,6 @@ from patebench.core.seeds import Mode
 from patebench.core.words import plural
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
 from patebench.mechanisms.budget import budget_bounds, labels_within
-from patebench.plan.parameters import AccountParameters
 from patebench.stages.command import file_option, parameter_options, processes, stage_command
 from patebench.stages.ledger_file import Entry, Ledger, records_of
 from patebench.stages.reading import Selected, check_drawn_from

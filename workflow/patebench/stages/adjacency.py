@@ -10,6 +10,7 @@ private records is found whatever the data set is. The files say the rows, so th
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,21 +40,19 @@ from patebench.audit.adjacency import (
     shards_moved,
     teachers,
 )
+from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import PARTITION, POOL, SAMPLES
 from patebench.core.progress import progress
 from patebench.core.seeds import generator
 from patebench.data.partitions import NOBODY
-from patebench.plan.jobs import Data, Ensemble, SelectQueries, TrainPetdl
-from patebench.plan.plan import Plan
-from patebench.plan.words import words
-from patebench.stages.adjacency_way import OWNERS, Asked, Given, Way, call, data_traces, numbers_of
+from patebench.stages.adjacency_way import OWNERS, Asked, Given, Way, data_traces, make_data
 from patebench.stages.command import FILE, stage_command
 from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
-    from patebench.config import Config
+    from patebench.config.run import Run
 
 #: So many neighbouring teachers are trained again together, unless all are: enough to see whether one tells of others.
 _TOGETHER = 3
@@ -77,35 +76,39 @@ def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None
     sys.exit(1 if any(each.violated for each in found) else 0)
 
 
-def audit(config: "Config", folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[Audited]:
+def audit(config: "Run", folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[Audited]:
     """Look at each data set and each ensemble of the first seeds; `changes` of each kind are made."""
     sets: dict[Data, Given] = {}
-    for ensemble, queries in _ensembles(config):
+    for ensemble, first, rounds in _ensembles(config):
         data = ensemble.split.data
         if data not in sets:
-            sets[data] = Given.load(data, words(config.access_options()), folder / f"data-{len(sets)}")
+            access = shlex.split(config.access_options())
+            sets[data] = Given.load(data, access, folder / f"data-{len(sets)}")
             yield _audit_data(sets[data])
         runs = folder / "runs"
-        yield _audit_ensemble(_Ways.of(Asked(sets[data], queries, thorough), ensemble, runs), changes)
+        yield _audit_ensemble(_Ways.of(Asked(sets[data], rounds, thorough), ensemble, first, runs), changes)
         shutil.rmtree(runs)
 
 
-def _ensembles(config: "Config") -> Iterator[tuple[Ensemble, list[SelectQueries]]]:
-    """Each ensemble of the first seeds, once, with the first rounds that query it.
+def _ensembles(config: "Run") -> Iterator[tuple[Ensemble, Round | None, list[Round]]]:
+    """Yield each ensemble of the first seeds, once, with the first rounds that query it.
 
-    One that votes in each round anew is there once for each selection of first queries, whatever their noise.
+    One that votes in each round is there once for each selection of first queries, whatever their noise.
     """
-    found: dict[tuple[str, str], tuple[Ensemble, dict[str, SelectQueries]]] = {}
+    found: dict[tuple[str, str], tuple[Ensemble, Round | None, dict[str, Round]]] = {}
     for experiment in config.experiments:
-        asked = [(account.labels.ensemble, account.labels.rounds[:1]) for account in experiment.accounts]
-        asked += [(model.ensemble, []) for model in experiment.private_models if isinstance(model, TrainPetdl)]
-        for ensemble, first in asked:
+        asked = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
+        asked += [(ensemble, None) for ensemble in experiment.ensembles]
+        for ensemble, each in asked:
+            first = each.rounds[0] if each else None
             if ensemble.split.seed == asked[0][0].split.seed:
-                voting = ensemble.at(first[0]) if first else ensemble
-                selected = voting.round.parameters.slug if voting.round else ""
-                _, rounds = found.setdefault((ensemble.folder, selected), (voting, {}))
-                rounds |= {each.key: each for each in first if not voting.round}
-    return ((ensemble, list(rounds.values())) for ensemble, rounds in found.values())
+                voting = first if ensemble.votes_in_rounds else None
+                if ensemble.votes_in_rounds and voting is None:
+                    continue
+                selected = voting.selection.slug if voting else ""
+                *_, rounds = found.setdefault((ensemble.name, selected), (ensemble, voting, {}))
+                rounds |= {first.name: first} if first and not voting else {}
+    return ((ensemble, voting, list(rounds.values())) for ensemble, voting, rounds in found.values())
 
 
 # A data set: what its loader says in public.
@@ -113,8 +116,8 @@ def _ensembles(config: "Config") -> Iterator[tuple[Ensemble, list[SelectQueries]
 
 def _audit_data(given: Given) -> Audited:
     """Whether the public part of a data set stays where private records are such as no other is."""
-    before = Traces(data_traces(given.plan, given.data))
-    ours = _loaded(given, given.job(given.records, "own"), "own")
+    before = Traces(data_traces(given.folder / "given"))
+    ours = _loaded(given, given.changed(given.records, "own"), "own")
     if moved := public_moved(before, ours):
         raise PatebenchError(f"{given.data.dataset}: read from files of its own it has another {', '.join(moved)}")
     findings = []
@@ -128,9 +131,9 @@ def _audit_data(given: Given) -> Audited:
 
 def _loaded(given: Given, job: Data, name: str) -> Traces:
     """What `data` leaves in public."""
-    plan = Plan((), str(given.folder / "loaded" / name))
-    call(plan.command(job))
-    return Traces(data_traces(plan, job))
+    folder = given.folder / "loaded" / name
+    make_data(job, folder)
+    return Traces(data_traces(folder))
 
 
 def _strange(given: Given) -> Iterator[tuple[str, str, Data]]:
@@ -141,7 +144,7 @@ def _strange(given: Given) -> Iterator[tuple[str, str, Data]]:
     at = int(rng.integers(len(y)))
     y[at] = given.public.meta["classes"]
     what = f"record {at} has the label {y[at]}, which is no class"
-    yield "new label", what, given.job(replace(ours, y=y), "new-label")
+    yield "new label", what, given.changed(replace(ours, y=y), "new-label")
     sources = dict(given.data.sources)
     if "private" not in sources or not Path(sources["private"]).is_dir():
         return
@@ -192,24 +195,25 @@ class _Ways:
     protects: Sequence[str]
 
     @classmethod
-    def of(cls, asked: Asked, ensemble: Ensemble, folder: Path) -> "_Ways":
+    def of(cls, asked: Asked, ensemble: Ensemble, first: Round | None, folder: Path) -> "_Ways":
         """Make what all changes are compared with."""
         size = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
         chunk = {} if asked.thorough else {"chunk": size}
         ensemble = replace(ensemble, work=ensemble.work.model_copy(update={**chunk, "keep_weights": False}))
-        base, given = Way(asked, ensemble, folder / "as-it-is"), asked.given
+        first = first and replace(first, ensemble=ensemble)  # the same votes, in other chunks
+        base, given = Way(asked, ensemble, first, folder / "as-it-is"), asked.given
         as_they_are = given.records
         dealt = base.deal(as_they_are)
         if (owners := ensemble.partition.owners) is not None:
             as_they_are = replace(as_they_are, owners=np.load(owners, allow_pickle=False))
-        partition = read_arrays(base.path(ensemble.dealt.file), PARTITION)
-        protects, split = partition.meta["protects"], ensemble.split
-        pool, test = read_arrays(base.path(split.pool), POOL)["x"], read_arrays(base.path(split.test), SAMPLES)["x"]
+        partition = read_arrays(base.partition, PARTITION)
+        protects = partition.meta["protects"]
+        pool, test = read_arrays(base.split("pool.npz"), POOL)["x"], read_arrays(base.split("test.npz"), SAMPLES)["x"]
         return cls(ensemble, base, dealt, World(as_they_are, _holders(partition), pool, test, not protects), protects)
 
     def changed(self, kind: Kind, repeat: int) -> Finding:
         """What one change moves."""
-        stream = "adjacency", self.ensemble.folder
+        stream = "adjacency", self.base.voters
         rng = generator(self.ensemble.split.seed, *stream, kind.name, repeat)
         # Most kinds change the same record, so that the same teachers are trained on the data as they are.
         at = choose(self.world, repeat, generator(self.ensemble.split.seed, *stream, repeat))
@@ -228,7 +232,7 @@ class _Ways:
 
     def _compared(self, change: Changed, folder: Path) -> tuple[Traces, Traces]:
         """What was left before the change and after it; teachers are trained where that can still tell anything."""
-        way = Way(self.base.asked, self._of(change, folder), folder)
+        way = Way(self.base.asked, self._of(change, folder), self.base.first, folder)
         dealt = way.deal(change.records)
         shards = shards_moved(self.dealt, dealt)
         if public_moved(self.dealt, dealt) or len(shards) > 1:
@@ -248,7 +252,7 @@ class _Ways:
 
     def _places(self, moved: Sequence[int]) -> list[int]:
         """Which chunks are trained: that of the teacher whose shard moved, and one far away; or all of them."""
-        chunks = self.ensemble.chunks()
+        chunks = self.ensemble.chunks
         if self.base.asked.thorough or len(chunks) < 2:
             return list(range(len(chunks)))
         here = (moved[0] if moved else 0) // self.ensemble.work.chunk
@@ -256,11 +260,11 @@ class _Ways:
 
     def notes(self) -> list[str]:
         """How it was looked at."""
-        numbers = [i for place in sorted(self.base.trained) for i in numbers_of(self.ensemble.chunks()[place])]
+        numbers = [i for place in sorted(self.base.trained) for i in self.base.numbers(place)]
         left = self.ensemble.teachers - len(numbers)
         found = [f"Trained again: {teachers(numbers)}{f'; --thorough trains the other {left} too' if left else ''}."]
         if waiting := self.base.asked.waiting:
-            strategies = ", ".join(sorted({each.parameters.strategy for each in waiting}))
+            strategies = ", ".join(sorted({each.selection.strategy for each in waiting}))
             found.append(f"Not selected again: {strategies}, which reads the pool alone; --thorough does so.")
         return found
 
@@ -276,7 +280,7 @@ def _audit_ensemble(ways: _Ways, changes: int) -> Audited:
     ensemble = ways.ensemble
     dealt = {"partition": ensemble.partition.slug, "protects": list(ways.protects)}
     facts = {"dataset": ensemble.split.data.dataset, "teachers": ensemble.teachers, **dealt}
-    return Audited(ways.ensemble.folder, facts, ways.notes(), findings)
+    return Audited(ways.base.voters, facts, ways.notes(), findings)
 
 
 def _holders(partition: Artefact) -> Any:

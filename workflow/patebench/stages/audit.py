@@ -11,12 +11,12 @@ import click
 
 from patebench.audit import show
 from patebench.audit.verdict import run_audit
+from patebench.config.parameters import AuditParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_facts, write_json
 from patebench.core.formats import SAMPLES
 from patebench.core.seeds import Mode, generator
 from patebench.mechanisms.base import make_mechanism
-from patebench.plan.parameters import AuditParameters
 from patebench.stages.command import file_option, mechanism, parameter_options, stage_command
 from patebench.stages.mechanism_options import MechanismCommand
 from patebench.stages.releases import check_size_of_delta

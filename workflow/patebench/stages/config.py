@@ -1,5 +1,6 @@
 """The command `config`: check a configuration, and print what is known of all of them."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,18 @@ def check(file: Path) -> None:
     checked = validate(written)
     for line in checked.warnings:
         click.echo(f"{file}: warning: {line}")
-    click.echo(f"{file}: {'may be run' if checked.warnings else 'sound'}; files by stage: {_made(written)}")
+    click.echo(f"{file}: {'may be run' if checked.warnings else 'sound'}; jobs by stage: {_jobs(written)}")
     given = checked.written.get("presets") or {}
     for preset in given:
-        click.echo(f"  preset={preset}: {_made({**written, 'preset': preset})}")
+        click.echo(f"  preset={preset}: {_jobs({**written, 'preset': preset})}")
 
 
-def _made(written: dict[str, Any]) -> str:
-    """How many files each stage makes."""
+def _jobs(written: dict[str, Any]) -> str:
+    """Return the number of jobs of each stage."""
     from patebench.config import validate
 
-    artefacts = validate(written).plan().artefacts()
-    return ", ".join(f"{stage} {len(files)}" for stage, files in artefacts.items() if files)
+    counts = Counter(name.partition("/")[0] for name in validate(written).job_names())
+    return ", ".join(f"{stage} {count}" for stage, count in counts.items())
 
 
 @command.command("schema")

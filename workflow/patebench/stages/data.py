@@ -10,6 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
+from patebench.config.parameters import ClassParameters
 from patebench.core import variables
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
@@ -18,7 +19,6 @@ from patebench.core.registry import nearest
 from patebench.core.words import plural
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
-from patebench.plan.parameters import ClassParameters
 from patebench.stages.command import FILE, Assignment, each_once, file_option, parameter_options, stage_command
 
 log = logging.getLogger("patebench")

@@ -21,6 +21,7 @@ from patebench.accounting.accountant import valid_for_adaptive_queries, valid_fo
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes, counts
 from patebench.calculator.show import four_digits
+from patebench.config.parameters import LedgerParameters, LedgerSettings
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
@@ -30,7 +31,6 @@ from patebench.core.words import plural
 from patebench.data.content import tallies
 from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, plain
 from patebench.mechanisms.budget import keeper_of
-from patebench.plan.parameters import LedgerParameters, LedgerSettings
 
 log = logging.getLogger("patebench")
 _KIND = "ledger"

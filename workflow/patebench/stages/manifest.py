@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from patebench.config.artefacts import Experiment
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_json, write_json
-from patebench.plan.plan import Experiment
 from patebench.stages.command import file_option, stage_command
 
 
@@ -22,8 +22,7 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
     except json.JSONDecodeError as fault:
         raise PatebenchError(f"--config is not valid JSON ({fault}); the workflow passes its own") from None
     checked = validate(written)
-    plan = checked.plan()
-    write_json(out, "manifest", manifest(written, checked.seeds, plan.modes(), benchmarks, plan.names()))
+    write_json(out, "manifest", manifest(written, checked.seeds, checked.modes, benchmarks, checked.job_names()))
 
 
 def shown_no_more(pages: Path, wanted: Iterable[Experiment]) -> str | None:

@@ -1,18 +1,18 @@
 """What splits, trainings, students and rounds are called in the records: from facts of artefacts, never from paths.
 
-The facts are read into the models that declare them (plan/parameters.py), whose slugs also name folders: so a name in a
-table is that of a folder, and a new parameter is in both.
+The facts are read into the models that declare them (config/parameters.py), whose slugs also name folders: so a name in
+a table is that of a folder, and a new parameter is in both.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from patebench.config.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.parameters import Parameters
 from patebench.core.slugs import slug
-from patebench.plan.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
 
 #: The kinds of artefacts of models that are private themselves.
 PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn")

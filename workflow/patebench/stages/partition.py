@@ -8,6 +8,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.config.parameters import PartitionParameters
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import PARTITION
@@ -23,7 +24,6 @@ from patebench.data.partitions import (
     check_filled,
     pack,
 )
-from patebench.plan.parameters import PartitionParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command
 from patebench.stages.reading import read_samples
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
 from patebench.core.words import plural
-from patebench.plan.parameters import SelectionParameters, StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import query_positions
 from patebench.stages.student_data import config_of, student_data

@@ -3,13 +3,13 @@
 import logging
 from pathlib import Path
 
+from patebench.config.parameters import SplitParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
 from patebench.data.content import content
 from patebench.data.shifts import shifted
 from patebench.data.split import check_apart, divide
-from patebench.plan.parameters import SplitParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command
 from patebench.stages.reading import read_samples
 

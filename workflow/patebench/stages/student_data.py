@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.config.parameters import StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.words import plural
-from patebench.plan.parameters import StudentParameters
 from patebench.stages.reading import query_positions
 
 if TYPE_CHECKING:

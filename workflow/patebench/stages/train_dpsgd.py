@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.baselines.dpsgd.forms import form_of
+from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
@@ -23,7 +24,6 @@ from patebench.core.formats import ENCODER, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.data.content import content
-from patebench.plan.parameters import DpsgdParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import blamed_on, read_encoder, read_samples
 

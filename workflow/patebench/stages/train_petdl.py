@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from patebench.config.parameters import PetdlParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.finite import check_finite
@@ -21,7 +22,6 @@ from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, derive
 from patebench.core.slugs import slug
-from patebench.plan.parameters import PetdlParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.names import of_ensemble, take
 from patebench.stages.reading import blamed_on, read_samples

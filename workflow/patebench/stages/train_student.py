@@ -17,6 +17,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.config.parameters import StudentParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
 from patebench.core.finite import check_finite
@@ -24,7 +25,6 @@ from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
 from patebench.core.words import plural
-from patebench.plan.parameters import StudentParameters
 from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.stages.reading import blamed_on, read_encoder, read_samples
 from patebench.stages.student_data import config_of, student_data

@@ -1,0 +1,237 @@
+"""Names of artefacts: the folders in which they lie, which are also the names of their random streams.
+
+A name spells how an artefact was made, from left to right in the order of the data flow. It is a path below the results
+folder. `tests/oracle` keeps names that were in use: the names of random streams are frozen, since a changed name would
+change every number that is drawn from it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from patebench.config.parameters import (
+    ClassParameters,
+    PartitionParameters,
+    SelectionParameters,
+    SplitParameters,
+    StudentParameters,
+    TeacherParameters,
+    TrainingParameters,
+)
+from patebench.core.seeds import Mode
+from patebench.core.slugs import parameters_slug, slug
+from patebench.mechanisms import MECHANISMS
+from patebench.models import on_queries
+from patebench.students.strategies import needs_features
+
+#: Option → value, as `commands.words` writes them.
+Options = dict[str, Any]
+
+_CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set: a built-in one, or the user's own with a loader and its files.
+
+    `copy_of` names the built-in data set of which it is a changed copy.
+    """
+
+    dataset: str
+    loader: str | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+    classes: ClassParameters = _CLASSES
+    copy_of: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.dataset
+
+    def options(self) -> Options:
+        own = {"option": {"loader": self.loader, **dict(self.sources)}} if self.loader else {}
+        return {**own, **self.classes.options()}
+
+
+@dataclass(frozen=True)
+class Split:
+    """The public data, shuffled by the seed and divided into the pool and the test set."""
+
+    data: Data
+    seed: int
+    parameters: SplitParameters
+
+    @property
+    def name(self) -> str:
+        return f"{self.data.name}/{slug(('seed', self.seed), self.parameters.slug)}"
+
+    def random(self, stream: str) -> Options:
+        """Return the options that name the random stream of a stage."""
+        return {"seed": self.seed, "stream": stream}
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Teachers on disjoint shards of the private data.
+
+    `queries` selects what is put to the teachers before any of them votes; None stands for the whole pool.
+    """
+
+    split: Split
+    teachers: int
+    partition: PartitionParameters
+    training: TrainingParameters
+    work: TeacherParameters = _TRAINING
+    queries: SelectionParameters | None = None
+
+    @property
+    def slug(self) -> str:
+        queries = ("queries", self.queries.queries if self.queries else None)
+        return slug(("teachers", self.teachers), queries, self.partition.slug, self.training.slug)
+
+    @property
+    def name(self) -> str:
+        return f"{self.split.name}/{self.slug}"
+
+    @property
+    def chunks(self) -> list[str]:
+        """The first and last teacher of each job that trains some of them, such as "0-24"."""
+        size = self.work.chunk
+        return [f"{first}-{min(first + size, self.teachers) - 1}" for first in range(0, self.teachers, size)]
+
+    @property
+    def votes_by_query(self) -> bool:
+        """True if its teachers vote on given queries only, so that they need the queries and the pool's features."""
+        return on_queries(self.training.model)
+
+    @property
+    def votes_in_rounds(self) -> bool:
+        """True if its teachers vote in each round, on the queries of that round."""
+        return self.votes_by_query and not self.queries
+
+    @property
+    def in_cells(self) -> bool:
+        """True if each query stands for the samples that are nearer to it than to any other query."""
+        return self.queries is not None and self.training.neighbours is None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A mechanism with its parameters, in the mechanism's order."""
+
+    mechanism: str
+    parameters: tuple[tuple[str, float], ...]
+
+    @property
+    def slug(self) -> str:
+        return parameters_slug(dict(self.parameters))
+
+    @property
+    def name(self) -> str:
+        return f"{self.mechanism}/{self.slug}"
+
+    def options(self) -> Options:
+        return {"mechanism": self.mechanism, "parameter": dict(self.parameters)}
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: the queries that a strategy selects, given the student of the round before."""
+
+    ensemble: Ensemble
+    setting: Setting
+    selection: SelectionParameters
+    student: StudentParameters
+    mode: Mode
+    before: "Round | None" = None
+
+    @property
+    def rounds(self) -> list["Round"]:
+        """All rounds so far, this one last."""
+        return [*(self.before.rounds if self.before else []), self]
+
+    @property
+    def total(self) -> int:
+        """The number of queries in all rounds so far."""
+        return sum(each.selection.queries for each in self.rounds)
+
+    @property
+    def slugs(self) -> str:
+        """The names of all rounds so far as a path."""
+        return "/".join(f"round-{i}_{each.selection.slug}" for i, each in enumerate(self.rounds))
+
+    @property
+    def name(self) -> str:
+        noise = slug(self.setting.slug, _mode_part(self.mode))
+        return f"{self.ensemble.name}/{self.setting.mechanism}/{noise}/{self.student.slug()}/{self.slugs}"
+
+    @property
+    def uses_features(self) -> bool:
+        """True if the strategy reads the features of the pool."""
+        return needs_features(self.selection.strategy)
+
+    def options(self) -> Options:
+        random = self.ensemble.split.random(self.name)
+        return {**self.selection.options(), **self.student.options(), **random}
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """Labels of an ensemble's queries under one mechanism: of the whole pool, or of the queries of all rounds so far.
+
+    Parameters
+    ----------
+    budget : (ε, δ) at which a release stops answering, or None.
+    round : the round that selected the last queries, or None for all queries of the ensemble.
+    aggregators : number of aggregators that share the votes, or None if one party sums them.
+    """
+
+    ensemble: Ensemble
+    setting: Setting
+    mode: Mode = Mode.SEEDED
+    budget: tuple[float, float] | None = None
+    round: Round | None = None
+    aggregators: int | None = None
+
+    @property
+    def stream(self) -> str:
+        """The name of its random stream, which is the same with and without secure aggregation."""
+        if self.round:
+            return self.round.name
+        limit = slug(*zip(("budget", "delta"), self.budget, strict=True)) if self.budget else None
+        noise = slug(self.setting.slug, _mode_part(self.mode), limit)
+        return f"{self.ensemble.name}/{self.setting.mechanism}/{noise}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.stream}_secure-{self.aggregators}" if self.aggregators else self.stream
+
+    @property
+    def voters(self) -> str:
+        """The folder of the votes: the ensemble's, or the round's if the teachers vote in each round."""
+        return self.round.name if self.round and self.ensemble.votes_in_rounds else self.ensemble.name
+
+    @property
+    def read_by_features(self) -> bool:
+        """True if the labels are a released table of queries that students read with the features of the pool."""
+        by_features = (
+            self.round.uses_features or self.ensemble.votes_in_rounds if self.round else self.ensemble.in_cells
+        )
+        return by_features and MECHANISMS.load(self.setting.mechanism).releases_table
+
+    def noise_options(self, ledger: str) -> Options:
+        """Return the options that say where the noise comes from: a stream, or entropy and the folder of ledgers."""
+        if self.mode is Mode.RELEASE:
+            return {"release": True, "ledger": ledger}
+        return self.ensemble.split.random(self.stream)
+
+
+def _mode_part(mode: Mode) -> str | None:
+    return str(mode) if mode is Mode.RELEASE else None
+
+
+@dataclass
+class Experiment:
+    """The artefacts that one experiment of the configuration asks for, over all its seeds, without duplicates."""
+
+    name: str
+    label_sets: dict[LabelSet, None] = field(default_factory=dict)
+    ensembles: dict[Ensemble, None] = field(default_factory=dict)

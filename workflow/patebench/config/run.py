@@ -1,0 +1,347 @@
+"""The run of a configuration: the options of every target file, and what a path alone cannot tell the rules.
+
+The graph is in `workflow/rules`. A rule looks up here the options of the file that it makes, and which of its inputs
+are needed where that depends on the configuration: the chunks of an ensemble, the rounds before, the pool's features,
+and the records that `collect` and the report gather.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from patebench.baselines.dpsgd.forms import form_of
+from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Options, Round, Setting, Split
+from patebench.config.parameters import (
+    AuditParameters,
+    DistilParameters,
+    DpsgdParameters,
+    LedgerSettings,
+    PetdlParameters,
+    PrivateKnnParameters,
+    SelectionParameters,
+    StudentParameters,
+    TrainingParameters,
+    baseline_slug,
+)
+from patebench.core import variables
+from patebench.core.bound import large_delta
+from patebench.core.commands import shell_words
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import nearest
+from patebench.core.seeds import Mode
+from patebench.students import needs_features, reads_table
+from patebench.students.strategies import needs_features as selects_by_features
+
+#: The folder of the ledgers, below the results.
+LEDGER = "ledger"
+
+
+@dataclass
+class Run:
+    """Options and targets of a checked configuration.
+
+    Files and folders are paths below `results`.
+
+    Attributes
+    ----------
+    options : target file → options of the command that makes it. A rule with several outputs is found by the first.
+    chunks : folder of votes → the chunks of teachers that are trained by one job each.
+    selections : ensemble → the queries that are selected before its teachers vote: none or one.
+    uses_features, uses_encoder : votes, queries, students and models that need the pool's features, or the encoder
+        that extracts them.
+    sources, owners : data set and ensemble → the user's own files.
+    gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
+    records : kind of record → the files that tables and figures are made of.
+    modes : labels file → where its noise comes from.
+    warnings : settings that are allowed but probably not meant, each with the path of its key.
+    """
+
+    name: str
+    results: str
+    data_root: str
+    download: bool
+    mode: Mode
+    ledger: LedgerSettings | None
+    aggregators: int | None
+    seeds: tuple[int, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
+    written: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    options: dict[str, Options] = field(default_factory=dict)
+    jobs: list[str] = field(default_factory=list)
+    chunks: dict[str, list[str]] = field(default_factory=dict)
+    selections: dict[str, list[str]] = field(default_factory=dict)
+    uses_features: set[str] = field(default_factory=set)
+    uses_encoder: set[str] = field(default_factory=set)
+    sources: dict[str, list[str]] = field(default_factory=dict)
+    owners: dict[str, list[str]] = field(default_factory=dict)
+    gathered: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    records: dict[str, list[str]] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def pages(self) -> str:
+        """The folder of the report, its figures and tables."""
+        return f"{self.results}/{self.name}".rstrip("/")
+
+    @property
+    def label(self) -> str:
+        """The name of this configuration in logs and benchmark files."""
+        return self.name or "default"
+
+    def command_options(self, file: str) -> str:
+        """Return the options of the command that makes `file`, quoted for a shell; PatebenchError if none does."""
+        target = file.removeprefix(f"{self.results}/")
+        if target not in self.options:
+            raise PatebenchError(f"no experiment asks for {file}{nearest(target, self.options)}")
+        return shell_words(self.options[target])
+
+    def paths(self, kind: str) -> list[str]:
+        """Return the files of the records of one kind: collected, baselines, audits or models."""
+        return [f"{self.results}/{path}" for path in self.records.get(kind, [])]
+
+    def access_options(self) -> str:
+        """Return the options that say where data sets lie; they do not change a data set."""
+        return shell_words({"root": self.data_root, "download": self.download})
+
+    def ledger_environment(self) -> dict[str, str]:
+        """Return the environment variables with the limit of all releases and the name of the private data.
+
+        The commands that release read them; they are empty where nothing is given.
+        """
+        given = self.ledger.model_dump() if self.ledger and self.mode is Mode.RELEASE else {}
+        return {variable: str(given.get(name) or "") for name, variable in variables.LEDGER.items()}
+
+    def released(self) -> dict[str, list[str]]:
+        """Return the files that the page to publish is made of, by kind; none if nothing is a release."""
+        if self.mode is not Mode.RELEASE:
+            return {}
+        paths: dict[str, list[str]] = {"labels": [], "bounds": [], "students": [], "pools": []}
+        for voters, kinds in self.gathered.items():
+            for below in kinds.get("labels", []):
+                paths["labels"].append(f"{self.results}/{voters}/{below}/labels.npz")
+                paths["bounds"].append(f"{self.results}/{voters}/{below}/bounds.json")
+            for below in kinds.get("students", []):
+                paths["students"].append(f"{self.results}/{voters}/{below}/student.json")
+        paths["pools"] = [f"{self.results}/{pool}" for pool in self.options if pool.endswith("/pool.npz")]
+        return paths if paths["labels"] else {}
+
+    def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
+        """Refuse a δ of at least 1/n for n `teachers` in release mode, and warn about it elsewhere."""
+        if fault := large_delta(delta, teachers):
+            if self.mode is Mode.RELEASE and teachers is not None:
+                raise PatebenchError(f"{where}: {fault}")
+            if f"{where}: {fault}" not in self.warnings:
+                self.warnings.append(f"{where}: {fault}")
+
+    # What an artefact needs is added with it.
+
+    def add_data(self, data: Data) -> None:
+        self._add("data", data.name, "private.npz", data.options())
+        self.sources[data.name] = [path for _, path in data.sources]
+        if data.copy_of is not None:
+            self.copies[data.name] = data.copy_of
+
+    def add_split(self, split: Split) -> None:
+        self.add_data(split.data)
+        self._add("split", split.name, "pool.npz", {**split.parameters.options(), **split.random(split.name)})
+
+    def add_features(self, split: Split) -> None:
+        self._add("extract_features", split.name, "features.npz", split.random(f"{split.name}/features"))
+
+    def add_selection(self, split: Split, selection: SelectionParameters) -> str:
+        """Add queries that are selected before any teacher votes, and return their folder."""
+        folder = f"{split.name}/queries/{selection.slug}"
+        self._add("select_queries", folder, "queries.npz", {**selection.options(), **split.random(folder)})
+        if selects_by_features(selection.strategy):
+            self._use_features(split, f"{folder}/queries.npz")
+        return folder
+
+    def add_ensemble(self, ensemble: Ensemble) -> None:
+        split, name = ensemble.split, ensemble.name
+        self.add_split(split)
+        empty = {"empty": True} if ensemble.votes_by_query else {}
+        deal = {"teachers": ensemble.teachers, **ensemble.partition.options(), **empty, **split.random(name)}
+        self._add("partition", name, "partition.npz", deal)
+        self.owners[name] = [ensemble.partition.owners] if ensemble.partition.owners else []
+        if ensemble.queries:
+            self.add_selection(split, ensemble.queries)
+            self.selections[name] = [ensemble.queries.slug]
+        if not ensemble.votes_in_rounds:
+            self._add_votes(ensemble, name)
+
+    def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
+        """Add the teachers' votes in `folder`: the ensemble's own, or that of a round."""
+        work, split = ensemble.work, ensemble.split
+        weights = {"weights": f"{self.results}/{folder}/weights"} if work.keep_weights else {}
+        train = {
+            **ensemble.training.options(),
+            "soft": work.soft,
+            "hints": work.hints,
+            **weights,
+            **split.random(folder),
+        }
+        for chunk in ensemble.chunks:
+            file = f"chunks/{chunk}.npz"
+            self._add("train_teachers", folder, file, {"teachers": chunk, **train}, f"{folder}/{chunk}")
+        self.chunks[folder] = ensemble.chunks
+        if ensemble.votes_by_query:
+            self._use_features(split, f"{folder}/votes.npz", encoder=True)
+        self._add("join_votes", folder, "votes.npz", {})
+
+    def add_round(self, round: Round) -> None:
+        for each in round.rounds:
+            self._add("select_queries", each.name, "queries.npz", each.options())
+            if each.uses_features:
+                self._use_features(each.ensemble.split, f"{each.name}/queries.npz")
+            if each.ensemble.votes_in_rounds:
+                self._add_votes(each.ensemble, each.name)
+
+    def add_labels(self, labels: LabelSet, queries: Sequence[int], delta: float) -> None:
+        """Add labels and their account at `delta`, after each of the numbers of `queries`."""
+        self.add_ensemble(labels.ensemble)
+        if labels.round:
+            self.add_round(labels.round)
+        noise = labels.noise_options(f"{self.results}/{LEDGER}")
+        file = f"{labels.name}/labels.npz"
+        if labels.aggregators:
+            self._add_secure(labels, noise)
+        else:
+            limit = dict(zip(("budget", "delta"), labels.budget, strict=True)) if labels.budget else {}
+            self._add("aggregate", labels.name, "labels.npz", {**labels.setting.options(), **limit, **noise})
+        self.modes[f"{self.results}/{file}"] = str(labels.mode)
+        account: Options = {"delta": delta}
+        if labels.mode is Mode.RELEASE:
+            account |= {"ledger": noise["ledger"]}
+        elif not labels.round:
+            account = {"queries": tuple(queries), **account, **noise}
+        self._add("account", labels.name, "bounds.json", account, united="queries")
+        self._gather(labels.voters, "labels", labels.name)
+
+    def _add_secure(self, labels: LabelSet, noise: Options) -> None:
+        """Add what each party of a secure aggregation makes."""
+        share = {**labels.setting.options(), "teachers": labels.ensemble.teachers, **noise}
+        for chunk in labels.ensemble.chunks:
+            file = f"secure/aggregator-1/{chunk}.npz"
+            self._add("secure_share", labels.name, file, share, f"{labels.name}/{chunk}")
+        for i in range(labels.aggregators or 0):
+            self._add("secure_sum", labels.name, f"secure/aggregator-{i + 1}/sum.npz", {}, f"{labels.name}/{i + 1}")
+        self._add("secure_open", labels.name, "labels.npz", {})
+
+    def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
+        """Add a student of the first `queries` labels, which lies below them; in rounds, beside them."""
+        own = parameters.slug(("queries", queries))
+        name, split = labels.name if labels.round else f"{labels.name}/{own}", labels.ensemble.split
+        self._add(
+            "train_student", name, "student.json", {"queries": queries, **parameters.options(), **split.random(name)}
+        )
+        if needs_features(parameters.method):
+            self._use_encoder(split, f"{name}/student.json")
+        if labels.read_by_features and not reads_table(parameters.method):
+            self._use_features(split, f"{name}/student.json")
+        self._gather(labels.voters, "students", name)
+
+    def add_distilled(self, ensemble: Ensemble, parameters: DistilParameters) -> None:
+        self.add_ensemble(ensemble)
+        name = f"{ensemble.name}/distillation/{parameters.slug}"
+        options = {**parameters.options(), **ensemble.split.random(name)}
+        self._add("distil", name, "distillation.json", options, united="samples")
+        self._gather(ensemble.name, "distilled", name)
+
+    def add_petdl(self, ensemble: Ensemble, parameters: PetdlParameters) -> None:
+        """Add a student of PET-DL. Students of one ensemble share a stream, so they differ in their setting alone."""
+        self.add_ensemble(ensemble)
+        name = f"{ensemble.name}/petdl/{parameters.slug}"
+        options = {**parameters.options(), **ensemble.split.random(f"{ensemble.name}/petdl")}
+        self._add_record("train_petdl", name, "petdl.json", options, "models")
+        self.gathered.setdefault(ensemble.name, {})
+        self._collect(ensemble.name)
+
+    def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
+        """Add a model trained without privacy: on all private data, or on `true_labels` true labels of the pool."""
+        self.add_split(split)
+        name = f"{split.name}/baseline/{baseline_slug(training, true_labels)}"
+        options = {"true-labels": true_labels, **training.options(), **split.random(name)}
+        self._add_record("train_baseline", name, "baseline.json", options, "baselines")
+
+    def add_naming(self, split: Split, selection: SelectionParameters) -> None:
+        """Add clusters of the pool that true labels name."""
+        self.add_split(split)
+        folder = self.add_selection(split, selection)
+        self.add_features(split)
+        self._add_record("name_clusters", folder, "naming.json", {}, "baselines")
+
+    def add_dpsgd(self, split: Split, parameters: DpsgdParameters) -> None:
+        self.add_split(split)
+        name = f"{split.name}/dpsgd/{parameters.slug}"
+        self._add_record("train_dpsgd", name, "dpsgd.json", {**parameters.options(), **split.random(name)}, "models")
+        if form_of(parameters.form).from_encoder:
+            self._use_encoder(split, f"{name}/dpsgd.json")
+
+    def add_private_knn(self, split: Split, parameters: PrivateKnnParameters) -> None:
+        self.add_split(split)
+        name = f"{split.name}/private-knn/{parameters.slug}"
+        options = {**parameters.options(), **split.random(name)}
+        self._add_record("train_private_knn", name, "private_knn.json", options, "models")
+        self.add_features(split)
+
+    def add_audit(
+        self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
+    ) -> None:
+        """Add the audit of a mechanism. It needs no votes, so all seeds share it."""
+        name = audit_name(data, teachers, setting)
+        world = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
+        options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": name}
+        self._add_record("audit", name, "audit.json", options, "audits", united="queries")
+
+    def _use_features(self, split: Split, file: str, *, encoder: bool = False) -> None:
+        self.add_features(split)
+        self.uses_features.add(file)
+        if encoder:
+            self.uses_encoder.add(file)
+
+    def _use_encoder(self, split: Split, file: str) -> None:
+        self.add_features(split)
+        self.uses_encoder.add(file)
+
+    def _gather(self, voters: str, kind: str, name: str) -> None:
+        kinds = self.gathered.setdefault(voters, {})
+        below = name.removeprefix(voters).lstrip("/")
+        if below not in (known := kinds.setdefault(kind, [])):
+            known.append(below)
+        self._collect(voters)
+
+    def _collect(self, voters: str) -> None:
+        self._add_record("collect", voters, "collected.json", {}, "collected")
+
+    def _add_record(self, stage: str, folder: str, file: str, options: Options, kind: str, united: str = "") -> None:
+        """Add a file that tables and figures read."""
+        self._add(stage, folder, file, options, united=united)
+        if (path := f"{folder}/{file}") not in (known := self.records.setdefault(kind, [])):
+            known.append(path)
+
+    def _add(
+        self, stage: str, folder: str, file: str, options: Options, job: str | None = None, united: str = ""
+    ) -> None:
+        """Add a target with its options; where it is known already, unite the numbers of the option `united`."""
+        target = f"{folder}/{file}"
+        known = self.options.get(target)
+        if known is None:
+            self.jobs.append(f"{stage}/{job or folder}")
+        elif united and united in options:
+            options = {**options, united: tuple(sorted({*known[united], *options[united]}))}
+        elif known != options:
+            raise PatebenchError(f"{target}: two experiments ask for it with different options; give both the same")
+        self.options[target] = options
+
+    def job_names(self) -> list[str]:
+        """Return the names of all jobs: their stage, then what tells them from others. Benchmark files bear them."""
+        pages = (f"{stage}/{self.label}" for stage in ("figures", "tables", "rows", "manifest", "report"))
+        return [*self.jobs, *pages]
+
+
+def audit_name(data: Data, teachers: int, setting: Setting) -> str:
+    """Return the folder of the audit of a mechanism."""
+    return f"{data.name}/audit/teachers-{teachers}/{setting.name}"
