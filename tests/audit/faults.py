@@ -16,7 +16,6 @@ from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.lnmax import LNMax
 from patebench.mechanisms.noise_shares import plurality
 from patebench.mechanisms.ptr_gnmax import PtrGNMax
-from patebench.mechanisms.random_ballot import RandomBallot
 from patebench.mechanisms.randomised_response import RandomisedResponse
 from patebench.mechanisms.sparse_gnmax import SparseGNMax
 from patebench.mechanisms.sparse_lnmax import SparseLNMax
@@ -455,14 +454,6 @@ class WithReplacement(ThreeBallots):
 
     teachers: ClassVar[int] = 6
     replacement: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class CoinTurned(RandomBallot):
-    """The coin says "any class" where it should say "a vote"."""
-
-    def release(self, votes, rng):
-        return RandomBallot(1 - self.uniform).release(votes, rng)
 
 
 @dataclass(frozen=True)
@@ -932,7 +923,7 @@ PLANTED = [
     WrongNoiseAfterTest(15.0, 4.0, 2.0), AnswerBare(15.0, 4.0, 3.0), BareThreshold(15.0, 4.0, 3.0),
     NoiseReused(15.0, 4.0, 3.0), MovingThreshold(15.0, 4.0, 3.0), ThresholdOfTheBatch(15.0, 4.0, 3.0),
     SilentOnTies(8.0), CapNotEnforced(12.0, 1e-4, 3), CapOneMore(12.0, 1e-4, 3), ThresholdDrawnAgain(12.0, 1e-4, 3),
-    OverlappingShards(3.0), CountedTwice(3.0), WithReplacement(0.9), CoinTurned(0.2), SmallerChannel(0.5, 0, 1, 1),
+    OverlappingShards(3.0), CountedTwice(3.0), WithReplacement(0.9), SmallerChannel(0.5, 0, 1, 1),
     BareInReleaseMode(3.0), HalfInReleaseMode(0.3), SeededInReleaseMode(3.0), OneClassBareInReleaseMode(3.0),
     NoiseTwiceInReleaseMode(4.0), NoisePairsInReleaseMode(4.0), NoiseTableInReleaseMode(4.0),
     PtrBareInReleaseMode(**PtrGNMax.example), PtrWithoutNoiseInReleaseMode(4, 0.5, 4.5, 1e-5, 4),

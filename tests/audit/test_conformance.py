@@ -13,7 +13,7 @@ from patebench.core.bound import Kind
 from patebench.core.seeds import generator
 from patebench.mechanisms.base import Mechanism
 from tests.audit.faults import NoNoise
-from tests.mechanisms.test_boundary import Sound
+from tests.mechanisms.test_outside_mechanisms import Sound
 
 pytestmark = pytest.mark.slow
 

@@ -98,7 +98,6 @@ CLEAN = [
     ("interactive-gnmax", {"threshold": 9.0, "sigma1": 3.0, "sigma2": 2.0, "confidence": 0.9}),
     ("exponential", {"epsilon": 0.5}),
     ("permute-and-flip", {"epsilon": 0.5}),
-    ("random-ballot", {"uniform": 0.2}),
     ("stable-argmax", {"epsilon": 1.0, "failure": 1e-6}),
     ("stable-svt", {"epsilon": 12.0, "failure": 1e-6, "cutoff": 3}),
     ("stable-svt-gaussian", {"sigma1": 1.0, "sigma2": 1.5, "failure": 1e-6, "cutoff": 3}),

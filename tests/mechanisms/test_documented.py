@@ -34,7 +34,6 @@ PARAMETERS = {
     "randomised-response": _LOCAL,
     "exponential": {"epsilon": 0.1},
     "permute-and-flip": {"epsilon": 0.1},
-    "random-ballot": {"uniform": 0.1},
     "stable-argmax": {"epsilon": 0.3, "failure": 1e-8},
     "stable-svt": {"epsilon": 4, **_STABLE},
     "stable-svt-gaussian": {"sigma1": 4, "sigma2": 14, **_STABLE},

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -101,6 +102,16 @@ onstart:
         print(f"warning: {line}", file=sys.stderr)
     if dropped := shown_no_more(Path(RUN.pages), RUN.experiments):
         print(dropped, file=sys.stderr)
+
+
+# What ended the run, in the words of the jobs' own logs; `make` shows it last.
+onerror:
+    printed = "".join(Path(each).read_text(encoding="utf-8") for each in ([log] if isinstance(log, str) else log))
+    logs = map(Path, re.findall(r"^ *log: (.+) \(check log file", printed, re.MULTILINE))
+    faults = [each.read_text(encoding="utf-8").rpartition(" ERROR ")[2] for each in logs if each.is_file()]
+    Path(".snakemake", "failed.txt").write_text(
+        "".join(f"patebench: {fault}" for fault in faults), encoding="utf-8"
+    )
 
 
 def options(wildcards, output):

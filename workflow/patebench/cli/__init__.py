@@ -4,15 +4,13 @@ So asking for help or counting votes never waits for torch.
 """
 
 import importlib
-import json
+import io
 import logging
 import sys
-from pathlib import Path
 
 import click
 
 from patebench import __version__
-from patebench.cli.encoding import write_in_any_encoding
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 
@@ -55,7 +53,6 @@ COMMANDS = {
     "check": "Check every artefact below a folder.",
     "config": "Check a configuration; print its schema or its page.",
     "test_mechanism": "Test whether a mechanism of your own keeps what its interface promises.",
-    "completion": "Print what makes a shell complete commands and options.",
 }
 
 
@@ -98,10 +95,11 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; a fault that the user can mend is one line and exit status 2."""
     logging.getLogger("patebench").addHandler(logging.NullHandler())
-    write_in_any_encoding()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters ends no command
     try:
-        words = _arguments(sys.argv[1:])
-        status = cli.main(words, "patebench", standalone_mode=False, obj=words)
+        status = cli.main(prog_name="patebench", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as fault:
         click.echo(fault.ctx.get_help(), err=True)
         sys.exit(2)
@@ -128,16 +126,3 @@ def _words(fault: Exception) -> str:
         case click.ClickException():
             return fault.format_message()
     return str(fault)
-
-
-def _arguments(words: list[str]) -> list[str]:
-    """The words of the command, or those in the file that `@FILE` names: a shell's line may be too short for them."""
-    if not (len(words) and words[0].startswith("@")):
-        return words
-    try:
-        found = json.loads(Path(words[0][1:]).read_text(encoding="utf-8"))
-        if not (isinstance(found, list) and all(isinstance(word, str) for word in found)):
-            raise ValueError("a list of text is needed")
-    except (OSError, ValueError, RecursionError) as fault:
-        raise PatebenchError(f"{words[0][1:]}: holds no words of a command ({fault}); run snakemake again") from None
-    return [*found, *words[1:]]

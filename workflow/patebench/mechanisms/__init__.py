@@ -7,7 +7,7 @@ it is called, for hints at its name.
 from patebench.core.offers import by
 from patebench.core.registry import Registry
 
-MECHANISMS = Registry("mechanism", "patebench.mechanisms", by("patebench.mechanisms.boundary:fault_of"))
+MECHANISMS = Registry("mechanism", "patebench.mechanisms", by("patebench.mechanisms.base:fault_of"))
 MECHANISMS.add(
     "lnmax", "patebench.mechanisms.lnmax:LNMax", also=("laplace", "laplacian", "noisy-max", "report-noisy-max")
 )
@@ -21,7 +21,6 @@ MECHANISMS.add("truncated-geometric", "patebench.mechanisms.truncated_geometric:
 MECHANISMS.add("randomised-response", "patebench.mechanisms.randomised_response:RandomisedResponse")
 MECHANISMS.add("exponential", "patebench.mechanisms.exponential:Exponential")
 MECHANISMS.add("permute-and-flip", "patebench.mechanisms.permute_and_flip:PermuteAndFlip")
-MECHANISMS.add("random-ballot", "patebench.mechanisms.random_ballot:RandomBallot")
 MECHANISMS.add("stable-argmax", "patebench.mechanisms.stable_argmax:StableArgmax")
 MECHANISMS.add("stable-svt", "patebench.mechanisms.stable_svt:StableSVT", also=("svt", "sparse-vector"))
 MECHANISMS.add("stable-svt-gaussian", "patebench.mechanisms.stable_svt_gaussian:StableSVTGaussian")

@@ -32,7 +32,7 @@ from patebench.core.numbers import in_json
 from patebench.core.registry import nearest
 from patebench.core.seeds import Source
 from patebench.core.slugs import parameters_slug
-from patebench.mechanisms import MECHANISMS, boundary
+from patebench.mechanisms import MECHANISMS
 
 #: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.
 NO_ANSWER = -1
@@ -101,11 +101,6 @@ class Mechanism(ABC):
     #: Whether one decision is made for all queries of a release, so that even the first answer depends on the others.
     decides_together: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        if boundary.is_outside(cls):
-            boundary.guard(cls)
-
     def __post_init__(self) -> None:
         for item in fields(self):
             _check(type(self).__name__, item, getattr(self, item.name))
@@ -148,6 +143,8 @@ class Mechanism(ABC):
                     f"{type(self).__name__} does not know the probabilities of its labels, so nothing exact can be "
                     "said of it; override 'neighbours' and 'accountants'"
                 )
+            if np.isnan(found).any() or (np.abs(np.exp(found).sum(axis=1) - 1) > 1e-6).any():
+                raise PatebenchError(f"{type(self).__name__}.log_outcome_probabilities: probabilities do not sum to 1")
             return found
 
         return one_by_one(counts, log_probabilities)
@@ -207,7 +204,7 @@ class Mechanism(ABC):
             stated = valid_for_adaptive_queries(stated)
         if publishable is not None:
             stated, sanitised = ([a for a in some if a.publishable is publishable] for some in (stated, sanitised))
-        found = [bound for accountant in stated for bound in boundary.bounds_by(self, accountant, every, delta)]
+        found = [bound for accountant in stated for bound in accountant.bounds(every, delta)]
         return found + [bound for accountant in sanitised for bound in accountant.bounds(wanted, delta)]
 
     @classmethod
@@ -314,6 +311,19 @@ def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -
             f"budget; leave the budget out, or use one that has: {', '.join(able)}"
         )
     return cost
+
+
+def fault_of(kind: object) -> str | None:
+    """Return why something that another package offers cannot be a mechanism; None if it can."""
+    if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
+        return "is no subclass of patebench.mechanisms.base.Mechanism"
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        return f"lacks the method {missing[0]}"
+    if vars(kind).get("__annotations__") and "__dataclass_fields__" not in vars(kind):
+        return "is no dataclass; put @dataclass(frozen=True) above it"
+    if bare := [item.name for item in fields(kind) if not {"low", "above", "high"} <= set(item.metadata)]:
+        return f"has the field {bare[0]}, which is no parameter; make it with patebench.mechanisms.base.parameter"
+    return None
 
 
 def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:

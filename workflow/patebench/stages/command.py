@@ -160,8 +160,7 @@ def _log_to(ctx: click.Context, param: click.Parameter, value: Path | None) -> N
     logger.propagate = False
     if value is not None:
         logger.addHandler(LogFile(value))
-        # The words themselves, where a file gave them: a log shows what can be run by hand.
-        logger.info("patebench %s: %s", __version__, shlex.join(ctx.find_root().obj or sys.argv[1:]))
+        logger.info("patebench %s: %s", __version__, shlex.join(sys.argv[1:]))
 
 
 def _use_threads(ctx: click.Context, param: click.Parameter, value: int) -> int:
