@@ -10,8 +10,10 @@ RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 .DEFAULT_GOAL := run
 .PHONY: run setup test quick lint unit bench reference format pages clean clean-venv
 
+# One line for each stage and a progress bar; all that Snakemake prints is in .snakemake/log. What ended the run comes last.
 run: setup
-	$(RUN) snakemake --cores $(CORES) --rerun-incomplete
+	@rm -f .snakemake/failed.txt
+	@$(RUN) snakemake --cores $(CORES) --rerun-incomplete --logger rich || { cat .snakemake/failed.txt; exit 1; }
 	@echo "Open results/report.html"
 
 setup: $(READY)

@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent
 
 #: Name of a list → its configuration.
 CONFIGURATIONS = {
-    "default": REPOSITORY / "config" / "config.yaml",
+    "everything": REPOSITORY / "config" / "everything.yaml",
     "whole": REPOSITORY / "tests" / "workflow" / "whole.yaml",
     **{path.stem: path for path in sorted((REPOSITORY / "config" / "papers").glob("*.yaml"))},
 }
