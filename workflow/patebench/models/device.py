@@ -66,8 +66,9 @@ def _lock(path: Path) -> int:
     except FileNotFoundError:
         lock = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o444)
     try:
-        if not stat.S_ISREG(os.fstat(lock).st_mode):
-            raise OSError(f"{path} is no file")
+        found = os.fstat(lock)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # a hard link may be of any file of this user
+            raise OSError(f"{path} is no lock file")
         if os.fstat(lock).st_uid == os.geteuid():
             os.fchmod(lock, 0o444)  # whatever the umask: other users have to open it
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

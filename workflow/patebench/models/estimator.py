@@ -29,7 +29,7 @@ class Estimator:
         # A classifier of one class: scikit-learn's linear models refuse it, and a shard may well hold only one.
         self.constant = int(y[0]) if (y == y[0]).all() else None
         if self.constant is None:
-            self.scaler = _scaler(x) if self.standardise else None
+            self.scaler = Columns.of(_flatten(x)) if self.standardise else None
             self.model = self.build(seed % 2**32)
             self.model.fit(self._inputs(x), y)
         if progress:
@@ -60,15 +60,6 @@ class Estimator:
     def _inputs(self, x: NDArray[Any]) -> NDArray[np.float32]:
         flat = _flatten(x)
         return self.scaler.transform(flat) if self.scaler else flat
-
-
-def _scaler(x: NDArray[Any]) -> Any:
-    """Fit what standardises columns: scikit-learn's scaler for images, whose bytes are bounded, or else `Columns`."""
-    if x.dtype != np.uint8:
-        return Columns.of(_flatten(x))
-    from sklearn.preprocessing import StandardScaler
-
-    return StandardScaler().fit(_flatten(x))
 
 
 def _flatten(x: NDArray[Any]) -> NDArray[np.float32]:

@@ -67,7 +67,7 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
-    return mean, torch.where(constant, 1.0, deviation)
+    return mean, torch.where(constant, deviation.clamp_min(1.0), deviation)
 
 
 def _features(x: Tensor) -> tuple[Tensor, Tensor]:
