@@ -11,7 +11,7 @@ from patebench.accounting.votes import Votes
 from patebench.audit.losses import composed
 from patebench.audit.search import Pair
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Mechanism
+from patebench.mechanisms.base import Mechanism, checked_probabilities
 from patebench.mechanisms.local import LocalMechanism
 
 #: Labels, or "no answer", which is the number of classes.
@@ -58,7 +58,7 @@ class Runner:
         if isinstance(self.mechanism, LocalMechanism):
             return self._of_reports(votes) if votes.teachers == 1 else None
         log_p = self.mechanism.log_outcome_probabilities(votes)
-        return None if log_p is None else np.exp(log_p)
+        return None if log_p is None else checked_probabilities(self.mechanism, log_p)
 
     def _of_reports(self, votes: Votes) -> Array:
         table = np.full((votes.classes, votes.classes + 1), 0.0)

@@ -224,7 +224,7 @@ class Search:
             with np.errstate(all="ignore"):
                 log_p = self.mechanism.log_outcome_probabilities(votes)
                 self.mechanism.release(votes, np.random.default_rng(0))
-        except PatebenchError:
+        except Exception:  # whatever it is: votes of all teachers, which every audit has, would raise it again
             return None
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 

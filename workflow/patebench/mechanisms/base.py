@@ -103,7 +103,8 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _check(type(self).__name__, item, getattr(self, item.name))
+            _check(type(self).__name__, item, value := getattr(self, item.name))
+            object.__setattr__(self, item.name, float(value) + 0.0)  # a plain float, and 0 for −0
 
     @abstractmethod
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -143,8 +144,7 @@ class Mechanism(ABC):
                     f"{type(self).__name__} does not know the probabilities of its labels, so nothing exact can be "
                     "said of it; override 'neighbours' and 'accountants'"
                 )
-            if np.isnan(found).any() or (np.abs(np.exp(found).sum(axis=1) - 1) > 1e-6).any():
-                raise PatebenchError(f"{type(self).__name__}.log_outcome_probabilities: probabilities do not sum to 1")
+            checked_probabilities(self, found)
             return found
 
         return one_by_one(counts, log_probabilities)
@@ -224,6 +224,20 @@ class Mechanism(ABC):
     def slug(self) -> str:
         """The parameters as one path component, such as "gamma-0.05"."""
         return parameters_slug(self.parameters())
+
+
+def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the probabilities (queries, outcomes) of logarithms; PatebenchError unless each query's sum to 1."""
+    probabilities: NDArray[np.float64] = np.exp(log_p)
+    sums = probabilities.sum(axis=1)
+    wrong = ~(np.abs(sums - 1) <= 1e-6)  # NaN is wrong, too
+    if wrong.any():
+        query = int(np.argmax(wrong))
+        raise PatebenchError(
+            f"{type(mechanism).__name__}.log_outcome_probabilities: the probabilities of query {query} sum to "
+            f"{sums[query]:.6g} and not to 1; correct the mechanism"
+        )
+    return probabilities
 
 
 def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
