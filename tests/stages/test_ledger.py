@@ -16,7 +16,7 @@ from patebench.config.parameters import LedgerParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json, write_json
 from patebench.mechanisms.base import make_mechanism
-from patebench.stages.ledger_file import Entry, Ledger, cost, enter
+from patebench.stages.ledger_file import Entry, Ledger, cost, enter, name_ledger
 
 PRIVATE = "ab" * 32
 LIMIT = LedgerParameters(budget=1.0, delta=1e-5)
@@ -75,7 +75,7 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
     while spending.keeps([entry().spent] * (drawn + 1), 1.0, 1e-5, order):
         enter(tmp_path, PRIVATE, entry(), LIMIT)
         drawn += 1
-    with pytest.raises(ArtefactError, match=r"would cost ε = 1\.\d+ together at δ = 1e-05, .* keep ε = 1"):
+    with pytest.raises(ArtefactError, match=r"would cost ε = 1\.\d+, counted at the .*, at δ = 1e-05, .* keep ε = 1"):
         enter(tmp_path, PRIVATE, entry(), LIMIT)
     ledger = Ledger.of(tmp_path, PRIVATE)
     assert drawn == len(ledger.entries) > 20
@@ -123,9 +123,17 @@ def test_data_that_is_not_recognised_beside_other_ledgers_needs_a_name_or_a_limi
     assert len(list(tmp_path.glob("*.json"))) == 1
     enter(tmp_path, "cd" * 32, entry(), LIMIT)
     assert "is not recognised, and the 1 other ledger" in capsys.readouterr().err
+    with pytest.raises(
+        ArtefactError, match=r"the 2 other ledgers .*name the data of the others first.*--ledger-budget"
+    ):
+        enter(tmp_path, "ef" * 32, entry(), None, "patients")
+    for name, path in zip(("one", "two"), sorted(tmp_path.glob("*.json")), strict=True):
+        name_ledger(path, name)
     enter(tmp_path, "ef" * 32, entry(), None, "patients")
-    assert not capsys.readouterr().err
+    assert "is not recognised, and the 2 other ledgers" in capsys.readouterr().err
     assert len(list(tmp_path.glob("*.json"))) == 3
+    with pytest.raises(ArtefactError, match="made from this private data already"):
+        enter(tmp_path, "01" * 32, entry(), None, "Patients")
 
 
 def test_a_copy_of_a_ledger_beside_it_is_no_second_ledger(tmp_path: Path) -> None:

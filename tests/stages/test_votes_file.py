@@ -337,7 +337,7 @@ def test_a_table_is_the_same_data_in_any_order(tmp_path):
         (table(tmp_path, "npy", counts[queries]),),
         (table(tmp_path, "npz", counts[:, classes]),),
         (table(tmp_path, "csv", other),),
-        (tmp_path / "votes.npy", "--classes", 4),
+        (tmp_path / "votes.npy", "--classes", 4, "--teachers", 30),
         (without_partition(tmp_path / "votes.npz", votes[:, queries]),),
     ):
         refused = released(tmp_path, path, *words)
@@ -360,6 +360,10 @@ def test_votes_that_are_not_recognised_beside_other_ledgers_need_a_limit_or_a_na
     allowed = released(tmp_path, fewer, "--ledger-budget", 50, "--ledger-delta", "1e-5")
     assert allowed.exit_code == 0
     assert "is not recognised, and the 1 other ledger may be of the same data" in allowed.output
+    named = released(tmp_path, table(tmp_path, "npz", counts[2:]), "--private", "mine")
+    assert "name the data of the others first" in str(named.exception)
+    for number, path in enumerate((tmp_path / "ledger").glob("*.json")):
+        assert ran("ledger", path, "--private", f"other-{number}")
     named = released(tmp_path, table(tmp_path, "npz", counts[2:]), "--private", "mine")
     assert named.exit_code == 0
     again = released(tmp_path, table(tmp_path, "csv", counts[3:]), "--private", "mine")

@@ -29,7 +29,7 @@ from patebench.accounting.accountant import check_queries
 from patebench.accounting.votes import Votes, check_table
 from patebench.audit import verdict
 from patebench.calculator.calibrate import Calibration, queries_for, solve
-from patebench.core.arguments import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole
+from patebench.core.arguments import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole, quote
 from patebench.core.bound import Bound, check_delta, large_delta
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
@@ -71,7 +71,7 @@ def bounds(
     warning. See `Mechanism.bounds`.
     """
     _, made = _named(mechanism, parameters, check_truth("release", release))
-    check_delta(delta)
+    delta = check_delta(delta)
     every = _votes(votes, classes, teachers)
     _check_size_of_delta(delta, every.teachers, release)
     (count,) = check_queries([every.queries if queries is None else check_whole("queries", queries)], every.queries)
@@ -138,7 +138,7 @@ def audit(
     together = [check_whole("queries", T) for T in np.atleast_1d(check_array("queries", queries)).tolist()]
     settings = AuditParameters.checked({"runs": runs, "confidence": confidence})
     base = check_whole("seed", seed, 0, _LARGEST_SEED)
-    check_delta(delta)
+    delta = check_delta(delta)
     size = check_whole("teachers", teachers), check_whole("classes", classes, 2, MOST_CLASSES)
     _check_size_of_delta(delta, size[0], release=False)
     found = verdict.run_audit(
@@ -185,7 +185,7 @@ def calibrate(
     for `release` of a mechanism without a discrete form. See `calculator.calibrate.solve`.
     """
     kind = MECHANISMS.load(mechanism) if isinstance(mechanism, str) else type(mechanism)
-    epsilon, release = check_real("epsilon", epsilon), check_truth("release", release)
+    epsilon, release, delta = check_real("epsilon", epsilon), check_truth("release", release), check_delta(delta)
     classes = None if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
     teachers = None if teachers is None else check_whole("teachers", teachers)
     for size, known in (("classes", classes), ("teachers", teachers)):
@@ -275,7 +275,7 @@ def _named(mechanism: object, parameters: dict[str, float], release: bool = Fals
         if parameters:
             raise PatebenchError(f"{name} has its parameters already; leave out {', '.join(parameters)}")
     else:
-        what = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else repr(mechanism)
+        what = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else quote(mechanism)
         raise PatebenchError(f"a mechanism is a name, such as 'gnmax', or a Mechanism with its parameters, not {what}")
     if release:
         check_releasable(name, type(made))

@@ -58,13 +58,22 @@ def together(spent: Iterable[Spending]) -> tuple[Array, float]:
     return divergences * (1 + _ROUNDING), failure * (1 + _ROUNDING)
 
 
-def epsilon(spent: Sequence[Spending], delta: float) -> float:
-    """The least ε at δ of all draws together, by the tight conversion; ∞ where failures use δ up."""
+def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None) -> float:
+    """Return the least ε at δ of all draws together, by the tight conversion; ∞ where failures use δ up.
+
+    With `order` it is the ε at this one of `conversion.ORDERS`.
+    """
     divergences, failure = together(spent)
     left = delta - failure
     if left <= 0:
         return math.inf
-    return float(conversion.tight(conversion.ORDERS, divergences, left).min())
+    found = conversion.tight(conversion.ORDERS, divergences, left)
+    return float(found.min() if order is None else found[_place(order)])
+
+
+def _place(order: float) -> int:
+    """The place of an order among `conversion.ORDERS`."""
+    return int(np.argmin(np.abs(conversion.ORDERS - order)))
 
 
 def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float) -> bool:
@@ -73,7 +82,7 @@ def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float)
     left = delta - failure
     if left <= 0:
         return False
-    at = int(np.argmin(np.abs(conversion.ORDERS - order)))
+    at = _place(order)
     return bool(divergences[at] <= allowance(conversion.ORDERS[at : at + 1], epsilon, left)[0])
 
 

@@ -128,10 +128,17 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
         )
     elif votes.matrix is None and votes.classes > 2:
         totals = np.flatnonzero((2 * votes.counts == votes.teachers).all(axis=0))
+        what = "that is the sum of the others, as a column of totals is"
+        if not totals.size:  # totals beside other columns that do not change, such as the number of teachers
+            constant = (votes.counts == votes.counts[0]).all(axis=0)
+            varying = votes.counts[:, ~constant].sum(axis=1)
+            totals = np.flatnonzero(constant & (votes.counts[0] >= varying.max(initial=1)))
+            totals = totals if votes.queries > 1 and not constant.all() else totals[:0]
+            what = "that may hold totals of the others, which are no votes"
         if totals.size:
             raise PatebenchError(
-                f"has a column, number {totals[0]}, that is the sum of the others, as a column of totals is; leave it"
-                f" out, or if it is a class, confirm the counts with {option}{votes.teachers}"
+                f"has a column, number {totals[0]}, {what}; leave it out, or if it is a class, confirm the counts with"
+                f" {option}{votes.teachers}"
             )
 
 

@@ -18,7 +18,8 @@ class Account:
     """Every bound on the first `queries` queries to a mechanism, at one δ: those of discrete noise for a `release`.
 
     `released` is the least bound that a release with discrete noise states, whatever the votes are, in any case; None
-    where the mechanism has no discrete form, and at a δ of at least 1/teachers.
+    where the mechanism has no discrete form, at a δ of at least 1/teachers, and where `unprotected` says why an ε of
+    these votes protects nobody.
     """
 
     mechanism: str
@@ -29,6 +30,7 @@ class Account:
     release: bool
     released: Bound | None
     teachers: int
+    unprotected: str | None = None
 
     def beside(self, other: "Account") -> "Account":
         """This account with the bounds of another of the same release after its own."""
@@ -43,7 +45,7 @@ class Account:
             "queries": self.queries,
             "bounds": [bound.said_of(self.release).to_json() for bound in self.bounds],
             "release": self.release,
-            "released": self.released.to_json() if self.released else None,
+            "released": None if self.unprotected or not self.released else self.released.to_json(),
         }
 
 

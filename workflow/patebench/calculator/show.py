@@ -18,8 +18,12 @@ _DIGITS = 6
 
 
 def as_json(result: Account | Calibration) -> str:
-    """One JSON object."""
-    return json.dumps(result.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
+    """One JSON object; an upper bound is never 0."""
+    content = result.to_json()
+    for bound in (*content["bounds"], *filter(None, [content["released"]])):
+        if isinstance(bound["epsilon"], float):
+            bound["epsilon"] = above_zero(bound["epsilon"])
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
 
 
 def account(result: Account) -> "RenderableType":
@@ -45,7 +49,7 @@ def calibration(result: Calibration) -> "RenderableType":
 
 
 def _found(result: Calibration) -> str:
-    kept = f"keeps ε ≤ {result.target:g} at δ = {result.delta:g} whatever the votes are"
+    kept = f"keeps ε ≤ {result.target:.12g} at δ = {result.delta:g} whatever the votes are"
     if result.solved == "queries":
         least = "at least " if result.queries == MOST_QUERIES else ""
         return f"{_setting(result)} {kept} for {least}{plural(result.queries, 'query')}."
@@ -118,8 +122,13 @@ def four_digits(epsilon: float) -> str:
 def _to_publish(result: Account | Calibration) -> str:
     """Which ε may be printed: that of labels released with discrete noise. Others are no release."""
     states = result.released
-    if result.teachers and large_delta(result.delta, result.teachers):
-        return f"Nothing to publish at δ = {result.delta:g}: it is not below 1/n for n = {result.teachers} teachers."
+    if isinstance(result, Account) and result.unprotected:
+        return f"Nothing to publish: {result.unprotected}."
+    if large_delta(result.delta, result.teachers):
+        number = (
+            f"n = {result.teachers} teachers" if result.teachers else "the number n of teachers, which is not known"
+        )
+        return f"Nothing to publish at δ = {result.delta:g}: it is not below 1/n for {number}."
     if states is None:
         return f"Nothing to publish: {result.mechanism} has no form with discrete noise, so its labels are no release."
     number = f"ε = {four_digits(states.epsilon)} ({states.accountant})"

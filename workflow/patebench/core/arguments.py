@@ -27,7 +27,7 @@ def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> i
     """Return a whole number from `least` to `most`."""
     try:
         number = operator.index(value)
-    except TypeError:
+    except Exception:  # an object may do anything
         raise PatebenchError(f"{name} = {quote(value)} is no whole number") from None
     if isinstance(value, bool | np.bool_):
         raise PatebenchError(f"{name} = {value} is no whole number")

@@ -54,12 +54,14 @@ class Conversion(StrEnum):
 SMALLEST_DELTA = 1e-300
 
 
-def check_delta(delta: float) -> None:
-    """Raise PatebenchError unless δ is a probability with which a bound may fail."""
-    if not 0 < check_real("δ", delta) < 1:
+def check_delta(delta: float) -> float:
+    """Return δ as a float; raise PatebenchError unless it is a probability with which a bound may fail."""
+    found = check_real("δ", delta)
+    if not 0 < found < 1:
         raise PatebenchError(f"δ = {delta} is not in (0, 1)")
-    if delta < SMALLEST_DELTA:
-        raise PatebenchError(f"δ = {delta:g} is below {SMALLEST_DELTA:g}, the smallest δ that bounds are computed for")
+    if found < SMALLEST_DELTA:
+        raise PatebenchError(f"δ = {found:g} is below {SMALLEST_DELTA:g}, the smallest δ that bounds are computed for")
+    return found
 
 
 #: Number of teachers for which δ is judged where no number is known.
@@ -72,7 +74,8 @@ def large_delta(delta: float, teachers: int | None, records: int | None = None) 
     Publishing the whole shard of one of n teachers, drawn at random, is (0, 1/n)-private, and so is publishing one of n
     records. The number of records is not stated, since it may be private.
     """
-    check_delta(delta)
+    # Configurations and options keep twelve digits of δ, which may round 1/n down.
+    delta = check_delta(delta) * (1 + 1e-11)
     if records is not None and delta >= 1 / records:
         return (
             f"δ = {delta:g} is not below 1/n for n private records, so that publishing one record, drawn at random, "

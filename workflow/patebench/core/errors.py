@@ -15,7 +15,7 @@ class ArtefactError(PatebenchError):
 
     def __init__(self, path: Path | str, fault: str, mend: str | None = None) -> None:
         super().__init__(f"{path}: {fault}; {mend or _mend(Path(path))}.")
-        self.path, self.fault = Path(path), fault
+        self.path, self.fault, self.mended = Path(path), fault, mend is not None
 
 
 def _mend(path: Path) -> str:

@@ -66,13 +66,15 @@ class Field:
 class Layout:
     """The arrays and meta entries that an artefact of one kind holds.
 
-    `older` says what to do about a file that lacks an entry, where it may not simply be deleted and made again.
+    `older` says what to do about a file that lacks an entry, and `again` about one with any other fault, where it may
+    not simply be deleted and made again.
     """
 
     kind: str
     fields: Mapping[str, Field]
     meta: tuple[str, ...] = ()
     older: str | None = None
+    again: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class Artefact:
     def require(self, entry: str, expected: object, of: str) -> None:
         """Refuse the artefact unless `meta[entry]` equals what its partner `of` says."""
         if self.meta.get(entry) != expected:
-            raise ArtefactError(self.path, f"it was made with another {entry} than {of}")
+            mend = "give files of one release" if self.meta.get("mode") == "release" else None
+            raise ArtefactError(self.path, f"it was made with another {entry} than {of}", mend)
 
 
 @contextmanager
@@ -180,7 +183,15 @@ def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[
 
 def read_arrays(path: Path | str, layout: Layout) -> Artefact:
     """Read an array artefact; raise ArtefactError with one line for anything that is not as `layout` says."""
-    path = Path(path)
+    try:
+        return _read_arrays(Path(path), layout)
+    except ArtefactError as fault:
+        if layout.again is None or fault.mended:
+            raise
+        raise ArtefactError(path, fault.fault, layout.again) from None
+
+
+def _read_arrays(path: Path, layout: Layout) -> Artefact:
     _present(path)
     try:
         with zipfile.ZipFile(path) as archive:

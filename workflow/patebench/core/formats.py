@@ -75,7 +75,12 @@ VOTES = Layout(
 #: come without a partition. None of them depends on a private record, so a file that is published may store them.
 PARTITION_FACTS = ("partition_rule", "protects", "protection")
 
-#: What to do about labels or shares without them: a release must not be deleted and drawn a second time.
+#: What to do about damaged labels or shares, and about those without these facts: a release must not be deleted and
+#: drawn a second time.
+_AGAIN = (
+    "if it is a release, put a good copy back, since drawing it again costs its privacy again; "
+    "if it comes from a seed, delete it and run snakemake again"
+)
 _OLDER = "an older version wrote it: use a release with the version that drew it, and make anything from a seed again"
 
 #: Released labels in query order; with local mechanisms also all that each teacher sent. `queries` are positions in the
@@ -96,6 +101,7 @@ LABELS = Layout(
         *("teachers", "abstentions", *PARTITION_FACTS),
     ),
     older=_OLDER,
+    again=_AGAIN,
 )
 
 #: Which of the ensemble's teachers it is made of.
@@ -113,6 +119,7 @@ SHARES = Layout(
     {"shares": Field("u", ("teachers", "queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     (*_OF_SHARES, "aggregator", "session"),
     older=_OLDER,
+    again=_AGAIN,
 )
 
 #: What one aggregator publishes: its sum modulo 2⁶⁴, and whose shares are in it.
@@ -121,6 +128,7 @@ SHARE_SUM = Layout(
     {"sum": Field("u", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     (*_OF_SHARES, "aggregator", "sessions"),
     older=_OLDER,
+    again=_AGAIN,
 )
 
 #: What all sums together reveal: counts with the noise of every teacher that sent shares.
@@ -129,6 +137,7 @@ NOISY_COUNTS = Layout(
     {"counts": Field("i", ("queries", "classes")), "teachers": _SENDERS, "queries": _ASKED},
     _OF_SHARES,
     older=_OLDER,
+    again=_AGAIN,
 )
 
 

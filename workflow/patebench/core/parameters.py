@@ -22,6 +22,9 @@ T = TypeVar("T")
 #: Whole numbers fit into arrays, and into the names of folders.
 _LARGEST = 2**63 - 1
 
+#: Characters of a name that becomes a file's name.
+_LONGEST_NAME = 100
+
 _TRUTH = {"true": True, "false": False}
 _BOUNDS = {
     "greater_than": ("a value above", "gt"),
@@ -218,6 +221,8 @@ def _distinct(values: Sequence[T]) -> Sequence[T]:
 
 def plain_name(text: str) -> str:
     """Text that can be a folder's name; else a fault."""
+    if len(text) > _LONGEST_NAME:
+        raise mistake(f"{show(text)} has {len(text)} characters; at most {_LONGEST_NAME} are allowed")
     if not PLAIN_NAME.fullmatch(text):
         rule = "only letters, digits, '_' and '-' are allowed, and the first must be a letter or digit"
         raise mistake(f"{show(text)} is no plain name; {rule}")

@@ -99,8 +99,9 @@ def owners_in_words(partition: object) -> str:
 
 
 def delta_in_words(delta: float) -> str:
-    """Such as "1e-5"."""
-    return f"{delta:g}".replace("e-0", "e-")
+    """Return δ such as "1e-5", never rounded down."""
+    short = f"{delta:g}"
+    return (short if float(short) >= delta else f"{delta:.12g}").replace("e-0", "e-")
 
 
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:

@@ -24,7 +24,7 @@ from patebench.core.words import plural
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
 from patebench.mechanisms.budget import budget_bounds, labels_within
 from patebench.stages.command import file_option, parameter_options, processes, stage_command
-from patebench.stages.ledger_file import Entry, Ledger, records_of
+from patebench.stages.ledger_file import Entry, Ledger, records_of, shards_of
 from patebench.stages.reading import Selected, check_drawn_from
 from patebench.stages.releases import check_protects, check_size_of_delta, mechanism_of
 from patebench.stages.votes_file import read_source, say_what_was_read, table_options
@@ -43,6 +43,9 @@ _NO_LEDGER = (
     "No ledger was given. ε is the worst case of the mechanism, queries and number of teachers that the labels store. "
     "That they were drawn from these very votes was not checked, and releases of the same private data are not counted."
 )
+
+#: What to do about labels that do not belong to the other files; they may be a release, which is drawn once.
+_VOTES, _QUERIES = "give the votes that it was drawn from", "give the queries of the rounds that it was drawn in"
 
 #: What ε protects where votes come without a partition.
 _OF_TEACHER = "the votes of one teacher; which records these depend on is not known"
@@ -115,7 +118,7 @@ def _read_labels(path: Path, votes: Artefact, everything: Votes) -> Artefact:
     labels = read_arrays(path, LABELS)
     check_drawn_from(labels, votes, everything)
     if not labels.meta["rounds"] and not _of_the_queries(labels, votes, everything.queries):
-        raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}")
+        raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _VOTES)
     return labels
 
 
@@ -135,7 +138,7 @@ def _read_rounds(labels: Artefact, selected: Sequence[Path], votes: Artefact) ->
         )
     rounds = Selected.read(selected, votes)
     if rounds.facts()["queries_files"] != labels.meta["queries_files"]:
-        raise ArtefactError(labels.path, f"its rounds are others than {', '.join(map(str, selected))}")
+        raise ArtefactError(labels.path, f"its rounds are others than {', '.join(map(str, selected))}", _QUERIES)
     return rounds
 
 
@@ -164,7 +167,7 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
     if not own or set(own) - entries.keys():
         raise ArtefactError(ledger.path, f"{labels.path} is a release, and it does not stand there", "give its ledger")
     same = {name: labels.meta[name] for name in ("mechanism", "parameters")}
-    same |= {"number of teachers": votes.teachers, "partition": source.meta["partition"]}
+    same |= {"number of teachers": votes.teachers, "partition": shards_of(source)}
     # A round has an entry of its own. On the secure path, each chunk of teachers enters all queries.
     chunks = len(own) if "ensemble" in labels.meta else 1
     rounds = [each["queries"] for each in labels.meta["rounds"]] or [len(labels["labels"])] * chunks
@@ -175,6 +178,10 @@ def _read_ledger(labels: Artefact, source: Artefact, votes: Votes, folder: Path)
         what = f"another {differing[0]}" if differing else "other rounds"
         fault = f"its entry of {labels.path} has {what} than these labels and {source.path}"
         raise ArtefactError(ledger.path, fault, "give unchanged labels, and the votes that they were drawn from")
+    # The last round's votes contain those of the rounds before; the secure path sees no votes, and stores none.
+    if entries[own[-1]].votes not in (None, source.digest):
+        fault = f"{labels.path} was drawn from other votes than {source.path}"
+        raise ArtefactError(ledger.path, fault, "give the votes that it was drawn from")
     return ledger
 
 
@@ -192,22 +199,25 @@ def _stored(entry: Entry) -> dict[str, Any]:
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
     """What all draws from the same private data cost, where there are others beside these labels.
 
-    With a limit they keep that, whatever was chosen on the way. Without one, or at a smaller δ, their sum holds only if
-    all was planned beforehand, which nobody can prove.
+    With a limit they keep that, whatever was chosen on the way, at its δ if that is larger. Without one their sum holds
+    only if all was planned beforehand, which nobody can prove.
     """
     if len(ledger.entries) == len(labels.meta["entries"]):
         return []
-    limit = ledger.limit if ledger.limit and delta >= ledger.limit.delta else None
-    planned = "Mironov 2017, Proposition 1: all {} draws in the ledger, as if planned beforehand"
-    kept = "Feldman & Zrnic 2021, section 3: the limit of all {} draws in the ledger"
+    limit = ledger.limit
+    # Not their number: it depends on the order of jobs, hence on how long the teachers took to train.
+    planned = "Mironov 2017, Proposition 1: all draws in the ledger, as if planned beforehand"
+    kept = "Feldman & Zrnic 2021, section 3: the limit of all draws in the ledger"
     together = DirectAccountant(
         name="ledger",
         label="all releases together",
         kind=Kind.WORST_CASE,
-        source=(kept if limit else planned).format(len(ledger.entries)),
+        source=kept if limit else planned,
         epsilon=lambda T, delta: limit.budget if limit else spending.epsilon(ledger.spent, delta),
     )
-    return [replace(bound, publishable=limit is not None) for bound in together.bounds(queries, delta)]
+    # The limit holds at its own δ, so at no smaller one.
+    at = max(delta, limit.delta) if limit else delta
+    return [replace(bound, publishable=limit is not None) for bound in together.bounds(queries, at)]
 
 
 def _noise(mode: Mode, seed: int | None, stream: str | None) -> SanitisingNoise | None:

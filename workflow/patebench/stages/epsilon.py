@@ -69,7 +69,7 @@ def run(
         click.echo(f"{file}: {fault}; no release is drawn from it", err=True)
     noise = None if place is None else _noise(place, source, mechanism, parameters)
     account = partial(epsilon, found, mechanism, parameters, delta, queries, release=release)
-    result = account(noise=noise, publishable=True)
+    result = replace(account(noise=noise, publishable=True), unprotected=unprotected(source))
     if not as_json:
         show_on_terminal(show.account(result))
     if not publishable:

@@ -48,6 +48,7 @@ class Entry:
 
     `key` is a random word, which what was drawn repeats: nothing else tells whether a release stands in a ledger.
     `ensemble` is the number of all teachers; None for draws that are not of labels, and in older ledgers.
+    `votes` is the digest of the votes, which nobody sees on the secure path. A ledger is private, so it may store one.
     """
 
     what: str
@@ -57,6 +58,7 @@ class Entry:
     spent: Spending
     when: str = ""
     ensemble: int | None = None
+    votes: str | None = None
     key: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
@@ -110,7 +112,7 @@ class Place:
         known = {"key": key} if key else {}
         entry = Entry(
             what=str(out), mechanism=name, parameters=made.parameters(), queries=votes.queries, spent=spent,
-            ensemble=votes.teachers, **known,
+            ensemble=votes.teachers, votes=None if "teachers" in more else source.digest, **known,
         )  # fmt: skip
         self.enter(records_of(source), entry)
         return [entry.key]
@@ -173,6 +175,10 @@ class Ledger:
     def spent(self) -> list[Spending]:
         return [each.spent for each in self.entries]
 
+    def has_name(self, private: str | None) -> bool:
+        """True if `private` is the name of its data; capital letters do not count."""
+        return private is not None and self.private is not None and self.private.casefold() == private.casefold()
+
     @classmethod
     def of(cls, folder: Path, records: str, private: str | None = None) -> "Ledger":
         """Return the ledger of the records with this digest, or of the data of this name; empty if there is none.
@@ -180,7 +186,7 @@ class Ledger:
         ArtefactError for a damaged ledger in the folder, as it may be that of these data, and for data of two ledgers.
         """
         records, known = records[:_DIGITS], cls.read_all(folder)
-        found = [each for each in known if records in each.records or (private and each.private == private)]
+        found = [each for each in known if records in each.records or each.has_name(private)]
         if len(found) > 1:
             raise ArtefactError(
                 found[0].path,
@@ -194,7 +200,7 @@ class Ledger:
                 raise ArtefactError(path, "it is the ledger of other private data", "choose another name --private")
             return cls(path=path)
         (ledger,) = found
-        if private is not None and ledger.private not in (None, private):
+        if private is not None and ledger.private is not None and not ledger.has_name(private):
             raise ArtefactError(
                 ledger.path,
                 f"this private data has the permanent name '{ledger.private}', and '{private}' is given",
@@ -319,19 +325,28 @@ def name_ledger(path: Path, private: str) -> None:
 
 
 def _check_others(folder: Path, limit: LedgerParameters | None, private: str | None) -> None:
-    """Refuse a first draw without name and limit beside other ledgers, whose data these may be in another form."""
-    others = plural(len(list(folder.glob("*.json"))), "other ledger")
-    if private is not None or others.startswith("0 "):
+    """Refuse a first draw without a limit beside ledgers without a name, whose data it may be in another form.
+
+    A draw without a name is refused beside any other ledger. Elsewhere a line says that the draw is counted apart.
+    """
+    ledgers = Ledger.read_all(folder) if folder.exists() else []
+    doubtful = [each for each in ledgers if private is None or each.private is None]
+    if not ledgers:
         return
+    others = plural(len(doubtful or ledgers), "other ledger")
     words = f"this private data is not recognised, and the {others} may be of the same data in another form"
-    if limit is None:
+    if doubtful and limit is None:
+        name = (
+            "name the data (ledger: {private: …} in a configuration, --private of a command)"
+            if private is None
+            else "name the data of the others first (patebench ledger FILE --private NAME)"
+        )
         raise ArtefactError(
             folder,
             words,
-            "name the data (ledger: {private: …} in a configuration, --private of a command), or give a limit "
-            "(ledger: {budget: …, delta: …}, --ledger-budget and --ledger-delta)",
+            f"{name}, or give a limit (ledger: {{budget: …, delta: …}}, --ledger-budget and --ledger-delta)",
         )
-    click.echo(f"{folder}: {words}; it is counted apart from these, unless --private names it", err=True)
+    click.echo(f"{folder}: {words}; it is counted apart from these, unless --private gives their name", err=True)
 
 
 def _check(
@@ -358,19 +373,19 @@ def _check(
     elif not spending.keeps(now, kept.budget, kept.delta, order):
         raise ArtefactError(
             before.path,
-            f"{_together(now, kept.delta)} at δ = {kept.delta:g}, and all releases of this private data are to keep "
-            f"ε = {kept.budget:g}",
+            f"{_together(now, kept.delta, order)} at δ = {kept.delta:g}, and all releases of this private data are to "
+            f"keep ε = {kept.budget:g}",
             "use more noise, fewer queries or a smaller budget for this one",
         )
 
 
-def _together(now: Sequence[Spending], delta: float) -> str:
-    """What this draw and those before it would cost, in words."""
+def _together(now: Sequence[Spending], delta: float, order: float) -> str:
+    """What this draw and those before it would cost at the order of the ledger, in words."""
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it may fail with a probability of {failure:g}, which leaves no ε"
-    epsilon = f"ε = {four_digits(spending.epsilon(now, delta))}"
-    return f"this draw and {len(now) - 1} before it would cost {epsilon} together" if now[1:] else f"it costs {epsilon}"
+    epsilon = f"ε = {four_digits(spending.epsilon(now, delta, order))}, counted at the Rényi order of the first draw,"
+    return f"this draw and {len(now) - 1} before it would cost {epsilon}" if now[1:] else f"it costs {epsilon}"
 
 
 def _draws(number: int) -> str:
@@ -393,7 +408,7 @@ def _entry(content: Mapping[str, Any]) -> Entry:
         raise ValueError("a failure is no probability")
     spent = Spending(partition=str(content["partition"]), divergences=divergences, failure=failure, teachers=teachers)
     facts = {name: content[name] for name in ("what", "mechanism", "parameters", "queries", "when", "key")}
-    return Entry(spent=spent, ensemble=content.get("ensemble"), **facts)
+    return Entry(spent=spent, ensemble=content.get("ensemble"), votes=content.get("votes"), **facts)
 
 
 def _written(entry: Entry) -> dict[str, Any]:
