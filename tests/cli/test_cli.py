@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from patebench.cli import COMMANDS, cli
-from patebench.core.files import read_arrays, write_arrays
-from patebench.core.formats import LABELS, VOTES
+from patebench.core.files import write_arrays
+from patebench.core.formats import VOTES
 
 PATEBENCH = Path(sys.executable).with_name("patebench")
 
@@ -73,29 +72,6 @@ def test_a_command_that_there_is_not_is_named() -> None:
     said = CliRunner().invoke(cli, ["train"])
     assert said.exit_code == 2
     assert "No such command 'train'" in said.output
-
-
-def test_a_file_gives_the_words_of_a_command(votes: Path) -> None:
-    """Also those that a shell would split; what comes after the file is added, and the log shows all of them."""
-    out, log, words = (votes.with_name(name) for name in ("labels of a shell.npz", "log", "words.json"))
-    given = ["aggregate", "--votes", str(votes), "--mechanism", "lnmax", "--parameter", "gamma=1", "--seed", "0"]
-    given += ["--stream", "s t", "--out", str(out)]
-    words.write_text(json.dumps(given))
-    done = run(f"@{words}", "--log", log)
-    assert (done.returncode, done.stderr) == (0, "")
-    read_arrays(out, LABELS)
-    assert shlex.join([*given, "--log", str(log)]) in log.read_text()
-
-
-@pytest.mark.parametrize("content", [None, "aggregate --votes", "{}", '"aggregate"'])
-def test_a_file_without_words_is_one_line(tmp_path: Path, content: str | None) -> None:
-    words = tmp_path / "words.json"
-    if content is not None:
-        words.write_text(content)
-    done = run(f"@{words}")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"patebench: {words}: holds no words of a command")
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.slow

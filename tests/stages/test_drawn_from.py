@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from patebench.plan.parameters import AccountParameters, PartitionParameters, SelectionParameters, StudentParameters
 from tests.stages.ensemble import Ensemble
 from tests.stages.labels import draw_release, release_labels, state_bounds, write_votes
 from tests.steps import STUDENT
 
 from patebench.cli import cli
+from patebench.config.parameters import AccountParameters, PartitionParameters, SelectionParameters, StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import CHUNK, LABELS, PARTITION, QUERIES, SAMPLES, TRUTH, VOTES

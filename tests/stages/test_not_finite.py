@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from patebench.plan.parameters import DistilParameters, SplitParameters, StudentParameters, TrainingParameters
+from tests.steps import OF_VOTES
 
 import patebench
+from patebench.config.parameters import DistilParameters, SplitParameters, StudentParameters, TrainingParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, POOL, PREDICTIONS, TRUTH, VOTES
@@ -45,7 +46,7 @@ class World:
         )  # fmt: skip
         digest, y = read_arrays(self.pool, POOL).digest, read_arrays(self.truth, TRUTH)["y"].astype(np.int32)
         facts = {"pool": digest, "classes": 2, "mechanism": "lnmax", "parameters": {}, "mode": "seeded", "rounds": []}
-        write_arrays(self.labels, LABELS, {"labels": y}, {"votes": "", **facts})
+        write_arrays(self.labels, LABELS, {"labels": y}, {"votes": "", **OF_VOTES, **facts})
         facts = {"partition": "", "pool": digest, "test": "", "classes": 2, "chunks": [], "temperatures": [1]}
         soft = np.ones((1, 110, 2), np.float32)
         write_arrays(self.votes, VOTES, {"votes": np.stack([y] * 3), "soft": soft}, facts)

@@ -145,7 +145,7 @@ def test_a_configuration_with_it_is_not_called_sound(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert "warning: experiments.ours.accounting.delta: δ = 0.05 is not below 1/n for n = 20 teachers" in shown.output
     assert "sound" not in shown.output
-    assert validate(_config(0.049)).warnings == ()
+    assert validate(_config(0.049)).warnings == []
     with pytest.raises(PatebenchError, match=r"experiments\.ours\.accounting\.delta: " + FAULT + "20 teachers"):
         validate(_config(0.05, mode="release", ledger={"budget": 9, "delta": 1e-5}))
     with pytest.raises(PatebenchError, match=r"ledger\.delta: " + FAULT + "20 teachers"):
@@ -157,7 +157,7 @@ def test_the_configurations_here_are_below_it() -> None:
     from patebench.config import load
 
     for file in sorted((Path(__file__).parents[2] / "config").rglob("*.yaml")):
-        assert validate(load(file), files=False).warnings == (), file
+        assert validate(load(file), files=False).warnings == [], file
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-300, 1e-20])

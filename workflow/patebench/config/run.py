@@ -5,6 +5,7 @@ are needed where that depends on the configuration: the chunks of an ensemble, t
 and the records that `collect` and the report gather.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,11 +121,9 @@ class Run:
             return {}
         paths: dict[str, list[str]] = {"labels": [], "bounds": [], "students": [], "pools": []}
         for voters, kinds in self.gathered.items():
-            for below in kinds.get("labels", []):
-                paths["labels"].append(f"{self.results}/{voters}/{below}/labels.npz")
-                paths["bounds"].append(f"{self.results}/{voters}/{below}/bounds.json")
-            for below in kinds.get("students", []):
-                paths["students"].append(f"{self.results}/{voters}/{below}/student.json")
+            files = {"labels": ("labels", "labels.npz"), "bounds": ("labels", "bounds.json")}
+            for name, (kind, file) in {**files, "students": ("students", "student.json")}.items():
+                paths[name] += [os.path.join(self.results, voters, below, file) for below in kinds.get(kind, [])]
         paths["pools"] = [f"{self.results}/{pool}" for pool in self.options if pool.endswith("/pool.npz")]
         return paths if paths["labels"] else {}
 
