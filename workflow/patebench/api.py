@@ -343,6 +343,8 @@ def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArr
             "each sample of the pool, −1 where it has none"
         )
     least, largest = int(given.min()), int(given.max())
+    if largest >= MOST_CLASSES:
+        raise PatebenchError(f"labels go up to {largest}, and there may be {MOST_CLASSES:,} classes; count them from 0")
     number = max(largest + 1, 2) if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
     if largest == NO_ANSWER:
         raise PatebenchError("no sample of the pool has a label, so there is nothing to learn from")

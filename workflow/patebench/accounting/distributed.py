@@ -34,6 +34,7 @@ def difference(share: float, shares: int) -> float:
     """τ of `shares` discrete Gaussians of scale `share` each; ∞ below the least scale."""
     if share < LEAST_SHARE:
         return math.inf
+    share = min(share, 1e150)  # whose square is a number, and at which τ is 0 as well
     k = np.arange(1, shares)
     return float(10 * np.exp(-2 * math.pi**2 * share**2 * k / (k + 1)).sum())
 

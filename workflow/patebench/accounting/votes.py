@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.arguments import MOST_CLASSES, check_array, check_whole
+from patebench.core.arguments import MOST_CLASSES, check_array, check_truth, check_whole
 from patebench.core.errors import PatebenchError
 from patebench.core.words import plural
 
@@ -46,7 +46,7 @@ class Votes:
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
         """From a vote matrix, teachers × queries, of labels 0 … classes − 1; with `abstentions` also of `SILENT`."""
-        matrix = check_array("votes", matrix)
+        matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
         found = counts(matrix, classes, abstentions=abstentions)
         return cls(found, matrix, electorate=len(matrix) if abstentions else None)
 
@@ -77,7 +77,7 @@ class Votes:
         """The same votes with the predictions of the student (queries × classes), each row a distribution."""
         if predictions is None:
             return replace(self, predictions=None)
-        chances: NDArray[np.float64] = predictions.astype(np.float64)
+        chances: NDArray[np.float64] = check_array("predictions", predictions).astype(np.float64)
         if chances.shape != self.counts.shape:
             raise PatebenchError(
                 f"predictions have shape {chances.shape}, and the votes need {self.counts.shape}: queries × classes"

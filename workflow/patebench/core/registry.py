@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from patebench.core.arguments import quote
 from patebench.core.errors import PatebenchError
 from patebench.core.offers import FaultOf, imported
 
@@ -70,8 +71,9 @@ class Registry:
     def check(self, name: str) -> str:
         """Return `name`, or raise one line that lists what is allowed."""
         if name not in self:
-            near, known = self._hint(name), ", ".join(self)
-            raise PatebenchError(f"unknown {self.kind} '{name}'{near}{self._elsewhere(name)}; known: {known}")
+            shown = name if isinstance(name, str) and len(name) <= 60 else quote(name)
+            near, known = self._hint(shown), ", ".join(self)
+            raise PatebenchError(f"unknown {self.kind} '{shown}'{near}{self._elsewhere(shown)}; known: {known}")
         return name
 
     def _hint(self, name: object) -> str:
