@@ -80,7 +80,6 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     the least ε is the largest over k of ln((Σ_{i≤k} p_i − δ) / Σ_{i≤k} q_i): no grid, no truncation. It grows with each
     Σ p_i and falls with each Σ q_i, so what rounding may have taken from the one is added, and from the other taken.
     """
-    epsilon = max(epsilon, np.finfo(float).tiny) if epsilon > 0 else epsilon  # subnormal numbers lose digits
     plain = queries * epsilon
     if plain == 0 or math.isinf(plain):
         return plain

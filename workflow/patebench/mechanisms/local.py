@@ -43,7 +43,7 @@ class LocalMechanism(Mechanism):
     published = ("basic", Conversion.NONE)
     cost_needs_classes = True
 
-    epsilon: float = parameter(low=0, above=True, words="ε of a vote")
+    epsilon: float = parameter(low=1e-100, words="ε of a vote")
     unbiased: float = parameter(low=0, high=1)
     participation: float = parameter(low=0, above=True, high=1)
     spread: float = parameter(low=1, high=1e6)
