@@ -439,3 +439,12 @@ def test_a_mechanism_of_ones_own_goes_wherever_a_name_does() -> None:
     assert (found.mechanism, found.queries, found.bounds) == ("Mine", known.queries, known.bounds)
     assert found.bounds[0].kind is Kind.WORST_CASE
     assert patebench.audit(mine, teachers=5, classes=2, delta=DELTA, runs=1000).name == "Mine"
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_delta_of_any_precision_is_the_number_that_it_is(kind: type) -> None:
+    delta = kind(0.004)
+    for release in (False, True):
+        asked = {"sigma": 40.0, "release": release}
+        stated, plain = (patebench.bounds(VOTES, "gnmax", delta=each, **asked) for each in (delta, float(delta)))
+        assert stated == plain

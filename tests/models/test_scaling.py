@@ -144,3 +144,38 @@ def test_teachers_can_read_a_flag_that_their_shard_lacks() -> None:
         learner.fit(x, y, seed=seed)
         right.append(np.mean(learner.predict(queries) == truth))
     assert np.mean(right) > 0.9
+
+
+def accuracy(model: str, private: np.ndarray, public: np.ndarray) -> float:
+    """The accuracy of one model that learns what two normal columns say, beside one more column."""
+    (x, y), (queries, truth) = table(400), table(300, 1)
+    learner = make_learner(model, "plain", classes=2, epochs=20)
+    learner.fit(np.column_stack([x, private]).astype(np.float32), y, seed=0)
+    return float((learner.predict(np.column_stack([queries, public]).astype(np.float32)) == truth).mean())
+
+
+@pytest.mark.parametrize("model", ["mlp", "logistic"])
+def test_time_stamps_and_rounding_noise_cost_little_accuracy(model: str) -> None:
+    plain = accuracy(model, np.zeros(400), np.zeros(300))
+    stamps = 1.7e9 + np.random.default_rng(3).integers(0, 1000, 400)
+    assert accuracy(model, stamps, stamps[:300]) > plain - 0.05
+    noise, flag = np.random.default_rng(4).normal(size=400) * 1e-9, np.arange(300) % 3 == 0
+    assert accuracy(model, noise, flag) > plain - 0.15
+
+
+def test_time_stamps_are_divided_by_their_deviation() -> None:
+    stamps = (1.7e9 + np.arange(1000.0))[:, None].astype(np.float32)
+    assert np.abs(Columns.of(stamps).transform(stamps)).max() < 2
+
+
+def test_a_pixel_that_was_nearly_constant_is_bounded() -> None:
+    x = np.zeros((300, 1, 4, 4), np.uint8)
+    x[:, 0, 1:] = np.random.default_rng(0).integers(0, 255, (300, 3, 4))
+    x[0, 0, 0, 0] = 1
+    flat = x.reshape(300, -1) / 255
+    assert np.abs(Columns.of(flat).transform(np.ones((1, 16)))).max() == LIMIT
+    learner = make_learner("logistic", "plain", classes=2)
+    learner.fit(x, (x[:, 0, 1, 0] > 127).astype(np.int64), seed=0)
+    bright = x.copy()
+    bright[:, 0, 0, 0] = 255
+    assert (learner.predict(bright) == learner.predict(x)).mean() > 0.9

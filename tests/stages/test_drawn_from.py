@@ -1,5 +1,6 @@
 """Labels are paired with the votes that they were drawn from, and what may be published does not identify these."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,8 +193,23 @@ def test_the_entry_in_the_ledger_must_match_the_labels_and_the_votes(tmp_path: P
     ):  # fmt: skip
         with pytest.raises(ArtefactError, match=rf"its entry of .* has another {differing} than these labels and"):
             state_bounds(votes, held, [], tmp_path / "bounds.json", **ledger)
+    others = votes_of(tmp_path / "others.npz", 50, records="r", **protecting("hash") | {"test": "another"})
+    with pytest.raises(ArtefactError, match=r"was drawn from other votes than .*others\.npz; give the votes"):
+        state_bounds(others, labels, [], tmp_path / "bounds.json", **ledger)
     assert not (tmp_path / "bounds.json").exists()
     state_bounds(own, labels, [], tmp_path / "bounds.json", **ledger)
+
+
+def test_epsilon_offers_nothing_to_publish_of_votes_that_protect_nobody(tmp_path: Path) -> None:
+    votes = votes_of(tmp_path / "votes.npz", 50, **protecting("skew"))
+    said = CliRunner().invoke(
+        cli, ["epsilon", str(votes), *["--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5", "--json"]]
+    )
+    assert json.loads(said.stdout)["released"] is None
+    said = CliRunner().invoke(
+        cli, ["epsilon", str(votes), *["--mechanism", "gnmax", "--sigma", "40", "--delta", "1e-5"]]
+    )
+    assert "Nothing to publish: its partition 'skew' protects" in " ".join(said.stdout.split())
 
 
 def test_without_a_ledger_a_release_says_what_was_not_checked(tmp_path: Path, capsys: Any) -> None:

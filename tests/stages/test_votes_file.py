@@ -370,6 +370,15 @@ def test_votes_that_are_not_recognised_beside_other_ledgers_need_a_limit_or_a_na
     assert "1 draw was made from this private data already" in str(again.exception)
 
 
+def test_several_columns_that_are_no_votes_are_refused(tmp_path):
+    """A total and the number of teachers beside the classes."""
+    counts = np.array([[8, 1, 1], [4, 3, 3], [6, 2, 2]])
+    both = np.column_stack([counts, counts.sum(axis=1), np.full(3, 10)])
+    with pytest.raises(PatebenchError, match="may hold totals of the others"):
+        read(table(tmp_path, "csv", both))
+    assert read(table(tmp_path, "csv", counts)).teachers == 10
+
+
 def test_an_audit_takes_its_sizes_from_votes(tmp_path):
     path = table(tmp_path, "csv", COUNTS)
     asked = ["--mechanism", "gnmax", "--parameter", "sigma=4", "--delta", "1e-5", "--runs", "1000"]
