@@ -8,7 +8,6 @@ import copy
 import json
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,11 @@ from PIL import Image
 from tests.fuzz.conftest import Tally
 from tests.steps import OF_VOTES
 
-import patebench
-from patebench.accounting.votes import Votes
 from patebench.config import load, validate
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import LABELS, VOTES
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
-from patebench.mechanisms.base import Mechanism, parameter
 
 pytestmark = pytest.mark.slow
 
@@ -281,86 +277,6 @@ def test_own_images_with_one_thing_odd(cases: Cases, tally: Tally, tmp_path: Pat
                 (path.parent / pick(rng, (".x.png", "x.txt", "x.png"))).write_bytes(b"no image")
         files = {role: str(here / role) for role in ("private", "public")}
         tally.attempt(f"{number}: {path}", lambda: unsound(read(root=here, download=False, **files), False))  # noqa: B023
-
-
-# --- mechanisms ---
-
-
-@dataclass(frozen=True)
-class Coin(Mechanism):
-    """With some chance any class, else the plurality; `fault`, a seed, says how probabilities or labels go wrong."""
-
-    chance: float = parameter(low=0, above=True, high=1)
-    fault: float = parameter(low=0)
-
-    def release(self, votes: Votes, rng: Any) -> Any:
-        drawn = rng.integers(0, votes.classes, size=votes.queries)
-        labels = np.where(rng.random(size=votes.queries) < self.chance, drawn, votes.plurality)
-        return self._wrong(labels.astype(np.int32), _LABELS)
-
-    def log_outcome_probabilities(self, votes: Votes) -> Any:
-        probabilities = np.full((votes.queries, votes.classes + 1), self.chance / votes.classes)
-        probabilities[:, -1] = 0
-        probabilities[np.arange(votes.queries), votes.plurality] += 1 - self.chance
-        with np.errstate(divide="ignore"):
-            return self._wrong(np.log(probabilities), _PROBABILITIES)
-
-    def _wrong(self, found: Any, ways: list[Callable[[Any, np.random.Generator], Any]]) -> Any:
-        rng = np.random.default_rng(int(self.fault))
-        of = pick(rng, ("labels", "probabilities"))
-        return pick(rng, ways)(found, rng) if (ways is _LABELS) == (of == "labels") else found
-
-
-def raised(found: Any, rng: np.random.Generator) -> Any:
-    raise pick(rng, (ValueError, KeyError, ZeroDivisionError, RecursionError, AttributeError, RuntimeError))("a\nb")
-
-
-def put(value: float) -> Callable[[Any, np.random.Generator], Any]:
-    def change(found: Any, rng: np.random.Generator) -> Any:
-        found = found.copy()
-        found.reshape(-1)[int(rng.integers(found.size))] = value
-        return found
-
-    return change
-
-
-_PROBABILITIES: list[Callable[[Any, np.random.Generator], Any]] = [
-    *(put(value) for value in (np.nan, np.inf, 0.5, 2.0)),
-    lambda p, rng: p * np.nan,
-    lambda p, rng: p + rng.uniform(0.001, 3),
-    lambda p, rng: p - rng.uniform(0.001, 3),
-    lambda p, rng: p[:, :-1],
-    lambda p, rng: p[:, 1:-1],
-    lambda p, rng: np.exp(p),
-    lambda p, rng: p.astype(pick(rng, (str, object, complex))),
-    lambda p, rng: p[0],
-    lambda p, rng: "probabilities",
-    raised,
-]
-_LABELS: list[Callable[[Any, np.random.Generator], Any]] = [
-    *(put(value) for value in (-2, 3, 1000, -(2**31))),
-    lambda y, rng: y + int(rng.integers(3, 1000)),
-    lambda y, rng: y / 2,
-    lambda y, rng: y[:-1],
-    lambda y, rng: y[None],
-    lambda y, rng: y.astype(str),
-    lambda y, rng: None,
-    raised,
-]
-
-
-def test_mechanisms_with_a_planted_fault(cases: Cases, tally: Tally) -> None:
-    votes = Votes.from_counts(np.array([[8, 1, 1], [4, 3, 3], [10, 0, 0]]))
-    for number in cases(60):
-        made = Coin(0.5, number)
-
-        def used(made: Mechanism = made, number: int = number) -> str:
-            """Both are asked for, so one of them meets the fault: nothing may come of it."""
-            patebench.label(votes, made, seed=number)
-            found = patebench.bounds(votes, made, delta=1e-5)
-            return f"ε = {[bound.epsilon for bound in found]}"
-
-        tally.attempt(f"{number}", used)
 
 
 def test_the_fuzzers_find_what_there_is_to_find(tmp_path: Path) -> None:

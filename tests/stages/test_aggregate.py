@@ -219,7 +219,7 @@ def test_a_second_release_of_the_same_data_is_drawn_only_within_a_limit(even_vot
     draw(40.0, "a.npz", ledger_budget=4.0, ledger_delta=1e-5)
     with pytest.raises(ArtefactError, match=r"are to keep ε = 4 at δ = 1e-05, and ε = 1 at"):
         draw(40.0, "b.npz", ledger_budget=1.0, ledger_delta=1e-5)
-    with pytest.raises(ArtefactError, match=r"would cost ε = .* together"):
+    with pytest.raises(ArtefactError, match=r"would cost ε = .*, counted at the Rényi order"):
         draw(5.0, "b.npz")
     draw(40.0, "b.npz")
     unlimited = {"ledger": tmp_path / "other"}

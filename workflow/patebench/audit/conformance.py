@@ -56,8 +56,8 @@ class Conformance:
         yield self._tried("labels to hand out", self._discrete)
         try:
             audited = self._audit()
-        except PatebenchError as fault:
-            yield Check("the audit", False, str(fault))
+        except Exception as fault:  # a mechanism of somebody else may fail in any way
+            yield Check("the audit", False, _words(fault))
             return
         yield self._drawn(audited)
         yield self._private(audited)
@@ -75,8 +75,8 @@ class Conformance:
     def _tried(self, what: str, check: Callable[[], tuple[bool | None, str]]) -> Check:
         try:
             return Check(what, *check())
-        except PatebenchError as fault:
-            return Check(what, False, str(fault))
+        except Exception as fault:
+            return Check(what, False, _words(fault))
 
     def _drawn_labels(self, stream: str) -> dict[str, np.ndarray]:
         return {name: self.mechanism.release(votes, self.streams(stream)) for name, votes in self._tables().items()}
@@ -170,6 +170,11 @@ class Conformance:
         found = max((finding.exact for finding in audited.findings), default=0.0)
         lost = f"ε ≥ {at_least(found)} on the worst votes that were found"
         return Check(what, not broken, listing(broken, 2) if broken else lost)
+
+
+def _words(fault: Exception) -> str:
+    words = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
+    return " ".join(words.split())
 
 
 def _equal(one: dict[tuple[str, ...], float], other: dict[tuple[str, ...], float]) -> bool:

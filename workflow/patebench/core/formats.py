@@ -79,7 +79,7 @@ PARTITION_FACTS = ("partition_rule", "protects", "protection")
 #: drawn a second time.
 _AGAIN = (
     "if it is a release, put a good copy back, since drawing it again costs its privacy again; "
-    "if it comes from a seed, delete it and run snakemake again"
+    "if it comes from a seed, delete the file and run snakemake again"
 )
 _OLDER = "an older version wrote it: use a release with the version that drew it, and make anything from a seed again"
 
