@@ -103,7 +103,8 @@ def _chart(frame: "pd.DataFrame") -> Any:
     hollow = points_of.transform_filter("datum.shade == 'transparent'").encode(
         **stroke_and_shape, fill=alt.value("transparent")
     )
-    layers = [*_shade(alt, points), *_spread(alt, base, points), hollow, filled, _margin(base)]
+    # The margin lies behind the points, which could not be pointed at otherwise.
+    layers = [_margin(base), *_shade(alt, points), *_spread(alt, base, points), hollow, filled]
     chart = alt.layer(*layers)
     chart = chart.add_params(*choices.values()).properties(width="container", height=_HEIGHT, description=_ABOUT)
     fitted = {"type": "fit-x", "contains": "padding"}
