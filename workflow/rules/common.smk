@@ -153,7 +153,7 @@ def member(names, pattern):
 
 
 def gathered(kind, folder):
-    """What `collect` gathers for the votes in a folder: label sets, students or distilled models."""
+    """Return what `collect` gathers for the votes in a folder: label sets, students or distilled models."""
     return lambda wildcards: RUN.gathered[folder.format(**wildcards)].get(kind, [])
 
 

@@ -119,13 +119,19 @@ class Run:
         """Return the files that the page to publish is made of, by kind; none if nothing is a release."""
         if self.mode is not Mode.RELEASE:
             return {}
-        paths: dict[str, list[str]] = {"labels": [], "bounds": [], "students": [], "pools": []}
-        for voters, kinds in self.gathered.items():
-            files = {"labels": ("labels", "labels.npz"), "bounds": ("labels", "bounds.json")}
-            for name, (kind, file) in {**files, "students": ("students", "student.json")}.items():
-                paths[name] += [os.path.join(self.results, voters, below, file) for below in kinds.get(kind, [])]
-        paths["pools"] = [f"{self.results}/{pool}" for pool in self.options if pool.endswith("/pool.npz")]
-        return paths if paths["labels"] else {}
+
+        def files(kind: str, name: str) -> list[str]:
+            folders = [(voters, below) for voters, kinds in self.gathered.items() for below in kinds.get(kind, [])]
+            return [os.path.join(self.results, *folder, name) for folder in folders]
+
+        if not (labels := files("labels", "labels.npz")):
+            return {}
+        return {
+            "labels": labels,
+            "bounds": files("labels", "bounds.json"),
+            "students": files("students", "student.json"),
+            "pools": [f"{self.results}/{pool}" for pool in self.options if pool.endswith("/pool.npz")],
+        }
 
     def check_size_of_delta(self, where: str, delta: float, teachers: int | None) -> None:
         """Refuse a δ of at least 1/n for n `teachers` in release mode, and warn about it elsewhere."""

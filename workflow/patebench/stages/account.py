@@ -197,7 +197,7 @@ def _stored(entry: Entry) -> dict[str, Any]:
 
 
 def _together(labels: Artefact, ledger: Ledger, queries: Sequence[int], delta: float) -> list[Bound]:
-    """What all draws from the same private data cost, where there are others beside these labels.
+    """Return what all draws from the same private data cost, where there are others beside these labels.
 
     With a limit they keep that, whatever was chosen on the way, at its δ if that is larger. Without one their sum holds
     only if all was planned beforehand, which nobody can prove.

@@ -380,7 +380,7 @@ def _check(
 
 
 def _together(now: Sequence[Spending], delta: float, order: float) -> str:
-    """What this draw and those before it would cost at the order of the ledger, in words."""
+    """Say what this draw and those before it would cost at the order of the ledger."""
     failure = spending.together(now)[1]
     if failure >= delta:
         return f"this draw and {len(now) - 1} before it may fail with a probability of {failure:g}, which leaves no ε"

@@ -129,7 +129,7 @@ def _rows(published: Published) -> dict[str, list[Value]]:
 
 
 def _reasons(values: Sequence[Value], published: Published) -> str:
-    """Why no number of a row can be measured, where that is known."""
+    """Say why no number of a row can be measured, where that is known."""
     found = dict.fromkeys(filter(None, (why_not(value) or no_way(value, published) for value in values)))
     return f": {'; '.join(found)}" if found else ""
 
