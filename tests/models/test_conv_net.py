@@ -76,8 +76,8 @@ def test_hints_of_a_learner_are_those_of_its_network() -> None:
     hints = learner.hints(x, "block1")
     assert hints.shape == (30, 4 * conv_net.SMALL)
     net = learner.net.eval()
-    maps = net.block1(learner.standardise(torch.from_numpy(x)))  # type: ignore[operator]
-    assert np.allclose(hints, F.avg_pool2d(maps, 4).flatten(1).detach().numpy(), atol=2e-2)
+    maps = net.block1(learner.standardise(torch.from_numpy(x).to(learner.device)))  # type: ignore[operator]
+    assert np.allclose(hints, F.avg_pool2d(maps, 4).flatten(1).detach().cpu().numpy(), atol=2e-2)
 
 
 def test_hints_of_a_stack_are_those_of_its_networks() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from patebench.models.device import device
 from patebench.models.learner import make_learner
 from patebench.models.mlp import build as perceptron
 from patebench.models.network import Network
@@ -59,7 +60,7 @@ def test_stacked_networks_are_those_trained_alone(recipe: Recipe, sizes: list[in
     unseen = shards([200])[0][0]
     for position, network in enumerate(alone):
         for name, weights in network.net.named_parameters():
-            torch.testing.assert_close(stack.weights[name][position].detach(), weights.detach(), rtol=0, atol=2e-4)
+            torch.testing.assert_close(stack.weights[name][position].detach(), weights.detach(), rtol=0, atol=5e-4)
     thought = np.stack([network.log_probabilities(unseen) for network in alone])
     np.testing.assert_allclose(stack.log_probabilities(unseen), thought, atol=0.01)
     assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.99
@@ -93,7 +94,7 @@ def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch:
     monkeypatch.setattr("patebench.models.precision.compute_dtype", lambda device: torch.bfloat16)
     owned = shards([33, 40, 40], (1, 28, 28))
     alone, stack = both(Network(small_cnn, replace(MODERN, epochs=1), classes=4), owned)
-    assert stack.device_facts == alone[0].device_facts == {"device": "cpu", "precision": "bfloat16"}
+    assert stack.device_facts == alone[0].device_facts == {"device": device().type, "precision": "bfloat16"}
     unseen = shards([100], (1, 28, 28))[0][0]
     assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.9
 
@@ -102,7 +103,7 @@ class Exploding(nn.Module):
     """Makes infinities of standardised values above 3, which only one network is given."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.exp(x * 40)
+        return torch.where(x > 3, torch.inf, x)
 
 
 @pytest.mark.parametrize("sizes", [[40, 33, 50], [64, 64, 64]], ids=["ragged", "equal"])
