@@ -10,11 +10,15 @@ PACKAGE = Path(__file__).parents[1] / "workflow" / "patebench"
 
 #: From the top; parts of one row do not import each other.
 LAYERS = [
-    ["cli", "api"],
+    ["api"],
     ["stages"],
+    ["artefacts"],
+    ["cli"],
     ["config"],
     ["reporting"],
     ["students", "petdl", "baselines", "audit", "secure", "calculator"],
+    ["decoding"],
+    ["features"],
     ["teachers", "mechanisms"],
     ["models", "accounting"],
     ["data"],
@@ -34,11 +38,12 @@ ARTEFACTS = {
 #: Parts that may use them.
 MAY_USE_ARTEFACTS = {
     "core",
+    "artefacts",
     "stages",
 }
 
 #: Parts that make commands.
-MAY_USE_CLICK = {"cli", "stages"}
+MAY_USE_CLICK = {"cli", "artefacts", "stages"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

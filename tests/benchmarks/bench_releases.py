@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from patebench.artefacts.reading import query_positions, read_votes
 from patebench.config import load
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.files import read_arrays, read_json, write_text
 from patebench.core.formats import LABELS, TRUTH
 from patebench.mechanisms.base import make_mechanism
-from patebench.stages.reading import query_positions, read_votes
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "mnist"

@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
+from patebench.artefacts.reading import read_samples
 from patebench.config.parameters import PartitionParameters, SplitParameters
 from patebench.core.files import read_arrays, read_json, write_text
 from patebench.core.formats import PARTITION, POOL
 from patebench.core.seeds import derive
 from patebench.models.precision import SWITCH
 from patebench.stages import data, partition, split
-from patebench.stages.reading import read_samples
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-teachers.md"
 TEACHERS, POOL_SIZE, TEST_SIZE, MODEL, STREAM = 250, 9000, 1000, "small-cnn", "benchmark"

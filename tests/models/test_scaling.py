@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from patebench.features import contrast, graph
 from patebench.models.learner import make_learner
 from patebench.models.network import Standardise
 from patebench.models.scaling import LIMIT, Columns
-from patebench.students import STUDENTS, contrast, graph, reads_table
+from patebench.students import STUDENTS, reads_table
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.training import train
 

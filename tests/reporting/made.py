@@ -7,11 +7,11 @@ from typing import Any
 
 from PIL import Image
 
+from patebench.artefacts.records import read_records
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind
 from patebench.core.files import write_json
 from patebench.reporting.manifest import manifest
 from patebench.stages import figures, tables
-from patebench.stages.records import read_records
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
 CAPTIONS = Path(__file__).parents[2] / "report"

@@ -10,8 +10,8 @@ from tests.steps import OF_VOTES
 from patebench.config.parameters import SplitParameters, StudentParameters
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, SAMPLES
+from patebench.features import contrast
 from patebench.stages import data, extract_features, split, train_student
-from patebench.students import contrast
 
 STREAM = "digits/seed-0_pool-300/teachers-10_iid_logistic_modern/lnmax/gamma-0.1/supervised_queries-200_logistic_modern"
 LOGISTIC = StudentParameters(method="supervised", model="logistic")

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from tests.stages.labels import draw_release, random_votes, release_labels, state_bounds, write_votes
 
 from patebench.accounting.sanitised_accountant import seeded
+from patebench.artefacts.reading import read_votes
 from patebench.cli import cli
 from patebench.core import files, formats
 from patebench.core.bound import Bound
@@ -16,7 +17,6 @@ from patebench.core.curve import points
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages.account import spaced
-from patebench.stages.reading import read_votes
 
 CONFIDENT = {"threshold": 15.0, "sigma1": 8.0, "sigma2": 5.0}
 SEEDED = {"seed": 0, "stream": "s"}

@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 import patebench.teachers.training
+from patebench.artefacts.reading import read_samples
 from patebench.audit.adjacency import KINDS, Finding, Verdict
 from patebench.cli import cli
 from patebench.config import validate
@@ -30,7 +31,6 @@ from patebench.models.estimator import Estimator
 from patebench.models.network import Standardise
 from patebench.models.stack import Stack
 from patebench.stages import adjacency, partition, split, train_teachers
-from patebench.stages.reading import read_samples
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -11,6 +11,7 @@ from tests.stages.labels import FAULTS, draw_release, random_votes, release_labe
 
 from patebench.accounting import conversion
 from patebench.accounting.filter import RenyiFilter, queries_within
+from patebench.artefacts.reading import read_votes
 from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.bound import Bound
@@ -18,7 +19,6 @@ from patebench.core.entropy import Entropy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import NO_ANSWER, make_mechanism
 from patebench.mechanisms.gnmax import GNMax
-from patebench.stages.reading import read_votes
 
 STREAM = "toy/seed-0/teachers-30/gnmax/sigma-5"
 GNMAX = ("gnmax", {"sigma": 5.0})

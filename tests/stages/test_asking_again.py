@@ -13,6 +13,9 @@ import yaml
 from tests import dry_run, rules
 
 from patebench.accounting import independent, spending
+from patebench.artefacts.ledger_file import Ledger
+from patebench.artefacts.reading import read_votes
+from patebench.artefacts.student_data import student_data
 from patebench.audit.adjacency import KINDS
 from patebench.cli import cli
 from patebench.config import validate
@@ -21,14 +24,11 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, PARTITION, POOL, QUERIES, SAMPLES, VOTES
 from patebench.core.seeds import Mode
+from patebench.features import contrast
+from patebench.features.query_clusters import QueryClusters
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages import adjacency, aggregate, join_votes
 from patebench.stages.check import check
-from patebench.stages.ledger_file import Ledger
-from patebench.stages.reading import read_votes
-from patebench.stages.student_data import student_data
-from patebench.students import contrast
-from patebench.students.query_clusters import QueryClusters
 
 FIRST, THEN, SIGMA, DELTA = 12, 6, 3.0, 1e-5
 NOISE = {"sparse-gnmax": {"k": 1, "sigma": SIGMA}}

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tests.steps import STUDENT, account, aggregate
 
+from patebench.artefacts.records import read_records
 from patebench.core.errors import ArtefactError
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import LABELS, TRUTH, VOTES
 from patebench.stages.collect import run as collect
-from patebench.stages.records import read_records
 
 #: Teachers × queries, two classes; the counts of class 1 are 4, 0, 3, 1.
 VOTED = np.array([[1, 0, 1, 1], [1, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0, 0]], dtype=np.int16)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from patebench.artefacts.reading import read_samples
 from patebench.cli import cli
 from patebench.config.parameters import ClassParameters
 from patebench.core.errors import PatebenchError
 from patebench.stages import data
-from patebench.stages.reading import read_samples
 
 
 def make(folder: Path, name: str, **options: Any) -> tuple[Path, Path]:

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from patebench.accounting import conversion, spending
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
+from patebench.artefacts.ledger_file import Entry, Ledger, cost, enter, name_ledger
 from patebench.cli import cli
 from patebench.config.parameters import LedgerParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json, write_json
 from patebench.mechanisms.base import make_mechanism
-from patebench.stages.ledger_file import Entry, Ledger, cost, enter, name_ledger
 
 PRIVATE = "ab" * 32
 LIMIT = LedgerParameters(budget=1.0, delta=1e-5)

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from tests.stages.digits import Divided
 
+from patebench.artefacts.records import read_records
+from patebench.artefacts.student_data import student_data
 from patebench.config.parameters import (
     AccountParameters,
     PartitionParameters,
@@ -18,6 +20,7 @@ from patebench.config.parameters import (
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, POOL, QUERIES, SAMPLES, TRUTH, VOTES
+from patebench.features import contrast, patches
 from patebench.stages import (
     account,
     aggregate,
@@ -33,9 +36,6 @@ from patebench.stages import (
     train_student,
     train_teachers,
 )
-from patebench.stages.records import read_records
-from patebench.stages.student_data import student_data
-from patebench.students import contrast, patches
 
 STREAM, TEACHERS, K = "one-vote", 600, 12
 NAMED = {"seed": 0, "stream": STREAM}

@@ -98,8 +98,8 @@ OF_THE_POOL = {
 def test_the_sample_of_the_pool_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(tmp_path)
     without_bounds(monkeypatch)
-    monkeypatch.setattr("patebench.students.contrast.STEPS", 3)
-    monkeypatch.setattr("patebench.students.contrast.PASSES", 0)
+    monkeypatch.setattr("patebench.features.contrast.STEPS", 3)
+    monkeypatch.setattr("patebench.features.contrast.PASSES", 0)
     where = int(np.flatnonzero(read_arrays(world.pool, POOL)["row"] == 7)[0])
     with pytest.raises(PatebenchError) as caught:
         OF_THE_POOL[name](world)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from patebench.artefacts.reading import read_partition, read_samples
 from patebench.config.parameters import PartitionParameters, SplitParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import PARTITION, POOL, SAMPLES
 from patebench.data.partitions import PARTITIONS
 from patebench.stages import data, partition, split
-from patebench.stages.reading import read_partition, read_samples
 
 Writer = Callable[..., Path]
 

@@ -7,16 +7,16 @@ import pytest
 
 from patebench.accounting import independent, spending
 from patebench.accounting.votes import Votes
+from patebench.artefacts.ledger_file import Ledger
+from patebench.artefacts.reading import read_votes
 from patebench.config.parameters import AccountParameters, SelectionParameters, StudentParameters
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES, TRUTH, VOTES
+from patebench.features import contrast
 from patebench.mechanisms.base import check_adaptive, make_mechanism
 from patebench.stages import account, aggregate, extract_features, select_queries, train_student
-from patebench.stages.ledger_file import Ledger
-from patebench.stages.reading import read_votes
-from patebench.students import contrast
 
 LOGISTIC = StudentParameters(method="supervised", model="logistic")
 PARAMETERS = {"threshold": 3.0, "sigma1": 1.0, "sigma2": 0.5, "confidence": 0.4}

@@ -11,15 +11,15 @@ from scipy.stats import chisquare
 
 from patebench.accounting import spending
 from patebench.accounting.votes import Votes, capped
+from patebench.artefacts.ledger_file import Ledger
 from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.decoding.table_likelihood import noise_of
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.distributed_sparse_gnmax import DistributedSparseGNMax
 from patebench.secure import shares
 from patebench.stages import secure_open, secure_share, secure_sum
-from patebench.stages.ledger_file import Ledger
-from patebench.students.table_likelihood import noise_of
 
 TEACHERS, QUERIES, CLASSES, AGGREGATORS = 12, 30, 4, 3
 SETTING = {"sigma": 6.0, "tolerance": 2.0}

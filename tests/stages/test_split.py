@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from patebench.artefacts.reading import read_samples
 from patebench.config.parameters import SplitParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.data.split import Split
 from patebench.stages import data, split
-from patebench.stages.reading import read_samples
 
 Writer = Callable[..., Path]
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tests.stages.digits import Digits
 
+from patebench.artefacts.reading import read_samples
 from patebench.config.parameters import TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import POOL, SAMPLES
 from patebench.stages import train_baseline
-from patebench.stages.reading import read_samples
 
 LOGISTIC = TrainingParameters(model="logistic")
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from tests.stages.digits import WithEncoder
 
+from patebench.artefacts.provenance import of_private_model
+from patebench.artefacts.reading import read_samples
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -15,8 +17,6 @@ from patebench.core.formats import ENCODER, POOL, SAMPLES
 from patebench.models import conv_net
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import train_dpsgd
-from patebench.stages.names import of_private_model
-from patebench.stages.reading import read_samples
 
 PRIVACY = {"epsilon": 8.0, "delta": 1e-5}
 FEW = {"rate": 0.3, "steps": 12}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.stages.ensemble import Ensemble
 
+from patebench.artefacts.provenance import of_private_model
 from patebench.config.parameters import PetdlParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -14,7 +15,6 @@ from patebench.core.files import read_arrays, read_json, write_arrays, write_jso
 from patebench.core.formats import CHUNK, VOTES
 from patebench.petdl import FORMS
 from patebench.stages import train_petdl
-from patebench.stages.names import of_private_model
 
 STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_conv-small_plain_epochs-6/petdl/published"
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from tests.stages.digits import WithEncoder
 
+from patebench.artefacts.provenance import of_private_model
+from patebench.artefacts.reading import read_samples
 from patebench.baselines.private_knn.accounting import claimed, sound
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, Kind
@@ -15,8 +17,6 @@ from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES, TRUTH
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import train_private_knn
-from patebench.stages.names import of_private_model
-from patebench.stages.reading import read_samples
 
 SETTINGS: dict[str, Any] = {
     **{"rate": 0.5, "neighbours": 20, "threshold": 11, "sigma1": 3, "sigma2": 1, "queries": 80},

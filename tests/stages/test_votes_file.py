@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import patebench
 from patebench.accounting.votes import Votes
+from patebench.artefacts.votes_file import read
 from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, VOTES
-from patebench.stages.votes_file import read
 
 COUNTS = np.array([[7, 2, 1], [10, 0, 0], [4, 3, 3]])
 MATRIX = np.array([[0, 1, 2, 0], [0, 1, 1, 0], [2, 1, 0, 0]])

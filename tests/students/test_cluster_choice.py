@@ -11,7 +11,7 @@ from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import FEATURES
-from patebench.students.cluster_choice import FOR_EACH_CLASS, choose
+from patebench.features.cluster_choice import FOR_EACH_CLASS, choose
 
 
 def heaps(sizes: list[int]) -> np.ndarray:

@@ -17,12 +17,13 @@ from tests.students.world import images, student_data, told
 from torch.overrides import TorchFunctionMode
 
 from patebench.baselines.distillation import fit
+from patebench.features import contrast
 from patebench.models import MODELS, on_queries
 from patebench.models.device import claim, device, release
 from patebench.models.learner import make_learner
 from patebench.models.network import Network
 from patebench.models.precision import SWITCH
-from patebench.students import STUDENTS, contrast
+from patebench.students import STUDENTS
 from patebench.students.interface import StudentConfig
 from patebench.students.strategies import STRATEGIES, siamese
 from patebench.students.strategies.acquisition_state import AcquisitionState

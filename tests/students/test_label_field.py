@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from patebench.students import label_field
-from patebench.students.query_clusters import QueryClusters
+from patebench.decoding import label_field
+from patebench.features.query_clusters import QueryClusters
 
 RNG = np.random.default_rng(0)
 

@@ -11,13 +11,13 @@ from tests.students.world import images, student_data
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, VOTES
+from patebench.decoding.report_likelihood import log_likelihood, pool_log_likelihood
 from patebench.mechanisms.base import make_mechanism
 from patebench.models.learner import make_learner
 from patebench.models.network import Network
 from patebench.stages import aggregate
 from patebench.students.interface import StudentConfig
 from patebench.students.noise_aware import negative_log_likelihood, symmetric_channel, wrong_label_rate
-from patebench.students.report_likelihood import log_likelihood, pool_log_likelihood
 from patebench.students.training import train
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from patebench.core.errors import PatebenchError
-from patebench.students import patches
-from patebench.students.patches import Encoder
+from patebench.features import patches
+from patebench.features.patches import Encoder
 
 
 def photographs(samples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
-from patebench.students.encoders import ENCODERS
-from patebench.students.plain_encoders import BLOCK, CUT, DIRECTIONS, Gradients, Pixels
+from patebench.features.encoders import ENCODERS
+from patebench.features.plain_encoders import BLOCK, CUT, DIRECTIONS, Gradients, Pixels
 
 rng = np.random.default_rng(0)
 COLOUR = rng.integers(0, 256, (5, 3, 15, 17), dtype=np.uint8)

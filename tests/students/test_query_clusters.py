@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from patebench.students.query_clusters import QueryClusters
+from patebench.features.query_clusters import QueryClusters
 
 
 def test_sizes_are_shares_of_the_pool_and_near_clusters_are_second_choices():

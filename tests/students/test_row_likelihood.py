@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from patebench.decoding.row_likelihood import Shape, log_likelihood
 from patebench.mechanisms.noise import Gaussian, Laplace
-from patebench.students.row_likelihood import Shape, log_likelihood
 
 
 def posterior(log_p):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from patebench.core.errors import PatebenchError
+from patebench.features import contrast, views
 from patebench.models.augment import random_affine
-from patebench.students import contrast, views
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.strategies import STRATEGIES, binary_experts, prototypes
 from patebench.students.strategies.acquisition_state import AcquisitionState

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
-from patebench.students.query_clusters import QueryClusters
-from patebench.students.table_likelihood import hidden, read
+from patebench.decoding.table_likelihood import hidden, read
+from patebench.features.query_clusters import QueryClusters
 
 GAUSSIAN = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 3.0}}
 LAPLACE = {"mechanism": "sparse-lnmax", "parameters": {"k": 1.0, "gamma": 0.5}}

@@ -19,13 +19,13 @@ import yaml
 from tests import rules
 from tests.workflow.conftest import PATIENCE, WHOLE, Workflow, environment
 
+from patebench.artefacts.reading import read_votes
 from patebench.config import validate
 from patebench.core import formats
 from patebench.core.files import read_arrays, read_json
 from patebench.core.seeds import generator
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.distributed_gnmax import DistributedGNMax
-from patebench.stages.reading import read_votes
 
 pytestmark = pytest.mark.workflow
 

@@ -1,12 +1,11 @@
 """The page of all commands, docs/commands.md, made from the commands themselves: `python -m patebench.cli.page`."""
 
+import importlib
 from collections.abc import Iterator
 
 import click
 
 from patebench.cli import COMMANDS, cli
-from patebench.stages.adjacency import command as adjacency
-from patebench.stages.audit import ADJACENCY
 
 _HEAD = """# Commands
 
@@ -21,7 +20,8 @@ def page() -> str:
     context = click.Context(cli, info_name="patebench")
     found = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
     place = [name for name, _ in found].index("audit") + 1
-    found.insert(place, (f"audit {ADJACENCY}", adjacency))
+    adjacency: click.Command = importlib.import_module("patebench.stages.adjacency").command
+    found.insert(place, ("audit --adjacency", adjacency))
     return "\n".join([_HEAD, *(_section(f"patebench {name}", command, 2) for name, command in found)])
 
 

@@ -32,8 +32,8 @@ from patebench.core.seeds import Mode
 from patebench.core.slugs import Part, slug
 from patebench.data.partitions import PARTITIONS, default_strategy
 from patebench.data.shifts import SHIFTS
-from patebench.students.encoders import DEFAULT as DEFAULT_ENCODER
-from patebench.students.encoders import ENCODERS
+from patebench.features.encoders import DEFAULT as DEFAULT_ENCODER
+from patebench.features.encoders import ENCODERS
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 WholeFrom0 = Annotated[Whole, Field(ge=0)]

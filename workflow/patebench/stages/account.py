@@ -13,6 +13,11 @@ from patebench.accounting.accountant import DirectAccountant, check_queries
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.sanitised_accountant import seeded as seeded_noise
 from patebench.accounting.votes import Votes
+from patebench.artefacts.ledger_file import Entry, Ledger, records_of, shards_of
+from patebench.artefacts.reading import Selected, check_drawn_from
+from patebench.artefacts.releases import check_protects, check_size_of_delta, mechanism_of
+from patebench.artefacts.votes_file import read_source, say_what_was_read, table_options
+from patebench.cli.command import file_option, parameter_options, processes, stage_command
 from patebench.config.parameters import AccountParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.curve import curves
@@ -23,11 +28,6 @@ from patebench.core.seeds import Mode
 from patebench.core.words import plural
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
 from patebench.mechanisms.budget import budget_bounds, labels_within
-from patebench.stages.command import file_option, parameter_options, processes, stage_command
-from patebench.stages.ledger_file import Entry, Ledger, records_of, shards_of
-from patebench.stages.reading import Selected, check_drawn_from
-from patebench.stages.releases import check_protects, check_size_of_delta, mechanism_of
-from patebench.stages.votes_file import read_source, say_what_was_read, table_options
 
 #: What bounds repeat of the labels that they are of.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)

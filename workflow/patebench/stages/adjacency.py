@@ -40,6 +40,8 @@ from patebench.audit.adjacency import (
     shards_moved,
     teachers,
 )
+from patebench.cli.command import FILE, stage_command
+from patebench.cli.terminal import show_on_terminal
 from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
@@ -48,8 +50,6 @@ from patebench.core.progress import progress
 from patebench.core.seeds import generator
 from patebench.data.partitions import NOBODY
 from patebench.stages.adjacency_way import OWNERS, Asked, Given, Way, data_traces, make_data
-from patebench.stages.command import FILE, stage_command
-from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
     from patebench.config.run import Run

@@ -10,18 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
-from patebench.core.entropy import Draws
-from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import LABELS, PARTITION_FACTS
-from patebench.core.seeds import Mode
-from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, check_adaptive, check_budget, plain
-from patebench.mechanisms.budget import labels_within
-from patebench.stages.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
-from patebench.stages.ledger_file import Place
-from patebench.stages.mechanism_options import MechanismCommand
-from patebench.stages.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
-from patebench.stages.releases import (
+from patebench.artefacts.ledger_file import Place
+from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
+from patebench.artefacts.releases import (
     check_protects,
     check_size_of_delta,
     drawn_mechanism,
@@ -29,7 +20,16 @@ from patebench.stages.releases import (
     origin,
     refuse_second_release,
 )
-from patebench.stages.votes_file import read_source, say_what_was_read, table_options
+from patebench.artefacts.votes_file import read_source, say_what_was_read, table_options
+from patebench.cli.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
+from patebench.cli.mechanism_options import MechanismCommand
+from patebench.core.entropy import Draws
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.formats import LABELS, PARTITION_FACTS
+from patebench.core.seeds import Mode
+from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, check_adaptive, check_budget, plain
+from patebench.mechanisms.budget import labels_within
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]

@@ -9,19 +9,19 @@ from typing import Any
 
 import click
 
+from patebench.artefacts.releases import check_size_of_delta
+from patebench.artefacts.votes_file import read_source, say_what_was_read
 from patebench.audit import show
 from patebench.audit.verdict import run_audit
+from patebench.cli.command import file_option, mechanism, parameter_options, stage_command
+from patebench.cli.mechanism_options import MechanismCommand
+from patebench.cli.terminal import show_on_terminal
 from patebench.config.parameters import AuditParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_facts, write_json
 from patebench.core.formats import SAMPLES
 from patebench.core.seeds import Mode, generator
 from patebench.mechanisms.base import make_mechanism
-from patebench.stages.command import file_option, mechanism, parameter_options, stage_command
-from patebench.stages.mechanism_options import MechanismCommand
-from patebench.stages.releases import check_size_of_delta
-from patebench.stages.terminal import show_on_terminal
-from patebench.stages.votes_file import read_source, say_what_was_read
 
 #: The option that makes it another command.
 ADJACENCY = "--adjacency"

@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
+from patebench.cli.command import FILE, stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_arrays, read_any_json
 from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
 from patebench.core.words import plural
-from patebench.stages.command import FILE, stage_command
 
 #: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
 PARENTS = (

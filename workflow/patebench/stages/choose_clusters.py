@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patebench.cli.command import file_option, stage_command, threads
+from patebench.cli.terminal import show_on_terminal
 from patebench.core.files import read_arrays
 from patebench.core.formats import FEATURES
 from patebench.core.words import plural
-from patebench.stages.command import file_option, stage_command, threads
-from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from patebench.students.cluster_choice import Choice
+    from patebench.features.cluster_choice import Choice
 
 
 def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
@@ -25,7 +25,7 @@ def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: b
     no privacy. How many private records there are is private itself, unless neighbouring data sets replace a record
     (iid): give the number of teachers that the configuration declares, whatever the records are.
     """
-    from patebench.students.cluster_choice import choose
+    from patebench.features.cluster_choice import choose
 
     found = choose(read_arrays(features, FEATURES)["vectors"], teachers=teachers, sigma=sigma, classes=classes)
     show_on_terminal(json.dumps(found.to_json(), indent=1, allow_nan=False) if as_json else _shown(found))
@@ -36,7 +36,7 @@ def _shown(choice: "Choice") -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
 
-    from patebench.students.cluster_choice import HIDDEN, LEAST_VOTES
+    from patebench.features.cluster_choice import HIDDEN, LEAST_VOTES
 
     table = Table(box=box.SIMPLE_HEAD)
     for name in ("clusters", "fewest votes", "median", f"of the pool below {LEAST_VOTES:g}σ votes"):

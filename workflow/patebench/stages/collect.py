@@ -11,6 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
+from patebench.artefacts.provenance import of_ensemble, of_rounds, of_split, of_student, of_training, take
+from patebench.artefacts.reading import check_drawn_from, query_positions, read_votes
+from patebench.artefacts.releases import mechanism_of
+from patebench.cli.command import file_option, stage_command
 from patebench.core.bound import Bound
 from patebench.core.curve import points
 from patebench.core.errors import ArtefactError
@@ -20,10 +24,6 @@ from patebench.core.seeds import Mode
 from patebench.mechanisms.base import plain
 from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
 from patebench.reporting.frames import check_record
-from patebench.stages.command import file_option, stage_command
-from patebench.stages.names import of_ensemble, of_rounds, of_split, of_student, of_training, take
-from patebench.stages.reading import check_drawn_from, query_positions, read_votes
-from patebench.stages.releases import mechanism_of
 
 _MEND = "pass files that were made from the same votes, or run snakemake again"
 Record = dict[str, Any]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patebench.artefacts.provenance import PRIVATE_MODEL_KINDS
+from patebench.artefacts.records import read_manifest, read_records
+from patebench.cli.command import FILE, file_option, stage_command
+from patebench.cli.terminal import show_on_terminal
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_json, write_text
 from patebench.core.numbers import cell_in_json
 from patebench.core.words import plural
-from patebench.stages.command import FILE, file_option, stage_command
-from patebench.stages.names import PRIVATE_MODEL_KINDS
-from patebench.stages.records import read_manifest, read_records
-from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from patebench.stages.command import FILE
+from patebench.cli.command import FILE
 
 
 @click.group()

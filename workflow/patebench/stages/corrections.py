@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from patebench.stages.command import home_option, in_home, stage_command
+from patebench.cli.command import home_option, in_home, stage_command
 
 
 def run(*, home: Path) -> None:

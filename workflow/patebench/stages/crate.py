@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from patebench.artefacts.records import read_manifest
+from patebench.cli.command import FILE, file_option, home_option, in_home, stage_command
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
-from patebench.stages.command import FILE, file_option, home_option, in_home, stage_command
-from patebench.stages.records import read_manifest
 
 #: What a run leaves beside its manifest: pages, figures, tables and rows.
 _RESULTS = ("report.html", "rows.json", "manifest.json", "figures/*", "tables/*")

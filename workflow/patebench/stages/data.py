@@ -10,6 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
+from patebench.cli.command import FILE, Assignment, each_once, file_option, parameter_options, stage_command
 from patebench.config.parameters import ClassParameters
 from patebench.core import variables
 from patebench.core.errors import PatebenchError
@@ -19,7 +20,6 @@ from patebench.core.registry import nearest
 from patebench.core.words import plural
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
-from patebench.stages.command import FILE, Assignment, each_once, file_option, parameter_options, stage_command
 
 log = logging.getLogger("patebench")
 

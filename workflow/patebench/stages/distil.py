@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from patebench.artefacts.reading import check_learner, check_whole_pool, read_samples
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import DistilParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_json
@@ -16,8 +18,6 @@ from patebench.core.formats import POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.core.words import plural
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import check_learner, check_whole_pool, read_samples
 
 log = logging.getLogger("patebench")
 

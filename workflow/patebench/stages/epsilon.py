@@ -10,19 +10,19 @@ import click
 from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised_accountant import SanitisingNoise, fresh
 from patebench.accounting.spending import Spending
+from patebench.artefacts import votes_file
+from patebench.artefacts.ledger_file import Entry, Place, records_of, shards_of
+from patebench.artefacts.releases import check_protects, check_size_of_delta, unprotected
 from patebench.calculator import show
 from patebench.calculator.epsilon import epsilon
+from patebench.cli.command import FILE, all_processes, ledgered, stage_command
+from patebench.cli.mechanism_options import MechanismCommand, answering
+from patebench.cli.terminal import show_on_terminal
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
-from patebench.stages import votes_file
-from patebench.stages.command import FILE, all_processes, ledgered, stage_command
-from patebench.stages.ledger_file import Entry, Place, records_of, shards_of
-from patebench.stages.mechanism_options import MechanismCommand, answering
-from patebench.stages.releases import check_protects, check_size_of_delta, unprotected
-from patebench.stages.terminal import show_on_terminal
 
 
 def run(

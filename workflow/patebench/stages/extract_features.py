@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
+from patebench.artefacts.reading import blamed_on, encoder_of
+from patebench.cli.command import file_option, seeded, stage_command, threads
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.finite import check_finite
 from patebench.core.formats import ENCODER, FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.stages.command import file_option, seeded, stage_command, threads
-from patebench.stages.reading import blamed_on, encoder_of
-from patebench.students.encoders import ENCODERS
+from patebench.features.encoders import ENCODERS
 
 
 def run(*, pool: Path, seed: int, stream: str, out: Path, encoder: Path) -> None:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import SILENT
 from patebench.accounting.votes import counts as vote_counts
+from patebench.artefacts.reading import OF_ROUNDS, may_abstain, partition_facts, read_samples, way_of_voting
+from patebench.cli.command import file_option, stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
-from patebench.stages.command import file_option, stage_command
-from patebench.stages.reading import OF_ROUNDS, may_abstain, partition_facts, read_samples, way_of_voting
 from patebench.teachers import soft
 
 log = logging.getLogger("patebench")

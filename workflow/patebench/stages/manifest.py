@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from patebench.cli.command import file_option, stage_command
 from patebench.config.artefacts import Experiment
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_json, write_json
-from patebench.stages.command import file_option, stage_command
 
 
 def run(*, config: str, benchmarks: Path, out: Path) -> None:

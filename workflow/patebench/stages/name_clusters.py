@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from patebench.artefacts.reading import read_encoder, read_samples
+from patebench.cli.command import file_option, stage_command, threads
 from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import FEATURES, POOL, QUERIES, TRUTH
-from patebench.stages.command import file_option, stage_command, threads
-from patebench.stages.reading import read_encoder, read_samples
 
 log = logging.getLogger("patebench")
 

@@ -8,6 +8,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.artefacts.reading import read_samples
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command
 from patebench.config.parameters import PartitionParameters
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, write_arrays
@@ -24,8 +26,6 @@ from patebench.data.partitions import (
     check_filled,
     pack,
 )
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command
-from patebench.stages.reading import read_samples
 
 log = logging.getLogger("patebench")
 

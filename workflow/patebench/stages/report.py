@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from patebench.artefacts.records import read_manifest, read_releases
+from patebench.cli.command import file_option, stage_command
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_text
-from patebench.stages.command import file_option, stage_command
-from patebench.stages.records import read_manifest, read_releases
 
 #: More experiments than that are not all named in the title.
 _FEW = 3

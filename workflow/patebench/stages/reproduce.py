@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from patebench.cli.command import home_option, in_home, stage_command
+from patebench.cli.terminal import show_on_terminal
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.reporting.published import Published, Value, read_published
 from patebench.reporting.verdicts import no_way, why_not
-from patebench.stages.command import home_option, in_home, stage_command
-from patebench.stages.terminal import show_on_terminal
 
 if TYPE_CHECKING:
     import pandas as pd

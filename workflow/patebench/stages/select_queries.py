@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from patebench.artefacts.reading import query_positions
+from patebench.artefacts.student_data import config_of, student_data
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
 from patebench.core.words import plural
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import query_positions
-from patebench.stages.student_data import config_of, student_data
 
 if TYPE_CHECKING:
     from patebench.students.strategies.acquisition_state import AcquisitionState

@@ -3,6 +3,8 @@
 import logging
 from pathlib import Path
 
+from patebench.artefacts.reading import read_samples
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command
 from patebench.config.parameters import SplitParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
@@ -10,8 +12,6 @@ from patebench.core.seeds import generator
 from patebench.data.content import content
 from patebench.data.shifts import shifted
 from patebench.data.split import check_apart, divide
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command
-from patebench.stages.reading import read_samples
 
 log = logging.getLogger("patebench")
 

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from patebench.artefacts.records import read_records, record_files
+from patebench.cli.command import file_option, stage_command
 from patebench.core.files import write_text
 from patebench.reporting.published import NO_COPIES, read_published
-from patebench.stages.command import file_option, stage_command
-from patebench.stages.records import read_records, record_files
 
 log = logging.getLogger("patebench")
 

@@ -11,6 +11,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.artefacts.reading import check_learner, read_samples
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
@@ -18,8 +20,6 @@ from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.data.content import content
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import check_learner, read_samples
 
 log = logging.getLogger("patebench")
 

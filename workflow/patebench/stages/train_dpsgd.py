@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
+from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
 from patebench.baselines.dpsgd.forms import form_of
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
@@ -24,8 +26,6 @@ from patebench.core.formats import ENCODER, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.data.content import content
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import blamed_on, read_encoder, read_samples
 
 if TYPE_CHECKING:
     import torch
@@ -145,8 +145,8 @@ def _model(
     """What learns, with the name of its architecture; it starts from public samples and a seed alone."""
     from patebench.baselines.dpsgd.linear import LinearModel
     from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
+    from patebench.features import contrast
     from patebench.models.network import seeded as weights_from
-    from patebench.students import contrast
     from patebench.students.supervised import untrained_network
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])

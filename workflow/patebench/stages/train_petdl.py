@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from patebench.artefacts.provenance import of_ensemble, take
+from patebench.artefacts.reading import blamed_on, read_samples
+from patebench.artefacts.releases import check_size_of_delta
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
@@ -22,10 +26,6 @@ from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, derive
 from patebench.core.slugs import slug
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.names import of_ensemble, take
-from patebench.stages.reading import blamed_on, read_samples
-from patebench.stages.releases import check_size_of_delta
 
 if TYPE_CHECKING:
     from patebench.petdl.form import Form

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
 from patebench.baselines.private_knn import accounting
 from patebench.baselines.private_knn.forms import form_of
 from patebench.baselines.private_knn.voting import NearestVotes
+from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, large_delta
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -23,8 +25,6 @@ from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.core.words import plural
 from patebench.data.content import content
-from patebench.stages.command import file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import blamed_on, read_encoder, read_samples
 
 log = logging.getLogger("patebench")
 

@@ -12,15 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import SILENT
-from patebench.config.parameters import TrainingParameters
-from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import Artefact, read_arrays, write_arrays
-from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
-from patebench.core.progress import progress
-from patebench.core.seeds import derive
-from patebench.models import on_queries
-from patebench.stages.command import TeacherRange, file_option, parameter_options, seeded, stage_command, threads
-from patebench.stages.reading import (
+from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_distinct,
     partition_facts,
@@ -28,6 +20,14 @@ from patebench.stages.reading import (
     read_partition,
     read_samples,
 )
+from patebench.cli.command import TeacherRange, file_option, parameter_options, seeded, stage_command, threads
+from patebench.config.parameters import TrainingParameters
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.files import Artefact, read_arrays, write_arrays
+from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
+from patebench.core.progress import progress
+from patebench.core.seeds import derive
+from patebench.models import on_queries
 
 log = logging.getLogger("patebench")
 

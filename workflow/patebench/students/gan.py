@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from patebench.features.views import Views
 from patebench.models.device import device
 from patebench.models.ema import ema_copy, ema_update
 from patebench.models.network import Standardise
@@ -28,7 +29,6 @@ from patebench.students.agreement import agreement_loss
 from patebench.students.alignment import DistributionAlignment
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 from patebench.students.semi_supervised import epochs_for
-from patebench.students.views import Views
 
 #: The modules that change in training.
 _MODULES = ("discriminator", "generator", "ema", "alignment")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.artefacts.reading import query_positions
 from patebench.config.parameters import StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.words import plural
-from patebench.stages.reading import query_positions
 
 if TYPE_CHECKING:
     from patebench.students.interface import NoisyTable, StudentConfig, StudentData
@@ -34,10 +34,10 @@ def student_data(
     Of a released table of noisy counts it sees the most likely labels: each query's by itself, or of all together with
     FEATURES of the pool. Those that are more likely wrong than right are left out where their class has enough others.
     """
+    from patebench.decoding.report_likelihood import pool_log_likelihood
+    from patebench.decoding.table_likelihood import hidden, read
+    from patebench.features.query_clusters import QueryClusters
     from patebench.students.interface import StudentData
-    from patebench.students.query_clusters import QueryClusters
-    from patebench.students.report_likelihood import pool_log_likelihood
-    from patebench.students.table_likelihood import hidden, read
 
     released.require("pool", samples.digest, str(samples.path))
     given = released["labels"]
@@ -73,8 +73,8 @@ def student_data(
 
 def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
     """The table of LABELS of all their queries, at the positions `asked`; ArtefactError where records made none."""
+    from patebench.decoding.table_likelihood import noise_of
     from patebench.students.interface import NoisyTable
-    from patebench.students.table_likelihood import noise_of
 
     if "noisy_counts" not in released.arrays or "neighbours" not in released.meta or released.meta["rounds"]:
         raise ArtefactError(

@@ -16,12 +16,12 @@ from patebench.core.finite import NotFiniteError, check_finite
 from patebench.core.formats import ENCODER, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
 from patebench.core.parameters import show
 from patebench.data.partitions import check_disjoint
+from patebench.features.encoders import DEFAULT, ENCODERS
 from patebench.models import MODELS, on_queries
-from patebench.students.encoders import DEFAULT, ENCODERS
 
 if TYPE_CHECKING:
+    from patebench.features.encoders import Encoder
     from patebench.models.learner import Learner
-    from patebench.students.encoders import Encoder
 
 #: Number of samples for which a fitted learner must not predict NaN: one that diverged does so for all.
 _LOOKED_AT = 1000

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
+from patebench.decoding import label_field
+from patebench.decoding.row_likelihood import log_likelihood
+from patebench.features.query_clusters import QueryClusters
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 from patebench.mechanisms.sparse_argmax import SparseArgmax
-from patebench.students import label_field
-from patebench.students.query_clusters import QueryClusters
-from patebench.students.row_likelihood import log_likelihood
 
 Array = NDArray[np.float64]
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import MOST_VOTES, Votes, check_table
+from patebench.artefacts.reading import read_votes
+from patebench.cli.command import together
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import META, Artefact
 from patebench.core.words import listing, plural
 from patebench.data.content import tallies
-from patebench.stages.command import together
-from patebench.stages.reading import read_votes
 
 #: What a table of votes has in place of the digest of a pool. Not of the votes: it stands in labels that are released.
 _NO_POOL = "queries of a table of votes"

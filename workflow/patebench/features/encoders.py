@@ -10,11 +10,11 @@ from patebench.core.progress import Report
 from patebench.core.registry import Registry
 
 ENCODERS = Registry("encoder")
-ENCODERS.add("contrastive", "patebench.students.contrast:Encoder", about="views of a sample are alike")
-ENCODERS.add("graph", "patebench.students.graph:Encoder", about="contrastive, smoothed over a graph of neighbours")
-ENCODERS.add("patches", "patebench.students.patches:Encoder", about="clusters of small patches, for photographs")
-ENCODERS.add("pixels", "patebench.students.plain_encoders:Pixels", about="grey levels as they are")
-ENCODERS.add("gradients", "patebench.students.plain_encoders:Gradients", about="histograms of oriented gradients")
+ENCODERS.add("contrastive", "patebench.features.contrast:Encoder", about="views of a sample are alike")
+ENCODERS.add("graph", "patebench.features.graph:Encoder", about="contrastive, smoothed over a graph of neighbours")
+ENCODERS.add("patches", "patebench.features.patches:Encoder", about="clusters of small patches, for photographs")
+ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are")
+ENCODERS.add("gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients")
 
 #: The one that learns where nothing is said.
 DEFAULT = "contrastive"

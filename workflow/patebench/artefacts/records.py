@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from patebench.artefacts.provenance import Facts, check_kind, of_baseline, of_naming, of_private_model, take
+from patebench.artefacts.releases import mechanism_of
+from patebench.cli.command import Assignment, each_once, file_option, together
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
 from patebench.core.formats import LABELS, POOL
 from patebench.core.seeds import Mode
-from patebench.stages.command import Assignment, each_once, file_option, together
-from patebench.stages.names import Facts, check_kind, of_baseline, of_naming, of_private_model, take
-from patebench.stages.releases import mechanism_of
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records

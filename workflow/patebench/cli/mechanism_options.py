@@ -12,9 +12,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from patebench.cli.command import StageCommand, mechanism, together
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.stages.command import StageCommand, mechanism, together
 
 _NAME, _PARAMETER, _OWN_NAME = "--mechanism", "--parameter", "--mechanism-"
 

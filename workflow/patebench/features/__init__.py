@@ -1,0 +1,1 @@
+"""Features of public data: encoders, clusters and neighbours."""
