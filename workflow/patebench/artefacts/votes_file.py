@@ -8,8 +8,6 @@ import io
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from patebench.accounting.votes import MOST_VOTES, Votes, check_table
 from patebench.artefacts.reading import read_votes
 from patebench.cli.command import together
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.files import META, Artefact
 from patebench.core.words import listing, plural
 from patebench.data.content import tallies
@@ -64,7 +62,7 @@ def read_source(
     if _first_bytes(path).startswith(b"PK") and _is_ours(path):
         return _artefact(path, classes, teachers)
     votes = _votes(path, labels, classes)
-    with _blaming(path):
+    with located(path):
         check_table(votes, teachers, "--teachers ")
     facts = {"kind": "table", "partition": tallies(votes.counts), "pool": _NO_POOL, "classes": votes.classes}
     return Artefact(path, {}, facts, _digest(votes)), votes
@@ -93,7 +91,7 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
     if classes is not None and not labels:
         raise PatebenchError(f"{path}: --classes goes with --votes; counts have one column per class")
     table = _whole(path, _table(path, "counts" if classes is None else "votes"))
-    with _blaming(path):
+    with located(path):
         if classes is not None:
             return Votes.of(table, classes)
         _check_totals(table)
@@ -269,12 +267,3 @@ def _check_totals(counts: NDArray[np.integer]) -> None:
             f"query 0 has {plural(totals[0], 'vote')} and query {query} has {totals[query]}; each teacher votes once "
             "on every query (if these are votes, teachers × queries, and not counts, add --votes --classes)"
         )
-
-
-@contextmanager
-def _blaming(path: Path) -> Iterator[None]:
-    """Let a message start with the file that it is about."""
-    try:
-        yield
-    except PatebenchError as fault:
-        raise PatebenchError(f"{path}: {fault}") from None

@@ -117,8 +117,9 @@ def parameter_options(model: type[Parameters], name: str = "parameters", *, need
             try:
                 arguments[name] = model.checked(given) if given or needed else None
             except PatebenchError as fault:
-                place, _, words = str(fault).partition(": ")
-                raise PatebenchError(f"--{option_name(place.partition('[')[0])}: {words}") from None
+                option = f"--{option_name(fault.where.partition('[')[0])}"
+                words = str(fault).removeprefix(f"{fault.where}: ")
+                raise PatebenchError(words, code=fault.code, where=option) from None
             return function(**arguments)
 
         return together(*(_option(key, field, needed) for key, field in fields.items()))(checked)

@@ -1,12 +1,11 @@
 """Checks that several parts of a configuration share; every message starts with the path of the key it is about."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import PatebenchError, located
 from patebench.core.parameters import key_path, show
 from patebench.core.registry import Registry, nearest
 from patebench.core.words import plural
@@ -30,15 +29,6 @@ class Agreement:
             )
 
 
-@contextmanager
-def at(where: str) -> Iterator[None]:
-    """Let a message start with the path of the key that it is about."""
-    try:
-        yield
-    except PatebenchError as fault:
-        raise PatebenchError(f"{where}: {fault}") from None
-
-
 def entries(where: str, values: Sequence[T]) -> list[tuple[str, T]]:
     """Each value of a list with the path of its key."""
     return [(key_path(where, i), value) for i, value in enumerate(values)]
@@ -59,7 +49,7 @@ def check_among(where: str, value: object, allowed: Iterable[Any], what: str) ->
 
 
 def check_registered(where: str, name: str, registry: Registry) -> None:
-    with at(where):
+    with located(where):
         registry.check(name)
 
 

@@ -13,7 +13,6 @@ from patebench.baselines.private_knn import forms as private_knn
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Round, Setting, Split
 from patebench.config.checks import (
     Agreement,
-    at,
     check_among,
     check_exists,
     check_pool,
@@ -44,7 +43,7 @@ from patebench.config.settings import (
     ExperimentSettings,
     PetdlSettings,
 )
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import PatebenchError, located
 from patebench.core.parameters import key_path
 from patebench.core.seeds import Mode
 from patebench.core.words import plural
@@ -193,7 +192,7 @@ class _Expanded:
         sizes = [size for each in self.settings.ensembles for size in each.teachers]
         for setting in grid:
             name = setting.mechanism
-            with at(key_path(f"{self.where}.mechanisms", name)):
+            with located(key_path(f"{self.where}.mechanisms", name)):
                 if self.mode is Mode.RELEASE:
                     check_releasable(name, MECHANISMS.load(name))
                 mechanism = make_mechanism(name, dict(setting.parameters))
@@ -296,7 +295,7 @@ class _Expanded:
             check_pool(f"{where}.queries", [sum(settings.queries)], ensembles[0].split.parameters.pool)
             grid = mechanism_settings(f"{where}.mechanisms", settings.mechanisms)
             for setting in grid:
-                with at(f"{where}.mechanisms.{setting.mechanism}"):
+                with located(f"{where}.mechanisms.{setting.mechanism}"):
                     if self.mode is Mode.RELEASE:
                         check_releasable(setting.mechanism, MECHANISMS.load(setting.mechanism))
                     mechanism = make_mechanism(setting.mechanism, dict(setting.parameters))
@@ -368,12 +367,12 @@ class _Expanded:
         """Add a model for each ε."""
         for where, settings in entries(f"{self.where}.dpsgd", self.settings.dpsgd):
             self._refuse_in_release(where, "draws noise from a seed")
-            with at(f"{where}.form"):
+            with located(f"{where}.form"):
                 form_of(settings.form)
             if settings.model is not None:
                 check_registered(f"{where}.model", settings.model, MODELS)
             if settings.compression is not None:
-                with at(f"{where}.compression"):
+                with located(f"{where}.compression"):
                     check_compressible(settings.model)
             trained = DpsgdTraining.of(settings).model_dump()
             for epsilon in settings.epsilon:
@@ -384,7 +383,7 @@ class _Expanded:
         """Add a student for each entry."""
         for where, settings in entries(f"{self.where}.private_knn", self.settings.private_knn):
             self._refuse_in_release(where, "draws noise from a seed")
-            with at(f"{where}.form"):
+            with located(f"{where}.form"):
                 private_knn.form_of(settings.form)
             check_registered(f"{where}.student", settings.student, STUDENTS)
             check_pool(f"{where}.queries", [settings.queries], split.parameters.pool)
@@ -461,13 +460,13 @@ def mechanism_settings(where: str, grid: Grid) -> list[Setting]:
     found = []
     for name, values in grid.items():
         here = key_path(where, name)
-        with at(here):
+        with located(here):
             allowed = MECHANISMS.load(name).parameter_names()
         for parameter in values:
             check_among(f"{here}.{parameter}", parameter, allowed, f"a parameter of {name}")
         columns = [[(place, key, value) for place, value in places(f"{here}.{key}", values[key])] for key in values]
         for row in itertools.product(*columns):
-            with at(row[0][0] if len(row) == 1 else here):
+            with located(row[0][0] if len(row) == 1 else here):
                 mechanism = make_mechanism(name, {key: value for _, key, value in row})
             found.append(Setting(name, tuple(mechanism.parameters().items())))
     return found
@@ -497,7 +496,7 @@ def checked_student(where: str, settings: StudentParameters) -> StudentParameter
     check_registered(f"{where}.method", settings.method, STUDENTS)
     for key, registry in (("model", MODELS), ("recipe", RECIPES)):
         if (name := getattr(settings, key)) is not None:
-            with at(f"{where}.{key}"):
+            with located(f"{where}.{key}"):
                 registry.check(name)
                 refuse_choice(settings.method, key)
             if registry is MODELS:

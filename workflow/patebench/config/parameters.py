@@ -7,7 +7,6 @@ add a parameter to a stage, add a field here and use it in the stage.
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA
 from patebench.baselines.dpsgd.forms import FORMS, form_of
@@ -75,10 +74,10 @@ class ClassParameters(Parameters):
     def _one_of_them(self) -> Self:
         if self.classes is not None and self.class_names is not None:
             hint = "is given beside class_names, which tell as much; leave one of them out"
-            raise PydanticCustomError("key", "{hint}", {"key": "classes", "hint": hint})
+            raise mistake(hint, "classes")
         if self.class_names is not None and len(self.class_names) == 1 and "," in self.class_names[0]:
             hint = f"is one name, {show(self.class_names[0])}; give a list, or --class-names once for each class"
-            raise PydanticCustomError("key", "{hint}", {"key": "class_names", "hint": hint})
+            raise mistake(hint, "class_names")
         return self
 
     @property
@@ -151,11 +150,11 @@ class PartitionParameters(Parameters):
             value, taken = getattr(self, key), PARTITIONS.fact(self.strategy, "parameter") == key
             if taken and value is None:
                 hint = f"is missing; the strategy '{self.strategy}' needs it"
-                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+                raise mistake(hint, key)
             if not taken and value is not None:
                 takers = " and ".join(f"'{each}'" for each in PARTITIONS if PARTITIONS.fact(each, "parameter") == key)
                 hint = f"is {show(value)}, but {key} is for {takers} and this is '{self.strategy}'; leave it out"
-                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+                raise mistake(hint, key)
         return self
 
     def chosen_in(self, mode: Mode) -> Self:
@@ -254,7 +253,7 @@ class LedgerSettings(Parameters):
         for key, other in (("budget", "delta"), ("delta", "budget")):
             if getattr(self, key) is None and (getattr(self, other) is not None or self.private is None):
                 hint = "is missing; a limit is a budget and a delta"
-                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+                raise mistake(hint, key)
         return self
 
     @property
@@ -368,7 +367,7 @@ class DpsgdTraining(Parameters):
         for key, fits in (("model", network), ("compression", network), ("views", form is not FORMS["linear"])):
             if form is not None and getattr(self, key) is not None and not fits:
                 hint = f"is {show(getattr(self, key))}, and the form {self.form} has none to choose; leave it out"
-                raise PydanticCustomError("key", "{hint}", {"key": key, "hint": hint})
+                raise mistake(hint, key)
         return self
 
 
@@ -410,7 +409,7 @@ class PrivateKnnTraining(Parameters):
     def _belong_together(self) -> Self:
         if self.form == "published" and self.answers is not None:
             hint = f"is {self.answers}, and the form published answers all queries that pass; leave it out"
-            raise PydanticCustomError("key", "{hint}", {"key": "answers", "hint": hint})
+            raise mistake(hint, "answers")
         return self
 
 
@@ -465,7 +464,7 @@ class PetdlParameters(Parameters):
     def _noise_or_target(self) -> Self:
         if (self.noise is None) == (self.epsilon is None):
             hint = "is needed, or epsilon in its place" if self.noise is None else "and epsilon are two ways to say one"
-            raise PydanticCustomError("key", "{hint}", {"key": "noise", "hint": hint})
+            raise mistake(hint, "noise")
         return self
 
     @property

@@ -1,32 +1,52 @@
-"""The one exception that users are meant to see: a single line that says what is wrong, where, and what to do."""
+"""Errors that users see: one line that says what is wrong, where, and what to do about it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 class PatebenchError(Exception):
-    """A fault that the user can mend; the command line prints it as one line and exits with status 2."""
+    """A fault that the user can fix. Commands print it as one line and exit with status 2.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+    Parameters
+    ----------
+    message : what is wrong, what was expected and what to do; line breaks become spaces.
+    code : stable identifier of the kind of fault, such as "unknown-name"; programs and tests match it.
+    where : the file, option, argument or configuration key with the fault; the message starts with it.
+    """
+
+    def __init__(self, message: str, *, code: str = "invalid", where: Path | str = "") -> None:
+        line, place = " ".join(message.split()), str(where)
+        super().__init__(line if line.startswith(place) else f"{place}: {line}")
+        self.code, self.where = code, place
 
 
 class ArtefactError(PatebenchError):
-    """A file that is missing, damaged, or not what the stage needs."""
+    """A file that is missing, damaged, or not what the stage needs; `where` is its path."""
 
-    def __init__(self, path: Path | str, fault: str, mend: str | None = None) -> None:
-        super().__init__(f"{path}: {fault}; {mend or _mend(Path(path))}.")
-        self.path, self.fault, self.mended = Path(path), fault, mend is not None
+    def __init__(self, path: Path | str, fault: str, fix: str | None = None, *, code: str = "artefact") -> None:
+        super().__init__(f"{path}: {fault}; {fix or _fix(Path(path))}.", code=code, where=path)
+        self.path, self.fault, self.has_own_fix = Path(path), fault, fix is not None
 
 
-def _mend(path: Path) -> str:
-    """What to do about a file that is not as it should be: none that we did not write is to be deleted."""
-    if begins_as_ours(path):
-        return "delete the file and run snakemake again to make it anew"
+@contextmanager
+def located(where: Path | str) -> Iterator[None]:
+    """Let a fault start with `where`, the file, option or key that it concerns."""
+    try:
+        yield
+    except PatebenchError as fault:
+        raise PatebenchError(f"{where}: {fault}", code=fault.code, where=where) from None
+
+
+def _fix(path: Path) -> str:
+    """Return what to do about a faulty file; only files that patebench wrote may be deleted."""
+    if is_own_file(path):
+        return "delete the file and run snakemake again to make it again"
     return "it does not begin as files of patebench do: give the right file, or put a good copy back"
 
 
-def begins_as_ours(path: Path) -> bool:
-    """Whether a file begins as `core.files` writes it, however damaged the rest is; one without content may be ours."""
+def is_own_file(path: Path) -> bool:
+    """Return True if a file begins as `core.files` writes it, however damaged the rest is, or if it is empty."""
     try:
         with open(path, "rb") as stream:
             head = stream.read(64)

@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import ArtefactError, begins_as_ours
+from patebench.core.errors import ArtefactError, is_own_file
 
 META = "meta.json"
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
@@ -92,8 +92,8 @@ class Artefact:
     def require(self, entry: str, expected: object, of: str) -> None:
         """Refuse the artefact unless `meta[entry]` equals what its partner `of` says."""
         if self.meta.get(entry) != expected:
-            mend = "give files of one release" if self.meta.get("mode") == "release" else None
-            raise ArtefactError(self.path, f"it was made with another {entry} than {of}", mend)
+            fix = "give files of one release" if self.meta.get("mode") == "release" else None
+            raise ArtefactError(self.path, f"it was made with another {entry} than {of}", fix, code="mismatch")
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def claim(path: Path) -> bool:
 
 def _refused(path: Path, fault: OSError) -> ArtefactError:
     number = fault.errno or 0
-    return ArtefactError(path, f"it can not be written ({os.strerror(number)})", _REFUSALS[number])
+    return ArtefactError(path, f"it can not be written ({os.strerror(number)})", _REFUSALS[number], code="not-writable")
 
 
 def check_writable(path: Path) -> None:
@@ -186,9 +186,9 @@ def read_arrays(path: Path | str, layout: Layout) -> Artefact:
     try:
         return _read_arrays(Path(path), layout)
     except ArtefactError as fault:
-        if layout.again is None or fault.mended:
+        if layout.again is None or fault.has_own_fix:
             raise
-        raise ArtefactError(path, fault.fault, layout.again) from None
+        raise ArtefactError(path, fault.fault, layout.again, code=fault.code) from None
 
 
 def _read_arrays(path: Path, layout: Layout) -> Artefact:
@@ -196,7 +196,7 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
     try:
         with zipfile.ZipFile(path) as archive:
             if META not in archive.namelist():
-                raise ArtefactError(path, f"it has no {META}, so it is not a patebench artefact")
+                raise ArtefactError(path, f"it has no {META}, so it is not a patebench artefact", code="not-ours")
             meta = json.loads(archive.read(META), parse_constant=_no_constant)
             arrays = {
                 member.filename.removesuffix(".npy"): _read_member(archive, member, path)
@@ -207,8 +207,8 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
         raise
     except ValueError as fault:
         if "allow_pickle" in str(fault) or "Object arrays" in str(fault):
-            raise ArtefactError(path, "it holds pickled objects, which are never loaded") from None
-        raise ArtefactError(path, f"it is damaged ({fault})") from None
+            raise ArtefactError(path, "it holds pickled objects, which are never loaded", code="pickled") from None
+        raise ArtefactError(path, f"it is damaged ({fault})", code="damaged") from None
     except _UNREADABLE as fault:
         raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
@@ -216,7 +216,7 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
     digest = meta.pop("digest", None)
     _check(path, layout, arrays, meta)
     if digest != _digest(arrays, meta):
-        raise ArtefactError(path, "its checksum does not match its content")
+        raise ArtefactError(path, "its checksum does not match its content", code="checksum")
     return Artefact(path, arrays, meta, str(digest))
 
 
@@ -232,7 +232,7 @@ def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact
     """An array artefact of any of these layouts, by kind; raise ArtefactError as `read_arrays` does."""
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
-        raise ArtefactError(path, f"it is of the unknown kind '{kind}'", _RIGHT)
+        raise ArtefactError(path, f"it is of the unknown kind '{kind}'", _RIGHT, code="kind")
     return read_arrays(path, layouts[kind])
 
 
@@ -250,7 +250,8 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, fault: Exception) -> ArtefactError:
     words = str(fault) or type(fault).__name__
-    return ArtefactError(path, f"it is truncated or damaged{'' if begins_as_ours(path) else ', or not ours'} ({words})")
+    ours = "" if is_own_file(path) else ", or not ours"
+    return ArtefactError(path, f"it is truncated or damaged{ours} ({words})", code="damaged")
 
 
 def write_json(path: Path | str, kind: str, payload: Mapping[str, Any]) -> None:
@@ -266,7 +267,7 @@ def read_json(path: Path | str, kind: str) -> dict[str, Any]:
     path = Path(path)
     content = _read_object(path)
     if content.get("kind") != kind:
-        raise ArtefactError(path, f"it is of kind '{content.get('kind')}', and '{kind}' is needed", _RIGHT)
+        raise ArtefactError(path, f"it is of kind '{content.get('kind')}', and '{kind}' is needed", _RIGHT, code="kind")
     _take_digest(path, content)
     return content
 
@@ -276,7 +277,7 @@ def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
     path = Path(path)
     content = _read_object(path)
     if "kind" not in content:
-        raise ArtefactError(path, "it names no kind, so it is not a patebench artefact")
+        raise ArtefactError(path, "it names no kind, so it is not a patebench artefact", code="not-ours")
     return content, _take_digest(path, content)
 
 
@@ -285,9 +286,11 @@ def _read_object(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError, MemoryError) as fault:
-        raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})") from None
+        raise ArtefactError(path, f"it is truncated or not valid JSON ({fault})", code="damaged") from None
     if not isinstance(content, dict):
-        raise ArtefactError(path, f"it is of kind '{type(content).__name__}', and an object is needed", _RIGHT)
+        raise ArtefactError(
+            path, f"it is of kind '{type(content).__name__}', and an object is needed", _RIGHT, code="kind"
+        )
     return content
 
 
@@ -295,15 +298,15 @@ def _take_digest(path: Path, content: dict[str, Any]) -> str:
     """Take the digest off the content, which must have it."""
     digest, found = content.pop("digest", None), hashlib.sha256(_canonical(content)).hexdigest()
     if digest != found:
-        raise ArtefactError(path, "its checksum does not match its content")
+        raise ArtefactError(path, "its checksum does not match its content", code="checksum")
     return found
 
 
 def _present(path: Path) -> None:
     if not path.is_file():
-        raise ArtefactError(path, "there is no such file", "run snakemake to make it")
+        raise ArtefactError(path, "there is no such file", "run snakemake to make it", code="missing-file")
     if path.stat().st_size == 0:
-        raise ArtefactError(path, "it is empty")
+        raise ArtefactError(path, "it is empty", code="empty")
 
 
 def _no_constant(word: str) -> float:
@@ -351,7 +354,9 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
 
 def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
     if meta.get("kind") != layout.kind:
-        raise ArtefactError(path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed", _RIGHT)
+        raise ArtefactError(
+            path, f"it is of kind '{meta.get('kind')}', and '{layout.kind}' is needed", _RIGHT, code="kind"
+        )
     for entry in layout.meta:
         if entry not in meta:
             raise ArtefactError(path, f"its {META} lacks '{entry}'", layout.older)

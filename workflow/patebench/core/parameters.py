@@ -48,10 +48,12 @@ class Parameters(BaseModel):
         for key in given:
             if key not in cls.model_fields:
                 allowed = list(cls.model_fields)
-                raise mistake(f"unknown key{nearest(key, allowed)}; allowed here: {', '.join(allowed)}", key)
+                raise mistake(
+                    f"unknown key{nearest(key, allowed)}; allowed here: {', '.join(allowed)}", key, code="unknown-key"
+                )
         for key, field in cls.model_fields.items():
             if field.is_required() and key not in given:
-                raise mistake(f"is missing; add it ({(field.description or '').rstrip('.')})", key)
+                raise mistake(f"is missing; add it ({(field.description or '').rstrip('.')})", key, code="missing")
         return {key: value for key, value in given.items() if value is not None or cls.model_fields[key].is_required()}
 
     @classmethod
@@ -62,7 +64,7 @@ class Parameters(BaseModel):
         except ValidationError as fault:
             # A misspelt key may be a missing one too: name what was written before what was not.
             errors = sorted(fault.errors(), key=lambda error: "unknown key" not in error["msg"])
-            raise PatebenchError(_line(errors[0], given, where)) from None
+            raise _fault(errors[0], given, where) from None
 
     @classmethod
     def of(cls, others: "Parameters") -> Self:
@@ -135,9 +137,9 @@ def _short(text: str) -> str:
 # give text, and YAML reads 1e-5 as text.
 
 
-def mistake(hint: str, key: str | None = None) -> PydanticCustomError:
-    """What is wrong with a value, in the words of the message; with `key`, what is wrong with that key of a mapping."""
-    return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key})
+def mistake(hint: str, key: str | None = None, *, code: str = "value") -> PydanticCustomError:
+    """Return the fault `hint` of a value; with `key`, of that key of a mapping. `code` is that of PatebenchError."""
+    return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key, "code": code})
 
 
 def _needed(what: str) -> PydanticCustomError:
@@ -250,8 +252,8 @@ AnyNumber = Annotated[tuple[T, ...], AfterValidator(_distinct), BeforeValidator(
 Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
 
 
-def _line(error: ErrorDetails, given: object, where: str) -> str:
-    """One line for a fault that pydantic found in what was given."""
+def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
+    """Return the error for a fault that pydantic found in what was given."""
     place, scalar, value = where, False, given
     for step in error["loc"]:
         if isinstance(value, Mapping) and step in value:
@@ -261,15 +263,18 @@ def _line(error: ErrorDetails, given: object, where: str) -> str:
         else:  # a value that was put into a list, or spells a mapping
             scalar = scalar or isinstance(step, int)
     context = error.get("ctx", {})
+    code = context.get("code", "value")
     if context.get("key") is not None:
-        return f"{key_path(place, context['key'])}: {context['hint']}"
+        return PatebenchError(context["hint"], code=code, where=key_path(place, context["key"]))
     place = place or "the configuration"
     if "hint" in context:
-        return f"{place}: {context['hint']}"
+        return PatebenchError(context["hint"], code=code, where=place)
     if error["type"] in ("too_short", "string_too_short"):
-        return f"{place}: is empty; at least one entry is needed"
+        return PatebenchError("is empty; at least one entry is needed", code="empty", where=place)
     if error["type"] in _BOUNDS:
         words, limit = _BOUNDS[error["type"]]
-        return f"{place}: is {show(error['input'])}; {words} {context[limit]:g} is needed"
+        line = f"is {show(error['input'])}; {words} {context[limit]:g} is needed"
+        return PatebenchError(line, code="bound", where=place)
     what = context.get("what", error["msg"])
-    return f"{place}: is {show(value)}; {what}{' or a list' if scalar else ''} is needed"
+    line = f"is {show(value)}; {what}{' or a list' if scalar else ''} is needed"
+    return PatebenchError(line, code="type", where=place)

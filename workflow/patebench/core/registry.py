@@ -73,7 +73,8 @@ class Registry:
         if name not in self:
             shown = name if isinstance(name, str) and len(name) <= 60 else quote(name)
             near, known = self._hint(shown), ", ".join(self)
-            raise PatebenchError(f"unknown {self.kind} '{shown}'{near}{self._elsewhere(shown)}; known: {known}")
+            line = f"unknown {self.kind} '{shown}'{near}{self._elsewhere(shown)}; known: {known}"
+            raise PatebenchError(line, code="unknown-name")
         return name
 
     def _hint(self, name: object) -> str:
