@@ -32,7 +32,6 @@ include: "workflow/rules/labels.smk"
 include: "workflow/rules/secure.smk"
 include: "workflow/rules/students.smk"
 include: "workflow/rules/baselines.smk"
-include: "workflow/rules/audit.smk"
 include: "workflow/rules/report.smk"
 
 

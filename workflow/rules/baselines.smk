@@ -74,14 +74,15 @@ rule train_baseline:
         mem_mb=memory(4000),
         runtime=120,
     params:
+        samples=each("private", "pool", "truth"),
         options=options,
     shell:
-        "patebench train_baseline --private {input.private:q} --test {input.test:q} {params.options}"
+        "patebench train_baseline {params.samples} --test {input.test:q} {params.options}"
         " --out {output:q} --threads {threads} --log {log:q}"
 
 
 # The same on some true labels of the pool, in place of private data.
-rule train_baseline_on_truth:
+use rule train_baseline as train_baseline_on_truth with:
     input:
         pool="<results>/<split>/pool.npz",
         truth="<results>/<split>/truth.npz",
@@ -94,18 +95,6 @@ rule train_baseline_on_truth:
         "<benchmarks>/train_baseline/<baseline>.tsv"
     wildcard_constraints:
         training=r"truth-\d+_[^/]+",
-    conda:
-        "../../envs/patebench.yaml"
-    threads: 1
-    resources:
-        gpu=1,
-        mem_mb=memory(4000),
-        runtime=120,
-    params:
-        options=options,
-    shell:
-        "patebench train_baseline --pool {input.pool:q} --truth {input.truth:q} --test {input.test:q} {params.options}"
-        " --out {output:q} --threads {threads} --log {log:q}"
 
 
 rule name_clusters:
@@ -139,9 +128,7 @@ rule train_dpsgd:
         private="<results>/<data>/private.npz",
         pool="<results>/<split>/pool.npz",
         test="<results>/<split>/test.npz",
-        encoder=branch(
-            member(RUN.uses_encoder, f"{DPSGD}/dpsgd.json"), then="<results>/<split>/encoder.npz", otherwise=[]
-        ),
+        encoder=used(RUN.uses_encoder, f"{DPSGD}/dpsgd.json", "<results>/<split>/encoder.npz"),
     output:
         "<results>/<dpsgd>/dpsgd.json",
     log:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -115,41 +114,38 @@ onerror:
 
 
 def options(wildcards, output):
-    """The options of the job's setting, as the configuration has them."""
+    """Return the options of the job's setting, as the configuration has them."""
     return RUN.command_options(output[0])
 
 
 def each(*names):
-    """An option for each file of inputs that may have none or several: --chunk a --chunk b."""
-    return lambda wildcards, input: " ".join(
-        f"--{name} {shlex.quote(file)}" for name in names for file in _files(input.get(name, []))
-    )
+    """Return a function that writes an option for each file of these inputs, if any: --chunk a --chunk b."""
+    return lambda wildcards, input: _file_options(input, names)
 
 
 def each_output(*names):
-    """The same for outputs: --png a --png b."""
-    return lambda wildcards, output: " ".join(
-        f"--{name} {shlex.quote(file)}" for name in names for file in _files(output.get(name, []))
-    )
+    """Return a function that does the same for outputs: --png a --png b."""
+    return lambda wildcards, output: _file_options(output, names)
 
 
-def _files(several):
-    return [several] if isinstance(several, str) else several
+def _file_options(files, names):
+    named = {name: files.get(name, []) for name in names}
+    return shell_words({name: [files] if isinstance(files, str) else files for name, files in named.items()})
 
 
 def copies(wildcards):
-    """The user's data sets that are changed copies of built-in ones, for those who read published values."""
+    """Return the options that name the user's changed copies of built-in data sets."""
     return shell_words({"copy": RUN.copies})
 
 
 def known(table, folder):
-    """The entries of a table of the run for the folder of a job."""
+    """Return a function that looks up the folder of a job in a table of the run."""
     return lambda wildcards: table.get(folder.format(**wildcards), [])
 
 
-def member(names, pattern):
-    """True if the file or folder of a job is among these names of the run."""
-    return lambda wildcards: pattern.format(**wildcards) in names
+def used(users, user, file, otherwise=()):
+    """Return the input `file` where `user`, the file or folder of a job, is among `users`, and `otherwise` elsewhere."""
+    return branch(lambda wildcards: user.format(**wildcards) in users, then=file, otherwise=otherwise)
 
 
 def gathered(kind, folder):
@@ -158,32 +154,32 @@ def gathered(kind, folder):
 
 
 def rounds_so_far(wildcards):
-    """The rounds from the first to the job's own, each as a path that contains those before it."""
+    """Return the rounds from the first to the job's own, each as a path that contains those before it."""
     parts = wildcards.rounds.split("/")
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def round_before(wildcards):
-    """The round before the job's own; none for the first."""
+    """Return the round before the job's own; none for the first."""
     return rounds_so_far(wildcards)[-2:-1]
 
 
 def memory(mb):
-    """Memory of a job; where a profile retries failed jobs, each attempt asks for as much again."""
+    """Return the memory of a job in MB; each further attempt asks for as much again."""
     return lambda wildcards, attempt: mb * attempt
 
 
 def once(file):
-    """A release is made once, as drawing it anew spends as much privacy again: it is protected, and never removed."""
+    """Protect a release from being made again: a second draw would cost its privacy again."""
     return protected(update(file)) if RUN.mode == "release" else file
 
 
 def shown(kind, names):
-    """Figures or tables as Snakemake's own report shows them, each with its caption, if it has a file."""
-    found = []
+    """Return figures or tables for Snakemake's own report, each with its caption if it has one."""
+    files = []
     for name in names:
         words = {"category": kind.capitalize(), "labels": {"name": name}}
         if Path(ROOT, "report", kind, f"{name}.rst").is_file():
             words["caption"] = f"../../report/{kind}/{name}.rst"
-        found.append(report(f"<pages>/{kind}/{name}.{'png' if kind == 'figures' else 'csv'}", **words))
-    return found
+        files.append(report(f"<pages>/{kind}/{name}.{'png' if kind == 'figures' else 'csv'}", **words))
+    return files

@@ -11,8 +11,6 @@ rule data:
         "<logs>/data/<data>.log",
     benchmark:
         "<benchmarks>/data/<data>.tsv"
-    group:
-        "data"
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -38,8 +36,6 @@ rule split:
         "<logs>/split/<split>.log",
     benchmark:
         "<benchmarks>/split/<split>.tsv"
-    group:
-        "data"
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -63,8 +59,6 @@ rule partition:
         "<logs>/partition/<ensemble>.log",
     benchmark:
         "<benchmarks>/partition/<ensemble>.tsv"
-    group:
-        "data"
     conda:
         "../../envs/patebench.yaml"
     resources:

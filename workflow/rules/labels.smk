@@ -1,4 +1,4 @@
-# Labels of a set of queries, the whole pool or what rounds selected, and the privacy that each set costs.
+# Labels of a set of queries, the whole pool or what rounds selected, the privacy that each set costs, and audits.
 
 
 rule extract_features:
@@ -29,9 +29,7 @@ rule extract_features:
 rule select_queries:
     input:
         pool="<results>/<split>/pool.npz",
-        features=branch(
-            member(RUN.uses_features, f"{SELECTION}/queries.npz"), then="<results>/<split>/features.npz", otherwise=[]
-        ),
+        features=used(RUN.uses_features, f"{SELECTION}/queries.npz", "<results>/<split>/features.npz"),
     output:
         "<results>/<selection>/queries.npz",
     log:
@@ -46,7 +44,7 @@ rule select_queries:
         mem_mb=memory(4000),
         runtime=60,
     params:
-        known=each("features"),
+        known=each("features", "labels", "predictions"),
         options=options,
     shell:
         "patebench select_queries --pool {input.pool:q} {params.known} {params.options}"
@@ -57,9 +55,7 @@ rule select_queries:
 use rule select_queries as select_queries_in_round with:
     input:
         pool="<results>/<split>/pool.npz",
-        features=branch(
-            member(RUN.uses_features, f"{ROUND}/queries.npz"), then="<results>/<split>/features.npz", otherwise=[]
-        ),
+        features=used(RUN.uses_features, f"{ROUND}/queries.npz", "<results>/<split>/features.npz"),
         labels=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
         predictions=expand("<results>/<student>/{rounds}/predictions.npz", rounds=round_before),
     output:
@@ -68,9 +64,6 @@ use rule select_queries as select_queries_in_round with:
         "<logs>/select_queries/<round>.log",
     benchmark:
         "<benchmarks>/select_queries/<round>.tsv"
-    params:
-        known=each("features", "labels", "predictions"),
-        options=options,
 
 
 rule aggregate:
@@ -84,25 +77,22 @@ rule aggregate:
         "<benchmarks>/aggregate/<labels>.tsv"
     wildcard_constraints:
         noise=r"[^/]+(?<!_secure-\d)(?<!_secure-\d\d)(?<!_secure-\d\d\d)",
-    group:
-        "numbers"
     conda:
         "../../envs/patebench.yaml"
     resources:
         mem_mb=memory(2000),
         runtime=10,
     params:
+        rounds=each("selected", "earlier"),
         options=options,
     shell:
-        "patebench aggregate --votes {input.votes:q} {params.options} --out {output:q} --log {log:q}"
+        "patebench aggregate --votes {input.votes:q} {params.rounds} {params.options} --out {output:q} --log {log:q}"
 
 
 # A round's labels come after those of the round before. Teachers that vote on given queries only vote in each round.
-rule aggregate_in_round:
+use rule aggregate as aggregate_in_round with:
     input:
-        votes=branch(
-            member(RUN.chunks, ROUND), then="<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"
-        ),
+        votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
         selected="<results>/<round>/queries.npz",
         earlier=expand("<results>/<student>/{rounds}/labels.npz", rounds=round_before),
     output:
@@ -111,17 +101,6 @@ rule aggregate_in_round:
         "<logs>/aggregate/<round>.log",
     benchmark:
         "<benchmarks>/aggregate/<round>.tsv"
-    conda:
-        "../../envs/patebench.yaml"
-    resources:
-        mem_mb=memory(2000),
-        runtime=10,
-    params:
-        earlier=each("earlier"),
-        options=options,
-    shell:
-        "patebench aggregate --votes {input.votes:q} --selected {input.selected:q} {params.earlier} {params.options}"
-        " --out {output:q} --log {log:q}"
 
 
 rule account:
@@ -134,34 +113,6 @@ rule account:
         "<logs>/account/<labels>.log",
     benchmark:
         "<benchmarks>/account/<labels>.tsv"
-    group:
-        "numbers"
-    conda:
-        "../../envs/patebench.yaml"
-    threads: 1
-    resources:
-        mem_mb=memory(2000),
-        runtime=10,
-    params:
-        options=options,
-    shell:
-        "patebench account --votes {input.votes:q} --labels {input.labels:q} {params.options}"
-        " --out {output:q} --threads {threads} --log {log:q}"
-
-
-rule account_in_round:
-    input:
-        votes=branch(
-            member(RUN.chunks, ROUND), then="<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"
-        ),
-        labels="<results>/<round>/labels.npz",
-        selected=expand("<results>/<student>/{rounds}/queries.npz", rounds=rounds_so_far),
-    output:
-        "<results>/<round>/bounds.json",
-    log:
-        "<logs>/account/<round>.log",
-    benchmark:
-        "<benchmarks>/account/<round>.tsv"
     conda:
         "../../envs/patebench.yaml"
     threads: 1
@@ -174,3 +125,37 @@ rule account_in_round:
     shell:
         "patebench account --votes {input.votes:q} --labels {input.labels:q} {params.selected} {params.options}"
         " --out {output:q} --threads {threads} --log {log:q}"
+
+
+use rule account as account_in_round with:
+    input:
+        votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),
+        labels="<results>/<round>/labels.npz",
+        selected=expand("<results>/<student>/{rounds}/queries.npz", rounds=rounds_so_far),
+    output:
+        "<results>/<round>/bounds.json",
+    log:
+        "<logs>/account/<round>.log",
+    benchmark:
+        "<benchmarks>/account/<round>.tsv"
+
+
+# Empirical lower bounds on the ε of mechanisms: no votes are needed, so all seeds share an audit.
+rule audit:
+    input:
+        samples="<results>/<data>/private.npz",
+    output:
+        "<results>/<audit>/audit.json",
+    log:
+        "<logs>/audit/<audit>.log",
+    benchmark:
+        "<benchmarks>/audit/<audit>.tsv"
+    conda:
+        "../../envs/patebench.yaml"
+    resources:
+        mem_mb=memory(2000),
+        runtime=10,
+    params:
+        options=options,
+    shell:
+        "patebench audit --samples {input.samples:q} {params.options} --out {output:q} --log {log:q}"

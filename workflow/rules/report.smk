@@ -25,8 +25,6 @@ rule collect:
         "<logs>/collect/<ensemble>.log",
     benchmark:
         "<benchmarks>/collect/<ensemble>.tsv"
-    group:
-        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -68,8 +66,6 @@ rule figures:
         "<logs>/figures/<run>.log",
     benchmark:
         "<benchmarks>/figures/<run>.tsv"
-    group:
-        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -95,8 +91,6 @@ rule tables:
         "<logs>/tables/<run>.log",
     benchmark:
         "<benchmarks>/tables/<run>.tsv"
-    group:
-        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -120,8 +114,6 @@ rule rows:
         "<logs>/rows/<run>.log",
     benchmark:
         "<benchmarks>/rows/<run>.tsv"
-    group:
-        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -145,8 +137,6 @@ rule manifest:
         "<logs>/manifest/<run>.log",
     benchmark:
         "<benchmarks>/manifest/<run>.tsv"
-    group:
-        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -173,8 +163,6 @@ rule report:
         "<logs>/report/<run>.log",
     benchmark:
         "<benchmarks>/report/<run>.tsv"
-    group:
-        "pages"
     conda:
         "../../envs/patebench.yaml"
     resources:

@@ -9,13 +9,11 @@ if AGGREGATORS:
         input:
             chunk="<results>/<ensemble>/chunks/{chunk}.npz",
         output:
-            temp([f"<results>/<labels>/secure/aggregator-{i}/{{chunk}}.npz" for i in AGGREGATORS]),
+            out=temp([f"<results>/<labels>/secure/aggregator-{i}/{{chunk}}.npz" for i in AGGREGATORS]),
         log:
             "<logs>/secure_share/<labels>/{chunk}.log",
         benchmark:
             "<benchmarks>/secure_share/<labels>/{chunk}.tsv"
-        group:
-            "numbers"
         conda:
             "../../envs/patebench.yaml"
         resources:
@@ -23,7 +21,7 @@ if AGGREGATORS:
             runtime=30,
         params:
             options=options,
-            out=lambda wildcards, output: " ".join(f"--out {shlex.quote(file)}" for file in output),
+            out=each_output("out"),
         shell:
             "patebench secure_share --chunk {input.chunk:q} {params.options} {params.out} --log {log:q}"
 
@@ -41,8 +39,6 @@ if AGGREGATORS:
             "<logs>/secure_sum/<labels>/{aggregator}.log",
         benchmark:
             "<benchmarks>/secure_sum/<labels>/{aggregator}.tsv"
-        group:
-            "numbers"
         conda:
             "../../envs/patebench.yaml"
         resources:
@@ -66,8 +62,6 @@ if AGGREGATORS:
             "<benchmarks>/secure_open/<labels>.tsv"
         wildcard_constraints:
             noise=r"[^/]+_secure-\d+",
-        group:
-            "numbers"
         conda:
             "../../envs/patebench.yaml"
         resources:

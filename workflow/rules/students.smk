@@ -6,12 +6,8 @@ rule train_student:
         pool="<results>/<split>/pool.npz",
         labels="<results>/<labels>/labels.npz",
         test="<results>/<split>/test.npz",
-        features=branch(
-            member(RUN.uses_features, f"{STUDENT}/student.json"), then="<results>/<split>/features.npz", otherwise=[]
-        ),
-        encoder=branch(
-            member(RUN.uses_encoder, f"{STUDENT}/student.json"), then="<results>/<split>/encoder.npz", otherwise=[]
-        ),
+        features=used(RUN.uses_features, f"{STUDENT}/student.json", "<results>/<split>/features.npz"),
+        encoder=used(RUN.uses_encoder, f"{STUDENT}/student.json", "<results>/<split>/encoder.npz"),
     output:
         student="<results>/<student>/student.json",
         predictions="<results>/<student>/predictions.npz",
@@ -40,12 +36,8 @@ use rule train_student as train_student_in_round with:
         pool="<results>/<split>/pool.npz",
         labels="<results>/<round>/labels.npz",
         test="<results>/<split>/test.npz",
-        features=branch(
-            member(RUN.uses_features, f"{ROUND}/student.json"), then="<results>/<split>/features.npz", otherwise=[]
-        ),
-        encoder=branch(
-            member(RUN.uses_encoder, f"{ROUND}/student.json"), then="<results>/<split>/encoder.npz", otherwise=[]
-        ),
+        features=used(RUN.uses_features, f"{ROUND}/student.json", "<results>/<split>/features.npz"),
+        encoder=used(RUN.uses_encoder, f"{ROUND}/student.json", "<results>/<split>/encoder.npz"),
     output:
         student="<results>/<round>/student.json",
         predictions="<results>/<round>/predictions.npz",

@@ -8,12 +8,8 @@ rule train_teachers:
         pool="<results>/<split>/pool.npz",
         test="<results>/<split>/test.npz",
         selected=expand("<results>/<split>/queries/{selection}/queries.npz", selection=known(RUN.selections, ENSEMBLE)),
-        features=branch(
-            member(RUN.uses_features, f"{ENSEMBLE}/votes.npz"), then="<results>/<split>/features.npz", otherwise=[]
-        ),
-        encoder=branch(
-            member(RUN.uses_encoder, f"{ENSEMBLE}/votes.npz"), then="<results>/<split>/encoder.npz", otherwise=[]
-        ),
+        features=used(RUN.uses_features, f"{ENSEMBLE}/votes.npz", "<results>/<split>/features.npz"),
+        encoder=used(RUN.uses_encoder, f"{ENSEMBLE}/votes.npz", "<results>/<split>/encoder.npz"),
     output:
         "<results>/<ensemble>/chunks/{chunk}.npz",
     log:
@@ -49,15 +45,13 @@ rule join_votes:
         "<logs>/join_votes/<ensemble>.log",
     benchmark:
         "<benchmarks>/join_votes/<ensemble>.tsv"
-    group:
-        "numbers"
     conda:
         "../../envs/patebench.yaml"
     resources:
         mem_mb=memory(4000),
         runtime=10,
     params:
-        chunks=each("chunk"),
+        chunks=each("chunk", "earlier"),
     shell:
         "patebench join_votes --partition {input.partition:q} --pool {input.pool:q} --truth {input.truth:q}"
         " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
@@ -81,7 +75,7 @@ use rule train_teachers as train_teachers_in_round with:
         "<benchmarks>/train_teachers/<round>/{chunk}.tsv"
 
 
-rule join_votes_in_round:
+use rule join_votes as join_votes_in_round with:
     input:
         partition="<results>/<ensemble>/partition.npz",
         pool="<results>/<split>/pool.npz",
@@ -96,13 +90,3 @@ rule join_votes_in_round:
         "<logs>/join_votes/<round>.log",
     benchmark:
         "<benchmarks>/join_votes/<round>.tsv"
-    conda:
-        "../../envs/patebench.yaml"
-    resources:
-        mem_mb=memory(4000),
-        runtime=10,
-    params:
-        chunks=each("chunk", "earlier"),
-    shell:
-        "patebench join_votes --partition {input.partition:q} --pool {input.pool:q} --truth {input.truth:q}"
-        " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
