@@ -88,8 +88,6 @@ def opened(browser, report: Path) -> Iterator:
             page.on("pageerror", lambda fault: faults.append(str(fault)))
             page.emulate_media(media=medium)
             page.goto(report.as_uri())
-            if scripts:
-                page.wait_for_selector("#chart svg", state="attached")
             pages[way] = page, asked, faults
         return pages[way]
 
@@ -110,20 +108,14 @@ def test_asks_for_nothing_and_complains_of_nothing(opened, report, way):
 
 @each_way
 def test_every_figure_is_visible(opened, way):
-    """Where scripts run and it is not printed, the chart stands in the place of the headline's picture."""
     page, _, _ = opened(way)
     figures = page.locator("figure").all()
     assert len(figures) > 5
-    lively = WAYS[way][1:3] == ("screen", True)
     for figure in figures:
-        chart = lively and figure.get_attribute("id") == "figure-methods"
-        box = figure.locator("#chart svg" if chart else "img.still").first.bounding_box()
+        box = figure.locator("img").bounding_box()
         assert box is not None, f"{figure.get_attribute('id')} is not shown"
         assert box["width"] > 200
         assert box["height"] > 60
-        if chart:
-            legend = figure.locator("#chart .role-legend").first.bounding_box()
-            assert legend["y"] + legend["height"] <= box["y"] + box["height"] + 1, "its legend is cut off"
         frame = figure.locator(".frame").bounding_box()
         assert 0 <= frame["x"] <= frame["x"] + frame["width"] <= WAYS[way][0], "what is wider scrolls in its frame"
 
@@ -139,9 +131,6 @@ def test_nothing_keeps_anybody_from_reading_it(opened, browser, report, way):
         (cut := report.with_name("cut.html")).write_text(text, encoding="utf-8")
         page = browser.new_page(viewport=page.viewport_size)
         page.goto(cut.as_uri())
-    else:
-        for what, times in {"weak": 1, "baseline": 1, "bars": 4}.items():
-            assert page.locator(f"#chart .{what}_marks > *").count() == times, what
     page.evaluate("document.querySelectorAll('main details').forEach(each => each.open = true)")
     found = Axe().run(page).response["violations"]
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found if each["impact"] in _GRAVE] == []
@@ -180,27 +169,6 @@ def test_navigation_is_in_sight_and_folds_where_there_is_no_room(opened, way, wi
     page.evaluate("window.scrollTo(0, 3000)")
     assert page.locator("nav").bounding_box()["y"] == 0
     page.evaluate("window.scrollTo(0, 0)")
-
-
-def test_filters_leave_only_what_was_chosen(opened):
-    page, _, _ = opened("wide")
-    everything = page.locator("#chart .mark-symbol.role-mark path").count()
-    page.get_by_label("Kind of ε").select_option("worst case")
-    page.wait_for_function(f"document.querySelectorAll('#chart .mark-symbol.role-mark path').length < {everything}")
-    kept = page.locator("#chart .mark-symbol.role-mark path")
-    assert kept.count() > 0
-    assert all("worst case" in (mark.get_attribute("aria-label") or "") for mark in kept.all())
-    page.get_by_label("Kind of ε").select_option("all")
-
-
-def test_a_point_says_what_it_is(opened):
-    page, _, _ = opened("wide")
-    page.locator("#chart .mark-symbol.role-mark path").first.hover(force=True)
-    tip = page.locator("#vg-tooltip-element.visible")
-    tip.wait_for()
-    words = tip.inner_text()
-    assert all(part in words for part in ("Method", "Accuracy", "Kind of ε", "Public data used"))
-    page.mouse.move(0, 0)
 
 
 def test_what_is_folded_is_printed(opened):

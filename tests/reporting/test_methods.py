@@ -1,8 +1,6 @@
-"""The headline: one point per method, in a figure and in a chart that answers the pointer."""
+"""The headline: one point per method."""
 
-import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,8 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.reporting import style
-from patebench.reporting.chart import FILTERS, script, specification
-from patebench.reporting.figures.axes import TICKS
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.figures.axes import stretch
 from patebench.reporting.methods import methods
 from patebench.reporting.published import Published, Value, read_published
 
@@ -36,12 +34,6 @@ def records(tmp_path: Path, *settings: tuple[str, float, float, float | None]) -
 def points(frame: Any) -> list[tuple[str, str, float, float]]:
     columns = ["method", "kind", "epsilon", "accuracy_mean"]
     return sorted(frame[columns].itertuples(index=False, name=None))
-
-
-def drawn(frame: Any) -> list[dict[str, Any]]:
-    """The points of the chart."""
-    (values,) = json.loads(specification(frame))["datasets"].values()
-    return list(values)
 
 
 def test_a_method_stands_at_its_most_accurate_setting_that_is_not_weak(tmp_path: Path) -> None:
@@ -81,69 +73,6 @@ def test_a_paper_stands_with_its_own_method_and_on_the_same_data(tmp_path: Path)
     assert {epsilon for method, epsilon, _ in shown if method == "printed: Scalable PATE 2018"} == {1.97}
 
 
-def test_the_chart_has_all_points_and_filters(tmp_path: Path) -> None:
-    frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), read_published(made.PUBLISHED))
-    chart = json.loads(specification(frame))
-    assert len(drawn(frame)) == len(frame) > 10
-    assert {param["name"] for param in chart["params"]} == {f"chosen_{name}" for name in FILTERS}
-    shown = [each for each in drawn(frame) if not each["method"].startswith("printed")]
-    assert {(each["method"], each["kind"], each["shade"] != "transparent") for each in shown} == {
-        *[("GNMax", "worst case", True), ("GNMax", "data-dependent", False)]
-    }
-
-
-@pytest.mark.parametrize(
-    ("accuracies", "shown"),
-    [
-        ((0.831, 0.839), [0.832, 0.834, 0.836, 0.838]),
-        ((0.83, 0.87), [0.84, 0.86]),
-        ((0.8317,), [0.8317]),
-        ((0.6, 0.95), []),
-    ],
-)
-def test_points_that_are_near_each_other_have_ticks_between_them(
-    tmp_path: Path, accuracies: tuple[float, ...], shown: list[float]
-) -> None:
-    names = ("gnmax", "lnmax")
-    found = records(tmp_path, *((names[i], accuracy, 1.0 + i, None) for i, accuracy in enumerate(accuracies)))
-    layers = json.loads(specification(methods(found, NONE)))["layer"]
-    axis = next(layer["encoding"]["y"]["axis"] for layer in layers if "axis" in layer["encoding"]["y"])
-    ticks = {round(1 / (1 + math.exp(-value)), 6) for value in axis["values"]}
-    assert sorted(ticks - set(TICKS)) == shown
-
-
-def rendered(frame: Any) -> str:
-    """The chart as a browser would draw it at first."""
-    import vl_convert
-
-    chart = json.loads(specification(frame)) | {"width": 600}
-    del chart["config"]["autosize"]
-    return str(vl_convert.vegalite_to_svg(chart))
-
-
-@pytest.mark.parametrize(
-    "epsilons", [(4.0,), (3.1, 4.6), (2.05, 2.06), (1.9, 5.1), (0.0011, 0.0012), (1.0, 4.9), (0.2, 9.0)]
-)
-def test_the_axis_of_epsilon_has_ticks_wherever_the_points_lie(tmp_path: Path, epsilons: tuple[float, ...]) -> None:
-    names = ("gnmax", "lnmax")
-    found = records(tmp_path, *((names[i], 0.9, epsilon, None) for i, epsilon in enumerate(epsilons)))
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", rendered(methods(found, NONE)))
-    ticks = [float(text) for text in texts[: next(i for i, text in enumerate(texts) if text.startswith("ε"))]]
-    assert len(ticks) > 1
-    assert len(set(ticks)) == len(ticks) < 16
-    assert all(min(epsilons) / 1.5 < tick < max(epsilons) * 1.5 for tick in ticks)
-
-
-def test_the_legend_is_filled_where_points_are(tmp_path: Path) -> None:
-    frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), read_published(made.PUBLISHED))
-    legend = rendered(frame).partition("role-legend")[2]
-    entries = re.findall(r"role-legend-symbol.*?<path([^>]*)/>.*?<text[^>]*>([^<]*)</text>", legend)
-    filled = {name: 'fill="#' in path for path, name in entries}
-    assert filled.pop("GNMax")
-    assert filled
-    assert not any(filled.values()), "printed points are outlines"
-
-
 @pytest.mark.parametrize("limits", [(4.0, 4.5), (3.1, 4.6), (1.02, 1.03), (0.9, 2.5), (1.0, 40.0)])
 def test_a_logarithmic_axis_has_two_ticks(limits: tuple[float, float]) -> None:
     figure, (axis,) = style.panels([""])
@@ -154,24 +83,25 @@ def test_a_logarithmic_axis_has_two_ticks(limits: tuple[float, float]) -> None:
     assert sum(limits[0] <= tick <= limits[1] for tick in axis.xaxis.get_majorticklocs()) > 1
 
 
-def test_the_chart_says_where_an_owner_is_protected(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limits", [(0.831, 0.839), (0.83, 0.87), (0.8317, 0.8317), (0.6, 0.95)])
+def test_accuracies_that_are_near_each_other_have_ticks_between_them(limits: tuple[float, float]) -> None:
+    figure, (axis,) = style.panels([""])
+    stretch(axis, *limits)
+    figure.canvas.draw()
+    low, high = axis.get_ylim()
+    assert sum(low <= tick <= high for tick in axis.yaxis.get_majorticklocs()) > 1
+
+
+def test_a_point_says_that_an_owner_is_protected(tmp_path: Path) -> None:
     found = records(tmp_path, ("gnmax", 0.9, 2.0, None))
     for frame in (found.students, found.bounds):
         frame["partition"] = "hash-owners"
-    (point,) = drawn(methods(found, NONE))
-    assert point["protects"] == "all records of one owner"
-
-
-def test_nothing_in_the_chart_ends_its_script_early(tmp_path: Path) -> None:
-    frame = methods(records(tmp_path, ("gnmax", 0.9, 2.0, 1.0)), NONE).assign(detail="</script><script>alert(1)")
-    assert "<" not in specification(frame)
-    assert drawn(frame)[0]["detail"] == "</script><script>alert(1)"
-    assert "</script" not in script()
-    assert "<!--" not in script()
+    assert set(methods(found, NONE)["adjacency"]) == {"all records of one owner"}
 
 
 @pytest.mark.parametrize("accuracy", [1.0, 0.0])
 def test_accuracies_that_a_logit_scale_has_no_place_for(tmp_path: Path, accuracy: float) -> None:
-    frame = methods(records(tmp_path, ("gnmax", accuracy, 2.0, None)), NONE)
-    (point,) = drawn(frame)
-    assert 0 < point["share"] < 1
+    figure = FIGURES.load("methods")(records(tmp_path, ("gnmax", accuracy, 2.0, None)), NONE)
+    figure.draw_without_rendering()
+    (low, high), (line, *_) = figure.axes[0].get_ylim(), figure.axes[0].get_lines()
+    assert low < line.get_ydata()[0] < high

@@ -17,7 +17,6 @@ from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
 from patebench.core.seeds import Mode
 from patebench.core.workers import available
-from patebench.reporting import chart
 from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
@@ -122,7 +121,6 @@ def render(
         publishable=publishable and _relative(publishable, out),
         of_release=release_cards(frames.get("utility-privacy")) if release else [],
         sections=_sections(drawn, shown, frames.get("papers")),
-        chart=_chart(frames.get(chart.TABLE), drawn),
         absent=_absent(drawn, shown),
         kinds=[(in_words(kind), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
         citations=None if citation is None else read_citations(citation),
@@ -162,17 +160,6 @@ def _absent(figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]])
         ("Not drawn", [each["missing"] for each in figures if each["missing"]]),
         ("Empty in this run", [each["title"] for each in tables if not each["rows"]]),
     ]
-
-
-def _chart(frame: "pd.DataFrame | None", figures: Sequence[dict[str, Any]]) -> dict[str, str] | None:
-    """What makes the headline figure answer the pointer; None where it is not on the page."""
-    if (
-        frame is None
-        or frame.empty
-        or not any(each["name"] == chart.FIGURE and not each["missing"] for each in figures)
-    ):
-        return None
-    return {"figure": chart.FIGURE, "script": chart.script(), "specification": chart.specification(frame)}
 
 
 def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:

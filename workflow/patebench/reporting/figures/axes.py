@@ -90,13 +90,14 @@ def staircase(axis: "Axes", best: "pd.DataFrame", label: str) -> None:
 
 def stretch(axis: "Axes", least: float, most: float) -> None:
     """A logit scale upright from the least accuracy to the most: 98 and 99 % are as far apart there as 50 and 67 %."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
+    low, high = 0.85 * within(least), within(most) + 0.6 * (1 - within(most))
+    enough = sum(low <= tick <= high for tick in TICKS) > 1
     axis.set_yscale("logit", nonpositive="clip")
-    axis.yaxis.set_major_locator(FixedLocator(TICKS))
+    axis.yaxis.set_major_locator(FixedLocator(TICKS) if enough else MaxNLocator(4))
     axis.yaxis.set_minor_locator(NullLocator())
-    low, high = within(least), within(most)
-    axis.set_ylim(low * 0.85, high + 0.6 * (1 - high))
+    axis.set_ylim(low, high)
     axis.margins(x=0.08)
     percent(axis, axis.get_ylabel())
 
