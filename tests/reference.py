@@ -17,7 +17,7 @@ import yaml
 
 from patebench.core.files import read_json
 from patebench.core.registry import nearest
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.reporting.manifest import commit
 
 ROOT = Path(__file__).parents[1]

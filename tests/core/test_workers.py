@@ -4,7 +4,6 @@ The work is Python's own `eval`, which every process knows.
 """
 
 import os
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -41,11 +40,6 @@ def test_results_come_in_order_from_other_processes(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("two")
-def test_functions_without_a_name_can_be_sent() -> None:
-    assert list(workers.in_order(lambda number: number + 1, [1, 2])) == [2, 3]
-
-
-@pytest.mark.usefixtures("two")
 def test_a_fault_of_the_work_is_its_own() -> None:
     with pytest.raises(ZeroDivisionError):
         list(workers.in_order(eval, ["1", "1 / 0"]))
@@ -55,16 +49,3 @@ def test_a_fault_of_the_work_is_its_own() -> None:
 def test_a_killed_process_is_one_line() -> None:
     with pytest.raises(PatebenchError, match="one of 2 processes was killed"):
         list(workers.in_order(eval, ["1", "2", DEATH, *["3"] * 20]))
-
-
-@pytest.mark.usefixtures("two")
-def test_a_process_that_was_killed_before_a_piece_is_sent_is_one_line() -> None:
-    """Then it is the sending that fails, and no result."""
-
-    def pieces() -> Iterator[str]:
-        yield DEATH
-        time.sleep(3)
-        yield from ["1"] * 3
-
-    with pytest.raises(PatebenchError, match="one of 2 processes was killed"):
-        list(workers.in_order(eval, pieces()))

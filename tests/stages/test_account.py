@@ -12,8 +12,7 @@ from patebench.accounting.sanitised_accountant import seeded
 from patebench.artefacts.reading import read_votes
 from patebench.cli import cli
 from patebench.core import files, formats
-from patebench.core.bound import Bound
-from patebench.core.curve import points
+from patebench.core.bound import Bound, points
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages.account import spaced

@@ -29,8 +29,8 @@ from patebench.accounting.accountant import check_queries
 from patebench.accounting.votes import Votes, check_table
 from patebench.audit import verdict
 from patebench.calculator.calibrate import Calibration, queries_for, solve
-from patebench.core.arguments import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole, quote
 from patebench.core.bound import Bound, check_delta, large_delta
+from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole, quote
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest

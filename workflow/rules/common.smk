@@ -10,7 +10,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from patebench.config import load, validate
-from patebench.core.commands import check_passed_on, shell_words
+from patebench.core.spelling import check_passed_on, shell_words
 from patebench.core.errors import PatebenchError
 from patebench.core.locks import record_run
 from patebench.stages.manifest import shown_no_more

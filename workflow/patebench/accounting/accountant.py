@@ -17,7 +17,7 @@ from patebench.accounting import conversion
 from patebench.accounting.logspace import Array
 from patebench.core.bound import SMALLEST_DELTA, Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 #: Rényi divergence of the first T queries for each T (rows) at each order (columns).
 Totals = Callable[[Sequence[int], Array], Array]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
-from patebench.core.numbers import in_json
+from patebench.core.text import in_json
 
 #: Which teachers are reported: those whose basic cost is the least, the median and the most.
 WHICH = ("least", "median", "most")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.arguments import MOST_CLASSES, check_array, check_truth, check_whole
+from patebench.core.checks import MOST_CLASSES, check_array, check_truth, check_whole
 from patebench.core.errors import PatebenchError
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 Counts = NDArray[np.int64]
 

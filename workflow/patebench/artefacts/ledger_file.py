@@ -25,9 +25,8 @@ from patebench.config.parameters import LedgerParameters, LedgerSettings
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
-from patebench.core.numbers import in_json
 from patebench.core.seeds import Mode
-from patebench.core.words import plural
+from patebench.core.text import in_json, plural
 from patebench.data.content import tallies
 from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, plain
 from patebench.mechanisms.budget import keeper_of

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from patebench.config.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.parameters import Parameters
-from patebench.core.slugs import slug
+from patebench.core.fields import Parameters
+from patebench.core.spelling import slug
 
 #: The kinds of artefacts of models that are private themselves.
 PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn")

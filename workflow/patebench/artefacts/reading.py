@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
+from patebench.core.checks import NotFiniteError, check_finite
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
-from patebench.core.finite import NotFiniteError, check_finite
 from patebench.core.formats import ENCODER, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
-from patebench.core.parameters import show
 from patebench.data.partitions import check_disjoint
 from patebench.features.encoders import DEFAULT, ENCODERS
 from patebench.models import MODELS, on_queries

@@ -11,7 +11,7 @@ from patebench.artefacts.reading import query_positions
 from patebench.config.parameters import StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 if TYPE_CHECKING:
     from patebench.students.interface import NoisyTable, StudentConfig, StudentData

@@ -20,7 +20,7 @@ from patebench.artefacts.reading import read_votes
 from patebench.cli.command import together
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.files import META, Artefact
-from patebench.core.words import listing, plural
+from patebench.core.text import listing, plural
 from patebench.data.content import tallies
 
 #: What a table of votes has in place of the digest of a pool. Not of the votes: it stands in labels that are released.

@@ -15,8 +15,7 @@ from patebench.audit.verdict import Audit, Verdict, run_audit
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
-from patebench.core.numbers import above_zero, at_least, at_most
-from patebench.core.words import listing, plural
+from patebench.core.text import above_zero, at_least, at_most, listing, plural
 from patebench.mechanisms.base import Mechanism
 
 #: So many queries have a table of votes that is looked at, and so many an audit beside one.

@@ -7,8 +7,7 @@ from patebench.audit.sampled import Sampled, histogram
 from patebench.audit.search import Pair
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
 from patebench.core.bound import Conversion, Kind
-from patebench.core.numbers import above_zero, at_least, at_most
-from patebench.core.words import plural
+from patebench.core.text import above_zero, at_least, at_most, plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

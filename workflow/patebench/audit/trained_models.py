@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.audit.rates import Rates
 from patebench.audit.verdict import Verdict
-from patebench.core.numbers import in_json
+from patebench.core.text import in_json
 
 Array = NDArray[np.floating]
 

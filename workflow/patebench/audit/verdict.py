@@ -13,7 +13,7 @@ from patebench.audit.sampled import Sampled, SampledAudit, histogram, most_label
 from patebench.audit.search import Pair, Search
 from patebench.audit.tables import TableAudit, disagreements
 from patebench.core.bound import Bound, Kind
-from patebench.core.numbers import at_least, at_most, in_json
+from patebench.core.text import at_least, at_most, in_json
 from patebench.mechanisms.base import Mechanism, plain
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 

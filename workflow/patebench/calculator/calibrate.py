@@ -17,8 +17,7 @@ from patebench.accounting.accountant import valid_for_discrete_noise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Kind, check_delta, large_delta
 from patebench.core.errors import PatebenchError
-from patebench.core.numbers import at_most
-from patebench.core.words import plural
+from patebench.core.text import at_most, plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism, plain
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.calculator.calibrate import MOST_QUERIES, Calibration
 from patebench.calculator.epsilon import Account
 from patebench.core.bound import Bound, Conversion, Kind, large_delta
-from patebench.core.numbers import above_zero, significant, upward
-from patebench.core.words import plural
+from patebench.core.text import above_zero, plural, significant, upward
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -15,10 +15,11 @@ import click
 from pydantic.fields import FieldInfo
 
 from patebench import __version__
-from patebench.core import variables, workers
+from patebench.core import workers
 from patebench.core.errors import PatebenchError
-from patebench.core.logfile import LogFile
-from patebench.core.parameters import Parameters, option_name
+from patebench.core.fields import Parameters, option_name
+from patebench.core.progress import LogFile
+from patebench.core.spelling import LEDGER_VARIABLES
 
 FILE = click.Path(path_type=Path)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -250,15 +251,15 @@ ledgered = together(
         "--ledger-budget",
         type=float,
         default=None,
-        envvar=variables.LEDGER["budget"],
+        envvar=LEDGER_VARIABLES["budget"],
         help="Total ε budget of all releases of this data, fixed with the first.",
     ),
-    click.option("--ledger-delta", type=float, default=None, envvar=variables.LEDGER["delta"], help="The δ of that ε."),
+    click.option("--ledger-delta", type=float, default=None, envvar=LEDGER_VARIABLES["delta"], help="The δ of that ε."),
     click.option(
         "--private",
         metavar="NAME",
         default=None,
-        envvar=variables.LEDGER["private"],
+        envvar=LEDGER_VARIABLES["private"],
         help="Permanent name of the private data: all draws of one name share a ledger, whatever the file holds.",
     ),
 )

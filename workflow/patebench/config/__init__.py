@@ -13,11 +13,11 @@ from patebench.config.experiments import Expansion, check_own_files, check_singl
 from patebench.config.loading import load
 from patebench.config.run import LEDGER, Run
 from patebench.config.settings import ConfigSettings, names
-from patebench.core import variables
 from patebench.core.errors import PatebenchError
-from patebench.core.parameters import key_path
+from patebench.core.fields import key_path
 from patebench.core.registry import check_groups
 from patebench.core.seeds import Mode
+from patebench.core.spelling import DATA_VARIABLE
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, RECIPES
@@ -98,7 +98,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
         Run(
             name=settings.name,
             results=str(Path(settings.results)),
-            data_root=os.environ.get(variables.DATA) or settings.data_root,
+            data_root=os.environ.get(DATA_VARIABLE) or settings.data_root,
             download=settings.download,
             mode=Mode(settings.mode),
             ledger=settings.ledger,

@@ -18,7 +18,7 @@ from patebench.config.parameters import (
     TrainingParameters,
 )
 from patebench.core.seeds import Mode
-from patebench.core.slugs import parameters_slug, slug
+from patebench.core.spelling import parameters_slug, slug
 from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries
 from patebench.students.strategies import needs_features

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from patebench.core.errors import PatebenchError, located
-from patebench.core.parameters import key_path, show
+from patebench.core.fields import key_path, show
 from patebench.core.registry import Registry, nearest
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 T = TypeVar("T")
 

@@ -44,9 +44,9 @@ from patebench.config.settings import (
     PetdlSettings,
 )
 from patebench.core.errors import PatebenchError, located
-from patebench.core.parameters import key_path
+from patebench.core.fields import key_path
 from patebench.core.seeds import Mode
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.data import DATASETS, public_samples, reads_own_files
 from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS, protecting

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from patebench.core.errors import PatebenchError
-from patebench.core.parameters import show
+from patebench.core.fields import show
 
 #: No configuration that is meant comes near: so many bytes, and so many values once aliases are written out.
 _BYTES, _VALUES = 10_000_000, 100_000

@@ -13,7 +13,7 @@ from patebench.baselines.dpsgd.forms import FORMS, form_of
 from patebench.baselines.private_knn import forms as private_knn
 from patebench.baselines.private_knn.accounting import Settings
 from patebench.core.bound import SMALLEST_DELTA
-from patebench.core.parameters import (
+from patebench.core.fields import (
     NOT_IN_PATH,
     AnyNumber,
     Number,
@@ -28,7 +28,7 @@ from patebench.core.parameters import (
 )
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
-from patebench.core.slugs import Part, slug
+from patebench.core.spelling import Part, slug
 from patebench.data.partitions import PARTITIONS, default_strategy
 from patebench.data.shifts import SHIFTS
 from patebench.features.encoders import DEFAULT as DEFAULT_ENCODER

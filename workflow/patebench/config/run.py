@@ -24,12 +24,11 @@ from patebench.config.parameters import (
     TrainingParameters,
     baseline_slug,
 )
-from patebench.core import variables
 from patebench.core.bound import large_delta
-from patebench.core.commands import shell_words
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
+from patebench.core.spelling import LEDGER_VARIABLES, shell_words
 from patebench.students import needs_features, reads_table
 from patebench.students.strategies import needs_features as selects_by_features
 
@@ -113,7 +112,7 @@ class Run:
         The commands that release read them; they are empty where nothing is given.
         """
         given = self.ledger.model_dump() if self.ledger and self.mode is Mode.RELEASE else {}
-        return {variable: str(given.get(name) or "") for name, variable in variables.LEDGER.items()}
+        return {variable: str(given.get(name) or "") for name, variable in LEDGER_VARIABLES.items()}
 
     def released(self) -> dict[str, list[str]]:
         """Return the files that the page to publish is made of, by kind; none if nothing is a release."""

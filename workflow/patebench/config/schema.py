@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from patebench.config.parameters import PartitionParameters
 from patebench.config.settings import ConfigSettings
-from patebench.core.parameters import Parameters
+from patebench.core.fields import Parameters
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}

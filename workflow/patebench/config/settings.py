@@ -28,7 +28,7 @@ from patebench.config.parameters import (
     WholeFrom0,
 )
 from patebench.core.bound import SMALLEST_DELTA
-from patebench.core.parameters import (
+from patebench.core.fields import (
     List,
     Map,
     Names,

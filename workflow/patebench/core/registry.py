@@ -11,15 +11,79 @@ without importing anything; those of another package are attributes of the thing
 """
 
 import difflib
+import importlib
+import inspect
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from patebench.core.arguments import quote
+from patebench.core.checks import quote
 from patebench.core.errors import PatebenchError
-from patebench.core.offers import FaultOf, imported
+from patebench.core.text import plural
+
+FaultOf = Callable[[object], str | None]
+
+
+def imported(target: str) -> Any:
+    """What "module:attribute" names."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def called_with(*arguments: str) -> FaultOf:
+    """A check for functions that are called with so many arguments, by position."""
+
+    def fault_of(found: object) -> str | None:
+        said = f"is called with {plural(len(arguments), 'argument')} ({', '.join(arguments)})"
+        if not callable(found):
+            return f"{said}, and is no function"
+        try:
+            inspect.signature(found).bind(*arguments)
+        except TypeError as fault:
+            return f"{said}, and can not be: {fault}"
+        except ValueError:  # a function of C that tells nothing of its arguments
+            return None
+        return None
+
+    return fault_of
+
+
+def taking(*names: str) -> FaultOf:
+    """A check for functions that take arguments of these names, beside others."""
+
+    def fault_of(found: object) -> str | None:
+        if not callable(found):
+            return f"takes the arguments {', '.join(names)}, and is no function"
+        try:
+            inspect.signature(found).bind_partial(**dict.fromkeys(names))
+        except TypeError:
+            return f"takes the arguments {', '.join(names)}, and lacks one of them"
+        except ValueError:
+            return None
+        return None
+
+    return fault_of
+
+
+def instance_of(target: str) -> FaultOf:
+    """A check for values of the class that "module:class" names, which is imported only then."""
+
+    def fault_of(found: object) -> str | None:
+        return None if isinstance(found, imported(target)) else f"is no {target.replace(':', '.')}"
+
+    return fault_of
+
+
+def by(target: str) -> FaultOf:
+    """The check that "module:function" names, which is imported only then."""
+
+    def fault_of(found: object) -> str | None:
+        return imported(target)(found)  # type: ignore[no-any-return]
+
+    return fault_of
+
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -39,7 +103,7 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 class Registry:
     """Names of one kind of thing, each with the "module:attribute" that implements it.
 
-    With a `group`, the entry points of that group in installed packages are among them. `fault_of` (`core/offers.py`)
+    With a `group`, the entry points of that group in installed packages are among them. `fault_of` (`core/registry.py`)
     says of what such a package offers why it can not be one of these, or None.
     """
 

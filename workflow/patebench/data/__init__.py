@@ -4,8 +4,7 @@ Every entry of `DATASETS` is a function `load(root, download, **options) -> Data
 neither torch nor scikit-learn; a data set imports what it needs when it is loaded.
 """
 
-from patebench.core.offers import taking
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, taking
 
 DATASETS = Registry("data set", "patebench.datasets", taking("root", "download"))
 #: With how many public samples each has, so that a pool that is too large is told before anything is loaded.

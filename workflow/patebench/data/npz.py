@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError
-from patebench.core.words import listing, plural
+from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset
 
 #: The arrays that a file may hold.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry
 from patebench.core.seeds import Mode
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 
 class Change(StrEnum):

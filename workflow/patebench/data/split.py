@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.models.cells import centres, nearest
 from patebench.students.strategies.prototypes import clustered
 from patebench.students.strategies.prototypes import nearest as nearest_samples

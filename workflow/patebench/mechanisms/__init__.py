@@ -4,8 +4,7 @@ One mechanism is one file and one line here. A class registered here implements 
 it is called, for hints at its name.
 """
 
-from patebench.core.offers import by
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, by
 
 MECHANISMS = Registry("mechanism", "patebench.mechanisms", by("patebench.mechanisms.base:fault_of"))
 MECHANISMS.add(

@@ -24,14 +24,14 @@ from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.sanitised_accountant import SanitisingNoise
 from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
-from patebench.core.arguments import check_real, quote
 from patebench.core.bound import Bound, Conversion, check_delta
+from patebench.core.checks import check_real, quote
 from patebench.core.entropy import Rehearsal
 from patebench.core.errors import PatebenchError
-from patebench.core.numbers import in_json
 from patebench.core.registry import nearest
 from patebench.core.seeds import Source
-from patebench.core.slugs import parameters_slug
+from patebench.core.spelling import parameters_slug
+from patebench.core.text import in_json
 from patebench.mechanisms import MECHANISMS
 
 #: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.

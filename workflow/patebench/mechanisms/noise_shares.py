@@ -15,7 +15,7 @@ from patebench.accounting.votes import Counts
 from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.mechanisms.base import Labels, Mechanism, parameter
 from patebench.mechanisms.integer_noise import IntegerNoise, log_sum_of_normals
 

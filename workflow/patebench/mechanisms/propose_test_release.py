@@ -21,8 +21,8 @@ from patebench.accounting.propose_test_release import Decision, WholeAccountant,
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
-from patebench.core.numbers import at_most
 from patebench.core.seeds import Source
+from patebench.core.text import at_most
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.gap_divergence import gap_divergence
 from patebench.mechanisms.lattice_noise import LatticeNoise

@@ -9,8 +9,7 @@ The fact `by_recipe` (default True) says whether a model is trained by a recipe,
 """
 
 from patebench.core.errors import PatebenchError
-from patebench.core.offers import called_with, instance_of
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, called_with, instance_of
 
 MODELS = Registry("model", "patebench.models", called_with("recipe", "classes"))
 MODELS.add("small-cnn", "patebench.models.small_cnn:learner")

@@ -4,8 +4,7 @@ As published, and in two sound forms of the same idea. A form is a `form.Form`, 
 loop and the accounting are shared. What the teachers know comes in as `knowledge.Knowledge`; only stages read files.
 """
 
-from patebench.core.offers import instance_of
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, instance_of
 
 FORMS = Registry("form of PET-DL", "patebench.petdl", instance_of("patebench.petdl.form:Form"))
 FORMS.add("published", "patebench.petdl.published:FORM")

@@ -12,7 +12,7 @@ from torch import Tensor
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import derive
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.petdl import accounting
 from patebench.petdl.accounting import Release
 from patebench.petdl.knowledge import Knowledge

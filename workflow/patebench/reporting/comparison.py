@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from patebench.core.parameters import key_path
+from patebench.core.fields import key_path
 from patebench.reporting.audits import SUBJECT as AUDITED
 from patebench.reporting.frames import ROUNDING, Records, arrange
 from patebench.reporting.outcomes import DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from patebench.accounting.teacher_costs import WHICH
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.slugs import parameters_slug
+from patebench.core.spelling import parameters_slug
 from patebench.models import MODELS, by_recipe
 from patebench.reporting.words import parameters_in_words, rounds_in_words
 

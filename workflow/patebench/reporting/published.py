@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.slugs import parameters_slug
+from patebench.core.spelling import parameters_slug
 from patebench.data import DATASETS
 from patebench.reporting.words import in_words
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.core.numbers import cell_in_json
+from patebench.core.text import cell_in_json
 from patebench.reporting.frames import Records, arrange, deviation, sound
 from patebench.reporting.outcomes import LABEL_SET, PRIVATE_MODEL, STUDENT, public_use, stated_by_paper
 from patebench.reporting.petdl import CHOSEN, alike

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.core.numbers import at_most
+from patebench.core.text import at_most
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.accountants import compared

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.core.numbers import above_zero, downward, exactly, significant, upward
-from patebench.core.slugs import number
+from patebench.core.spelling import number
+from patebench.core.text import above_zero, downward, exactly, significant, upward
 from patebench.data.partitions import PARTITIONS, Change
 from patebench.mechanisms import MECHANISMS
 

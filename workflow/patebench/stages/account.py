@@ -19,13 +19,12 @@ from patebench.artefacts.releases import check_protects, check_size_of_delta, me
 from patebench.artefacts.votes_file import read_source, say_what_was_read, table_options
 from patebench.cli.command import file_option, parameter_options, processes, stage_command
 from patebench.config.parameters import AccountParameters
-from patebench.core.bound import Bound, Kind
-from patebench.core.curve import curves
+from patebench.core.bound import Bound, Kind, curves
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import LABELS, PARTITION_FACTS
 from patebench.core.seeds import Mode
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
 from patebench.mechanisms.budget import budget_bounds, labels_within
 

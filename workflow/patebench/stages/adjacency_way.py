@@ -19,10 +19,10 @@ import numpy as np
 from patebench.audit.adjacency import Records, Traces
 from patebench.config.artefacts import Data, Ensemble, Options, Round
 from patebench.config.run import Run
-from patebench.core.commands import words
 from patebench.core.files import Artefact, Layout, read_arrays, read_facts, read_json, write_arrays
 from patebench.core.formats import CHUNK, PARTITION, SAMPLES, VOTES
 from patebench.core.seeds import Mode
+from patebench.core.spelling import command_words
 from patebench.data.content import records
 
 #: Facts that speak of the private data, or are measured with votes; all others are public.
@@ -80,7 +80,7 @@ def make_data(data: Data, folder: Path, access: Sequence[str] = ()) -> None:
 def call(stage: str, options: Options, files: Mapping[str, Path | Sequence[Path]], *more: str) -> None:
     """Run a command of `patebench` in this process."""
     found = importlib.import_module(f"patebench.stages.{stage}").command
-    found.main([*more, *words({**options, **files})], standalone_mode=False)
+    found.main([*more, *command_words({**options, **files})], standalone_mode=False)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_arrays, read_any_json
 from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 #: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
 PARENTS = (

@@ -10,7 +10,7 @@ from patebench.cli.command import file_option, stage_command, threads
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.files import read_arrays
 from patebench.core.formats import FEATURES
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

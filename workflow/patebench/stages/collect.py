@@ -15,8 +15,7 @@ from patebench.artefacts.provenance import of_ensemble, of_rounds, of_split, of_
 from patebench.artefacts.reading import check_drawn_from, query_positions, read_votes
 from patebench.artefacts.releases import mechanism_of
 from patebench.cli.command import file_option, stage_command
-from patebench.core.bound import Bound
-from patebench.core.curve import points
+from patebench.core.bound import Bound, points
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH

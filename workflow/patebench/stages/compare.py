@@ -12,8 +12,7 @@ from patebench.cli.command import FILE, file_option, stage_command
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_json, write_text
-from patebench.core.numbers import cell_in_json
-from patebench.core.words import plural
+from patebench.core.text import cell_in_json, plural
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,12 +12,12 @@ import numpy as np
 
 from patebench.cli.command import FILE, Assignment, each_once, file_option, parameter_options, stage_command
 from patebench.config.parameters import ClassParameters
-from patebench.core import variables
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
 from patebench.core.registry import nearest
-from patebench.core.words import plural
+from patebench.core.spelling import DATA_VARIABLE
+from patebench.core.text import plural
 from patebench.data import DATASETS
 from patebench.data.dataset import Dataset
 
@@ -105,8 +105,8 @@ command = stage_command(
     run,
     click.argument("name"),
     click.option(
-        "--root", type=FILE, default="data", envvar=variables.DATA,
-        help=f"Where downloaded data sets lie [default: {variables.DATA}, or data].",
+        "--root", type=FILE, default="data", envvar=DATA_VARIABLE,
+        help=f"Where downloaded data sets lie [default: {DATA_VARIABLE}, or data].",
     ),
     click.option("--download/--no-download", default=True, show_default=True, help="Fetch what is missing."),
     click.option(

@@ -17,7 +17,7 @@ from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 log = logging.getLogger("patebench")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from patebench.artefacts.reading import blamed_on, encoder_of
 from patebench.cli.command import file_option, seeded, stage_command, threads
+from patebench.core.checks import check_finite
 from patebench.core.files import read_arrays, write_arrays
-from patebench.core.finite import check_finite
 from patebench.core.formats import ENCODER, FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive

@@ -14,7 +14,7 @@ from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
-from patebench.core.numbers import in_json
+from patebench.core.text import in_json
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

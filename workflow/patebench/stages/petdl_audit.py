@@ -17,7 +17,7 @@ from torch import Tensor
 from patebench.accounting.independent import gaussian_dp
 from patebench.audit.trained_models import Audited, exact, noise_reaches, sampled
 from patebench.audit.verdict import Verdict
-from patebench.core.numbers import in_json
+from patebench.core.text import in_json
 from patebench.petdl import accounting
 from patebench.petdl.accounting import Release
 from patebench.petdl.form import Form, Settings, Streams

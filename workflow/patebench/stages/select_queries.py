@@ -18,7 +18,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES
 from patebench.core.seeds import derive
-from patebench.core.words import plural
+from patebench.core.text import plural
 
 if TYPE_CHECKING:
     from patebench.students.strategies.acquisition_state import AcquisitionState

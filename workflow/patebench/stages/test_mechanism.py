@@ -13,7 +13,7 @@ from patebench.cli.command import parameter_options, parameter_values, stage_com
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.config.parameters import AuditParameters
 from patebench.core.seeds import Mode, generator
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import make_mechanism
 

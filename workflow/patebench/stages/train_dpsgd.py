@@ -19,9 +19,9 @@ from patebench.baselines.dpsgd.forms import form_of
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
+from patebench.core.checks import check_finite
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
-from patebench.core.finite import check_finite
 from patebench.core.formats import ENCODER, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive

@@ -19,13 +19,13 @@ from patebench.artefacts.reading import blamed_on, read_samples
 from patebench.artefacts.releases import check_size_of_delta
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import PetdlParameters
+from patebench.core.checks import check_finite
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
-from patebench.core.finite import check_finite
 from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, derive
-from patebench.core.slugs import slug
+from patebench.core.spelling import slug
 
 if TYPE_CHECKING:
     from patebench.petdl.form import Form

@@ -23,7 +23,7 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.data.content import content
 
 log = logging.getLogger("patebench")

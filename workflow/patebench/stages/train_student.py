@@ -21,13 +21,13 @@ from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
 from patebench.artefacts.student_data import config_of, student_data
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import StudentParameters
+from patebench.core.checks import check_finite
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
-from patebench.core.finite import check_finite
 from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.students import needs_features, reads_table
 
 if TYPE_CHECKING:

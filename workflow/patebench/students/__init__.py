@@ -12,8 +12,7 @@ attributes of its callable.
 """
 
 from patebench.core.errors import PatebenchError
-from patebench.core.offers import called_with
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, called_with
 
 STUDENTS = Registry("student method", "patebench.students", called_with("data", "config", "seed"))
 STUDENTS.add("supervised", "patebench.students.supervised:trainer", options=("model", "recipe"), unlabelled=False)

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from patebench.core.checks import check_finite
 from patebench.core.files import atomic
-from patebench.core.finite import check_finite
 from patebench.models.network import seeded
 from patebench.students import STUDENTS, refuse_choice
 from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer

@@ -4,8 +4,7 @@ A figure is a function of records and published values that returns a matplotlib
 entry points of the group `patebench.figures`.
 """
 
-from patebench.core.offers import called_with
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, called_with
 from patebench.reporting.published import DISTRIBUTED_2018, NZC_2020, PATE_2017, PETDL_2019, SCALABLE_2018
 
 FIGURES = Registry("figure", "patebench.figures", called_with("records", "published"))

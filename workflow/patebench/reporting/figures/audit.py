@@ -4,7 +4,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.reporting.audits import STATED, audited, found_by
 from patebench.reporting.figures.panels import members
 from patebench.reporting.frames import Records, distinct

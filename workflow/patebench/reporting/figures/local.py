@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from patebench.core.words import plural
+from patebench.core.text import plural
 from patebench.mechanisms import MECHANISMS as REGISTRY
 from patebench.mechanisms.local import LocalMechanism
 from patebench.reporting.figures.axes import SMALLER, accuracy_over, level

@@ -4,8 +4,7 @@ A table is a `table.Table`: `build` makes its frame from records, `columns` say 
 add tables by entry points of the group `patebench.tables`.
 """
 
-from patebench.core.offers import instance_of
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, instance_of
 from patebench.reporting.published import DISTRIBUTED_2018, NZC_2020, PATE_2017, PETDL_2019
 
 TABLES = Registry("table", "patebench.tables", instance_of("patebench.reporting.tables.table:Table"))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from patebench.core.slugs import parameters_slug
+from patebench.core.spelling import parameters_slug
 from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import ENSEMBLE
 from patebench.reporting.published import PATE_2017, Published

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.core.slugs import parameters_slug
+from patebench.core.spelling import parameters_slug
 from patebench.reporting.distance import DISTANCE, share
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.outcomes import ENSEMBLE

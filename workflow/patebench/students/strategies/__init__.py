@@ -8,8 +8,7 @@ the first round is random, and `needs_features` (default False) the features of 
 has them as attributes of its callable.
 """
 
-from patebench.core.offers import called_with
-from patebench.core.registry import Registry
+from patebench.core.registry import Registry, called_with
 
 STRATEGIES = Registry("strategy", "patebench.strategies", called_with("state", "queries", "seed"))
 STRATEGIES.add("random", "patebench.students.strategies.random:acquire", needs_student=False)

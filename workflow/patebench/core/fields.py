@@ -13,9 +13,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from patebench.core.checks import quote, shorten
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import PLAIN_NAME, nearest
-from patebench.core.slugs import Part, number
+from patebench.core.spelling import Part, number
 
 T = TypeVar("T")
 
@@ -116,21 +117,13 @@ def option_name(name: str) -> str:
 def key_path(parent: str, *steps: str | int) -> str:
     """A key's path as users read it: experiments.digits.ensembles[0].model."""
     for step in steps:
-        parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{_short(step)}".lstrip(".")
+        parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{shorten(str(step))}".lstrip(".")
     return parent
 
 
 def show(value: object) -> str:
-    """A value as a message quotes it, on one line and not too long."""
-    try:
-        text = "empty" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
-    except ValueError:  # Python writes no number of thousands of digits
-        text = "a very long number"
-    return _short(text)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """Return a value as a message quotes it, in the words of YAML."""
+    return "empty" if value is None else str(value).lower() if isinstance(value, bool) else quote(value)
 
 
 # The types of values. Text that spells a number or a truth value is taken for it where one is needed: command lines

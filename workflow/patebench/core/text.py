@@ -1,12 +1,29 @@
-"""How numbers are written: a bound on the side where it still holds, and an infinite one where strict JSON has none.
+"""Words and numbers as people and JSON read them.
 
-A bound is rounded from the shortest digits that name its floating-point number, so that the written number, read again,
-is never on the wrong side, not even by a unit in the last place.
+Bounds are rounded to the side where they still hold, from the shortest digits that name the floating-point number, so
+that the written number, read again, is never on the wrong side, not even by a unit in the last place.
 """
 
 import math
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: 1 fault, 2 faults, 2 classes, 2 queries."""
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{count} {noun[:-1]}ies"
+    return f"{count} {noun}{'es' if noun.endswith(('s', 'x', 'ch')) else 's'}"
+
+
+def listing(names: Sequence[object], most: int = 8) -> str:
+    """Names one after the other, the first few of many."""
+    shown = ", ".join(map(str, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
 
 #: Digits of the largest floating-point number with many places after the point.
 _PRECISION = 400

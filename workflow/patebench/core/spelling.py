@@ -1,0 +1,100 @@
+"""How facts and options are spelt: as slugs in paths, as words of commands, and as environment variables.
+
+A slug is a name for a folder; nothing is read back out of one. Whoever needs the facts takes them from the artefact.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from patebench.core.checks import quote
+from patebench.core.errors import PatebenchError
+
+#: A bare word, a name with its value, or what is left out.
+Part = str | None | tuple[str, str | float | None]
+
+
+def number(value: float) -> str:
+    """A number as slugs and command lines spell it: 12 significant digits, no trailing zeros."""
+    return format(value, ".12g")
+
+
+def slug(*parts: Part) -> str:
+    """The parts joined by "_", such as "skew-0.8_mlp_epochs-5" of ("skew", 0.8), "mlp", ("epochs", 5).
+
+    A string stands as it is; a pair gives `name-value`, with dashes for the underscores of the name and floats as
+    `number` has them; None and a pair whose value is None are left out. Without any part it is "".
+    """
+    return "_".join(word for part in parts if (word := _word(part)) is not None)
+
+
+def parameters_slug(parameters: Mapping[str, float]) -> str:
+    """A mechanism's parameters, in the order given and under the very names that they have: "sigma1-4_sigma2-10"."""
+    return slug(*(f"{name}-{number(value)}" for name, value in parameters.items()))
+
+
+def _word(part: Part) -> str | None:
+    if part is None or isinstance(part, str):
+        return part
+    name, value = part
+    if value is None:
+        return None
+    return f"{name.replace('_', '-')}-{number(value) if isinstance(value, float) else value}"
+
+
+def command_words(options: Mapping[str, Any]) -> list[str]:
+    """Return options as words of a command.
+
+    A value is text, a number, a truth value (--x or --no-x), a sequence (the option is repeated), a mapping (the option
+    is repeated with key=value) or None (left out).
+    """
+    return [word for name, value in options.items() for word in _words(name, value)]
+
+
+def shell_words(options: Mapping[str, Any]) -> str:
+    """Return options as text for a shell, quoted."""
+    return shlex.join(command_words(options))
+
+
+def check_passed_on(texts: Iterable[str]) -> None:
+    """Refuse paths and values that Snakemake would pass to a cluster's shell unprotected; PatebenchError names one.
+
+    Snakemake quotes them as Python does: inside double quotes, where a single quote stands, the shell expands `$`.
+    """
+    for text in texts:
+        if "'" in text and set(text) & set('$`"\\'):
+            raise PatebenchError(
+                f"{quote(text)} contains a single quote beside $, `, a double quote or a backslash, which Snakemake "
+                "does not pass on to a cluster unchanged; use another name, or put the value into a configuration file"
+            )
+
+
+def _words(name: str, value: Any) -> Iterator[str]:
+    match value:
+        case None:
+            return
+        case bool():
+            yield f"--{name}" if value else f"--no-{name}"
+        case Mapping():
+            yield from _words(name, [f"{key}={_text(item)}" for key, item in value.items()])
+        case list() | tuple():
+            for item in value:
+                yield from _words(name, item)
+        case _:
+            yield f"--{name}"
+            yield _text(value)
+
+
+def _text(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+#: The folder of downloaded data sets, in place of `data_root` of a configuration.
+DATA_VARIABLE = "PATEBENCH_DATA"
+
+#: What all releases from one private data set may cost together, and the name of that data, by the parameter's name.
+LEDGER_VARIABLES = {
+    "budget": "PATEBENCH_LEDGER_BUDGET",
+    "delta": "PATEBENCH_LEDGER_DELTA",
+    "private": "PATEBENCH_LEDGER_PRIVATE",
+}
