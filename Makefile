@@ -54,15 +54,15 @@ unit: setup
 # Measures the accounting, the teachers, the students, the workflow, how soon commands start and what large ensembles
 # need, and writes results/reference/benchmarks-*.md.
 bench: setup
-	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_accounting.py
-	$(RUN) python tests/benchmarks/bench_teachers.py
-	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_students.py
-	$(RUN) OMP_NUM_THREADS=1 python tests/benchmarks/bench_petdl.py
-	$(RUN) python tests/benchmarks/bench_dpsgd.py --write
-	$(RUN) python tests/benchmarks/bench_workflow.py
-	$(RUN) python tests/benchmarks/bench_start.py
-	$(RUN) python tests/benchmarks/bench_scale.py
-	$(RUN) python tests/benchmarks/bench_records.py
+	$(RUN) OMP_NUM_THREADS=1 python benchmarks/bench_accounting.py
+	$(RUN) python benchmarks/bench_teachers.py
+	$(RUN) OMP_NUM_THREADS=1 python benchmarks/bench_students.py
+	$(RUN) OMP_NUM_THREADS=1 python benchmarks/bench_petdl.py
+	$(RUN) python benchmarks/bench_dpsgd.py --write
+	$(RUN) python benchmarks/bench_workflow.py
+	$(RUN) python benchmarks/bench_start.py
+	$(RUN) python benchmarks/bench_scale.py
+	$(RUN) python benchmarks/bench_records.py
 
 # Runs all that results/reference keeps, or RUNS="folder …" of it; with KEEP=--keep puts what ran in its place.
 reference: setup

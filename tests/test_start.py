@@ -1,4 +1,4 @@
-"""Stages that only count import neither torch nor pyplot; tests/benchmarks/bench_start.py measures how soon they do."""
+"""Stages that only count import neither torch nor pyplot; benchmarks/bench_start.py measures how soon they do."""
 
 import json
 import subprocess

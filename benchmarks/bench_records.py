@@ -21,7 +21,7 @@ from measured import Measured, measure
 from patebench.core.files import write_arrays, write_text
 from patebench.core.formats import SAMPLES
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-records.md"
+REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-records.md"
 _POOL, _TEST, _CLASSES = 9000, 1000, 10
 _CHUNK = 20_000  # records of one job
 _SEEDED = "--seed", 0, "--stream", "bench"

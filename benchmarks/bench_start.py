@@ -21,7 +21,7 @@ from comparison import Row, markdown, show
 from patebench.cli import cli
 from patebench.core.files import write_text
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[1]
 REFERENCE = REPOSITORY / "results" / "reference" / "benchmarks-start.md"
 PATEBENCH = Path(sys.executable).with_name("patebench")
 

@@ -29,7 +29,7 @@ from patebench.core.bound import Kind
 from patebench.core.files import write_text
 from patebench.mechanisms.base import make_mechanism
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-accounting.md"
+REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-accounting.md"
 ORDERS = 1 + np.geomspace(0.01, 999, 100)
 DELTA = 1e-5
 

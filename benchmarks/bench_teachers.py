@@ -38,7 +38,7 @@ from patebench.core.seeds import derive
 from patebench.models.precision import SWITCH
 from patebench.stages import data, partition, split
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-teachers.md"
+REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-teachers.md"
 TEACHERS, POOL_SIZE, TEST_SIZE, MODEL, STREAM = 250, 9000, 1000, "small-cnn", "benchmark"
 TARGET, MINUTES, RATIO = 0.95, 8.0, 3.0
 
@@ -414,7 +414,7 @@ def main() -> None:
 
     about = (
         f"MNIST, {TEACHERS} shards of 240 images, `{MODEL}`; each teacher answers {POOL_SIZE + TEST_SIZE:,} images."
-        f" {platform.machine()}, torch {torch.__version__}. Written by `tests/benchmarks/bench_teachers.py`, which says"
+        f" {platform.machine()}, torch {torch.__version__}. Written by `benchmarks/bench_teachers.py`, which says"
         " what the plain loop does."
     )
     write_text(arguments.out, "\n".join([f"# Speed of the teachers\n\n{about}\n", *sections]) + "\n")

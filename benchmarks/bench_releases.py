@@ -1,7 +1,7 @@
 """What the papers' releases for MNIST cost when they are handed out: worst cases before and after, exact, printed.
 
     snakemake --cores all --configfile config/papers/handed-out.yaml
-    python tests/benchmarks/bench_releases.py
+    python benchmarks/bench_releases.py
 
 Every ε but the exact one is read from the `bounds.json` of labels in hand, drawn in release mode with discrete noise.
 The counts are what a worst case was before labels had one of their own. The exact ε is of these votes and continuous
@@ -23,7 +23,7 @@ from patebench.core.files import read_arrays, read_json, write_text
 from patebench.core.formats import LABELS, TRUTH
 from patebench.mechanisms.base import make_mechanism
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "mnist"
 CONFIGURATION = ROOT / "config" / "papers" / "handed-out.yaml"
 REFERENCE = ROOT / "results" / "reference" / "releases.md"
@@ -112,7 +112,7 @@ def _about() -> str:
     ledger = load(CONFIGURATION)["ledger"]
     return (
         "Labels drawn in release mode, with discrete noise, by `config/papers/handed-out.yaml`, seed 0, from teachers "
-        "of the recipe `fast`; written by `tests/benchmarks/bench_releases.py`. The ε of the labels may be published; "
+        "of the recipe `fast`; written by `benchmarks/bench_releases.py`. The ε of the labels may be published; "
         "that of the counts is what was stated before. The exact one, of continuous noise, tells of the votes: it is "
         "here because MNIST is public, and of private data nobody may print it. "
         "Each ε is of its row alone: all were drawn from the same private data, so whoever handed out all would state "

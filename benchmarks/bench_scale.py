@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from patebench.core.files import write_arrays, write_text
 from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, TRUTH
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-scale.md"
+REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-scale.md"
 _CHUNK = 250  # teachers of one file
 _TEST = 1000
 MECHANISMS = {"gnmax": {"sigma": 200.0}, "lnmax": {"gamma": 0.005}}

@@ -33,7 +33,7 @@ from patebench.config import load
 from patebench.core.files import write_text
 from patebench.mechanisms.base import make_mechanism
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[1]
 REFERENCE = REPOSITORY / "results" / "reference" / "benchmarks-workflow.md"
 BIN = Path(sys.executable).parent
 

@@ -19,9 +19,9 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
+from comparison import Row, least, markdown, show
 from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
-from tests.benchmarks.comparison import Row, least, markdown, show
 from torch import nn
 
 from patebench.baselines.dpsgd.linear import LinearModel
@@ -31,7 +31,7 @@ from patebench.core.files import write_text
 from patebench.models import small_cnn, tanh_cnn
 from patebench.models.network import Standardise
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-dpsgd.md"
+REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-dpsgd.md"
 SHAPE, CLASSES, FEATURES = (1, 28, 28), 10, 32
 NOISE, CLIP, RATE = 1.0, 1.0, 0.5
 #: Batches of Opacus' loop; larger ones need more memory and are no faster.

@@ -25,7 +25,7 @@ from patebench.students.adversaries import networks
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.semi_supervised import LARGE
 
-REFERENCE = Path(__file__).parents[2] / "results" / "reference" / "benchmarks-students.md"
+REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-students.md"
 #: The shape of a sample and the size of the pool: a large one for MNIST, where students take larger networks.
 DATA = {"MNIST": ((1, 28, 28), LARGE), "digits": ((1, 8, 8), 400), "CIFAR-10": ((3, 32, 32), 1000)}
 #: Epochs that no measurement gets through; on a large pool consistency trains a share of them to screen the labels.
