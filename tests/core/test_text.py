@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from patebench.calculator.show import four_digits
 from patebench.core.text import at_least, at_most, cell_in_json, downward, in_json, listing, plural, significant, upward
-from patebench.reporting.words import epsilon_in_digits, epsilon_in_words
+from patebench.reporting.wording import epsilon_in_digits, epsilon_in_words
 
 
 @pytest.mark.parametrize(

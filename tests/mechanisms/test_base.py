@@ -112,7 +112,7 @@ def test_without_outcome_probabilities_nothing_exact_is_said(votes):
 
 
 def test_without_outcome_probabilities_no_label_accuracy_is_expected(votes):
-    from patebench.reporting.accuracy import expected_label_accuracy
+    from patebench.stages.collect import expected_label_accuracy
 
     assert expected_label_accuracy(Unknown(4.0), votes, votes.plurality) is None
 

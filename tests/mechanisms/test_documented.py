@@ -13,7 +13,7 @@ import patebench
 from patebench.accounting.votes import SILENT, Votes
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 PAGE = (Path(__file__).parents[2] / "docs" / "epsilon.md").read_text(encoding="utf-8")
 TEACHERS, QUERIES, DELTA = 60, 5, 1e-5

@@ -10,8 +10,8 @@ from tests.reporting import made
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError
 from patebench.core.files import write_json
-from patebench.reporting.audits import audited
 from patebench.reporting.figures import FIGURES
+from patebench.reporting.outcomes import audited
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 

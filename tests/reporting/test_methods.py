@@ -11,7 +11,7 @@ from patebench.core.bound import Kind
 from patebench.reporting import style
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.figures.axes import stretch
-from patebench.reporting.methods import methods
+from patebench.reporting.per_method import methods
 from patebench.reporting.published import Published, Value, read_published
 
 NONE = Published(())

@@ -17,7 +17,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import POOL, VOTES
 from patebench.data.partitions import PARTITIONS
-from patebench.reporting.words import epsilon_in_digits
+from patebench.reporting.wording import epsilon_in_digits
 from patebench.stages import train_student
 from patebench.stages.report import run as write_report
 

@@ -13,12 +13,11 @@ from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.reporting.captions import plain, read_caption
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.findings import findings, paper_line
+from patebench.reporting.findings import cards, duration, findings, most_accurate, paper_line
 from patebench.reporting.published import read_published
 from patebench.reporting.report import MEANINGS, pieces
-from patebench.reporting.summary import cards, duration, most_accurate
 from patebench.reporting.tables import TABLES
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 from patebench.stages.report import run as write_report
 
 VOID = {"meta", "link", "img", "br", "wbr", "hr"}

@@ -14,7 +14,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import Column, Table
-from patebench.reporting.words import parameters_in_words, rounds_in_words
+from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
 PUBLISHED = read_published(made.PUBLISHED)
 

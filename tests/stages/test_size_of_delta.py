@@ -18,7 +18,7 @@ from patebench.config import validate
 from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.files import read_json
-from patebench.reporting.words import epsilon_in_digits, epsilon_in_words
+from patebench.reporting.wording import epsilon_in_digits, epsilon_in_words
 
 FAULT = r"δ = [\d.e-]+ is not below 1/n for n = "
 COUNTS = np.full((5, 2), 125)

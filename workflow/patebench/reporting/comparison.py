@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.fields import key_path
-from patebench.reporting.audits import SUBJECT as AUDITED
 from patebench.reporting.frames import ROUNDING, Records, arrange
-from patebench.reporting.outcomes import DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
+from patebench.reporting.outcomes import AUDITED, DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
 
 if TYPE_CHECKING:
     import pandas as pd

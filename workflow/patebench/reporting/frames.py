@@ -17,7 +17,7 @@ from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.spelling import parameters_slug
 from patebench.models import MODELS, by_recipe
-from patebench.reporting.words import parameters_in_words, rounds_in_words
+from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd

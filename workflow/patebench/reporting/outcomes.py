@@ -1,12 +1,18 @@
-"""What students and private models reached and at what ε, over the seeds: the common ground of tables and frontier."""
+"""What a run measured, as frames that tables, figures, rows and verdicts share.
 
-from collections.abc import Mapping
+Students and private models with their ε over the seeds, bounds of several accountants side by side, audits beside what
+is stated, students of PET-DL, and gaps between counts.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, on_queries
-from patebench.reporting.frames import Records, arrange, over_seeds, sound
+from patebench.reporting.frames import Records, arrange, least, natural, over_seeds, sound
+from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
 from patebench.students import STUDENTS, learns_from_unlabelled
 from patebench.students.strategies import STRATEGIES, needs_features
 
@@ -150,3 +156,152 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
     named |= {what: f"{kind}_{what}" for what in ("accountant", "publishable")}
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)
+
+
+#: Which accountant gave it, and how.
+COUNTED_BY = ["accountant", "conversion", "kind", "publishable"]
+
+
+def compared_bounds(records: Records) -> "pd.DataFrame":
+    """Bounds on labels of the whole pool that students learn from, or on all without students, one row per seed.
+
+    Beside each: `least_sound`, the least worst-case ε, and `least_exact`, the least that the votes allow, of the same
+    labels, number of queries, δ and seed; NaN where there is none.
+    """
+    by = [*SUBJECT, "seed"]
+    records = records.of_whole_pool()
+    bounds = records.bounds
+    used = records.students[[*LABEL_SET, "seed"]].drop_duplicates()
+    bounds = bounds if used.empty else bounds.merge(used, on=[*LABEL_SET, "seed"])
+    exact = bounds[bounds["exact"] & (bounds["kind"] == Kind.DATA_DEPENDENT)]
+    for name, chosen in (("least_sound", sound(bounds)), ("least_exact", exact)):
+        bounds = bounds.merge(least(chosen, by, name), on=by, how="left")
+    return bounds
+
+
+def bound_ratios(records: Records) -> "pd.DataFrame":
+    """Mean and deviation of ε, of ε over the least worst-case one and of ε over the exact one, per bound."""
+    frame = compared_bounds(records)
+    with_ratios = frame.assign(
+        over_sound=_quotient(frame["epsilon"], frame["least_sound"]),
+        over_exact=_quotient(frame["epsilon"], frame["least_exact"]),
+    )
+    return over_seeds(with_ratios, [*SUBJECT, *COUNTED_BY], ["epsilon", "over_sound", "over_exact"])
+
+
+def _quotient(above: "pd.Series[float]", below: "pd.Series[float]") -> "pd.Series[float]":
+    """NaN where nothing can be said: 0/0, or ∞/∞."""
+    import numpy as np
+
+    infinite = np.isinf(above) & np.isinf(below)
+    return (above / below.where(below > 0)).mask(infinite)
+
+
+#: What one audit is about.
+AUDITED = [
+    *("dataset", "teachers", "classes", "delta", "mechanism", "noise", "noise_in_words"),
+    *("queries", "runs", "confidence"),
+]
+
+#: The columns of ε that is stated: the least of each kind.
+STATED = {"claimed": Kind.CLAIMED, "worst_case": Kind.WORST_CASE, "data_dependent": Kind.DATA_DEPENDENT}
+#: How the columns of what audits found begin; the label of the bound follows.
+_FOUND = f"{Kind.AUDITED_LOWER}: "
+
+#: The least favourable verdict counts.
+_ORDER = ("violated", "disagrees", "holds", "vacuous")
+
+
+def audited(records: Records) -> "pd.DataFrame":
+    """One row per mechanism, setting and number of queries, in natural order.
+
+    Columns: those of `AUDITED`, the ε of `STATED` and one for each way to audit (NaN for what is not stated; see
+    `found_by`), `claim` and `verdict`: the verdicts on what is claimed and on what is stated as proven (None where
+    there is nothing).
+    """
+    frame = records.audits
+    found = frame[AUDITED].drop_duplicates()
+    for column, kind in STATED.items():
+        found = found.merge(least(frame[frame["kind"] == kind], AUDITED, column), on=AUDITED, how="left")
+    lost = frame[frame["kind"] == Kind.AUDITED_LOWER]
+    for label in sorted(lost["label"].unique(), key=natural):
+        most = lost[lost["label"] == label].groupby(AUDITED, dropna=False)["epsilon"].max()
+        found = found.merge(most.rename(f"{_FOUND}{label}").reset_index(), on=AUDITED, how="left")
+    claims, proven = frame["kind"] == Kind.CLAIMED, frame["kind"].isin([Kind.WORST_CASE, Kind.DATA_DEPENDENT])
+    for column, chosen in (("claim", claims), ("verdict", proven)):
+        found = found.merge(_audit_verdicts(frame[chosen], column), on=AUDITED, how="left")
+    return arrange(found, AUDITED)
+
+
+def found_by(frame: "pd.DataFrame") -> dict[str, str]:
+    """The columns of `audited` that hold what audits found, and the label of each way to audit."""
+    names = map(str, frame.columns)
+    return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
+
+
+def _audit_verdicts(bounds: "pd.DataFrame", column: str) -> "pd.DataFrame":
+    ranks = bounds["verdict"].map({name: rank for rank, name in enumerate(_ORDER)})
+    worst = bounds.assign(rank=ranks.astype("float64")).groupby(AUDITED)["rank"].min()
+    return worst.map(dict(enumerate(_ORDER))).astype("object").rename(column).reset_index()
+
+
+#: What is chosen for a student, by its name in the parameters, in the order of Figures 3 to 5.
+PETDL_CHOSEN = (
+    *("hint_epochs", "distillation_epochs", "batch", "noise", "compression"),
+    *("samples", "weighted", "clip", "hint_clip", "temperature", "learning_rate", "guided", "hint_layer", "epsilon"),
+)
+
+#: What tells its teachers apart, but for their number and the seed.
+PETDL_TEACHERS = ("partition", "teacher_model", "teacher_recipe", "teacher_epochs")
+
+#: How far the compression of a student may be from a printed one, relatively.
+_NEAR = 0.02
+
+
+def petdl_students(records: Records) -> "pd.DataFrame":
+    """Return a row for each student of PET-DL and bound on it.
+
+    Further columns are those of `PETDL_CHOSEN`, with the target ε called `target`, those of `PETDL_TEACHERS`, and
+    `teacher_accuracy`, the mean of its teachers.
+    """
+    found = records.private_models
+    found = found[found["system"] == ALL_SYSTEMS[PETDL]].reset_index(drop=True)
+    for name in PETDL_CHOSEN:
+        found["target" if name == "epsilon" else name] = [each.get(name) for each in found["parameters"]]
+    found["compression"] = found["compression"].fillna(1.0).astype(float)
+    found["weighted"] = found["weighted"].astype(bool)
+    teachers = records.ensembles.rename(
+        columns={
+            **{name: f"teacher_{name}" for name in ("model", "recipe", "epochs")},
+            "teacher_accuracy_mean": "teacher_accuracy",
+        }
+    )
+    keys = ["dataset", "split", "ensemble"]
+    return found.merge(teachers[[*keys, *PETDL_TEACHERS, "teacher_accuracy"]], on=keys, how="left")
+
+
+def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
+    """Whether a value is printed of such a student: of that data set, number of teachers, weighting and size."""
+    chosen = value.parameters or {}
+    if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):
+        return False
+    near = abs(chosen.get("compression", math.inf) / float(row["compression"]) - 1) < _NEAR
+    return bool(near and bool(chosen.get("weighted")) == row["weighted"])
+
+
+#: The distance from which NZC takes one changed vote to be harmless.
+NZC_DISTANCE = 3
+
+
+def gap_shares(gap_histogram: Sequence[int]) -> list[float]:
+    """Shares of the queries whose gap is at least k, for k = 0 … n, from the numbers of queries with each gap."""
+    total, left, found = sum(gap_histogram), sum(gap_histogram), []
+    for count in gap_histogram:
+        found.append(left / total)
+        left -= count
+    return found
+
+
+def gap_share(gap_histogram: Sequence[int], distance: int) -> float:
+    """The share of the queries whose gap is at least `distance`; 0 where there are fewer votes than that."""
+    return gap_shares(gap_histogram)[distance] if distance < len(gap_histogram) else 0.0

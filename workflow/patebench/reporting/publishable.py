@@ -11,9 +11,9 @@ from typing import Any
 from patebench import __version__
 from patebench.core.bound import Bound
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.reporting.summary import percent, plural
+from patebench.reporting.findings import percent, plural
 from patebench.reporting.templates import templates
-from patebench.reporting.words import (
+from patebench.reporting.wording import (
     delta_in_words,
     epsilon_in_digits,
     epsilon_in_words,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.spelling import parameters_slug
 from patebench.data import DATASETS
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,15 +20,14 @@ from patebench.core.workers import available
 from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.findings import findings, paper_line
+from patebench.reporting.findings import cards, duration, findings, paper_line, release_cards
 from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
 from patebench.reporting.style import KINDS
-from patebench.reporting.summary import cards, duration, release_cards
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import DASH
 from patebench.reporting.templates import templates
 from patebench.reporting.verdicts import COLUMNS, Verdict
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,12 +19,10 @@ from patebench.core.bound import Kind
 from patebench.core.text import at_most
 from patebench.data import DATASETS
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.accountants import compared
 from patebench.reporting.frames import Records, deviation, least, sound
-from patebench.reporting.outcomes import LABEL_SET, stated_by_paper
-from patebench.reporting.petdl import alike, students
+from patebench.reporting.outcomes import LABEL_SET, compared_bounds, is_printed_of, petdl_students, stated_by_paper
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
-from patebench.reporting.words import WEAK, delta_in_words, epsilon_in_digits, in_words, those_that_differ
+from patebench.reporting.wording import WEAK, delta_in_words, epsilon_in_digits, in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,11 +201,11 @@ class _Measures:
 
     @cached_property
     def _compared(self) -> "pd.DataFrame":
-        return compared(self.records)
+        return compared_bounds(self.records)
 
     @cached_property
     def _petdl_students(self) -> "pd.DataFrame":
-        return students(self.records)
+        return petdl_students(self.records)
 
     def of(self, value: Value) -> "pd.DataFrame":
         """The rows of the same setting; none where this run has no such."""
@@ -306,7 +304,7 @@ class _Measures:
         """Students of the same kind, those of other epochs by themselves; at the printed ε, where some state that."""
         frame = self._petdl_students
         column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
-        places = [place for place, row in enumerate(frame.to_dict("records")) if alike(value, row)]
+        places = [place for place, row in enumerate(frame.to_dict("records")) if is_printed_of(value, row)]
         frame = frame.iloc[places]
         same = {"dataset": value.dataset, "teachers": value.teachers, "parameters": value.parameters}
         printed = self.published.lookup("epsilon", paper=value.paper, mechanism=PETDL, **same)

@@ -20,8 +20,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import plain
-from patebench.reporting.accuracy import expected_label_accuracy, label_accuracy
+from patebench.mechanisms.base import Mechanism, plain
 from patebench.reporting.frames import check_record
 
 _MEND = "pass files that were made from the same votes, or run snakemake again"
@@ -186,6 +185,25 @@ def _read(path: Path, kind: str, votes: Artefact) -> Record:
     if content.get("votes") != votes.digest:
         raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
     return content
+
+
+def label_accuracy(labels: NDArray[Any], truth: NDArray[Any]) -> float | None:
+    """The share of answered labels that are right, or None when nothing was answered."""
+    answered = labels >= 0
+    return float(np.mean(labels[answered] == truth[answered])) if answered.any() else None
+
+
+def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
+    """The expected number of right labels over the expected number of answers, both exact, given the votes.
+
+    None when nothing is ever answered, or when the mechanism does not know the distribution of its labels.
+    """
+    log_p = mechanism.log_outcome_probabilities(votes)
+    if log_p is None:
+        return None
+    right = np.exp(log_p[np.arange(len(truth)), truth]).sum()
+    answered = -np.expm1(log_p[:, -1]).sum()
+    return float(min(right / answered, 1.0)) if answered > 0 else None
 
 
 command = stage_command(

@@ -23,7 +23,7 @@ def run(
 
     `patebench config schema --of rows` prints the JSON schema of the file.
     """
-    from patebench.reporting.rows import rows
+    from patebench.reporting.per_method import rows
 
     found = rows(read_records(collected, baselines, audits, models), read_published(published, copy))
     write_json(out, "rows", found.model_dump(mode="json"))

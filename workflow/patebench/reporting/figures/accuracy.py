@@ -7,7 +7,7 @@ from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.published import PATE_2017, Published, Value
 from patebench.reporting.style import GREY, TEACHERS, LineStyle, empty, hollow, labelled, legend, line_styles, panels
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

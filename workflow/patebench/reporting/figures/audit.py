@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.text import plural
-from patebench.reporting.audits import STATED, audited, found_by
 from patebench.reporting.figures.panels import members
 from patebench.reporting.frames import Records, distinct
+from patebench.reporting.outcomes import STATED, audited, found_by
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, VERMILLION, empty, legend
-from patebench.reporting.words import delta_in_words, in_words, told_apart
+from patebench.reporting.wording import delta_in_words, in_words, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd

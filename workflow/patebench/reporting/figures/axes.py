@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.reporting.style import BLACK, GREY, logarithmic, percent
-from patebench.reporting.words import WEAK
+from patebench.reporting.wording import WEAK
 
 if TYPE_CHECKING:
     import pandas as pd

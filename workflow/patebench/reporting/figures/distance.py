@@ -2,15 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.distance import DISTANCE, share, shares
 from patebench.reporting.figures.axes import means, over_teachers
 from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
-from patebench.reporting.outcomes import trained
+from patebench.reporting.outcomes import NZC_DISTANCE, gap_share, gap_shares, trained
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.style import GREY, LineStyle, empty, hollow, labelled, legend, line_styles, panels, percent
 from patebench.reporting.tables.nzc_students import IMMUTABLE
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,11 +25,11 @@ def draw(records: Records, published: Published) -> "Figure":
     printed_for = {value.dataset for value in published.of(NZC_2020).values}
     if not (set(records.label_sets["mechanism"]) & set(IMMUTABLE) or set(ensembles["dataset"]) & printed_for):
         return empty("This run has neither a mechanism of NZC nor a data set that it prints numbers of.")
-    ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])
+    ensembles = ensembles.assign(far=[gap_share(gaps, NZC_DISTANCE) for gaps in ensembles["gap_histogram"]])
     most = int(ensembles["teachers"].max())
     names = titles(ensembles)
     styles = line_styles(names)
-    heads = ["(a) accuracy", f"(b) queries of distance k, n = {most}", f"(c) queries of distance {DISTANCE}"]
+    heads = ["(a) accuracy", f"(b) queries of distance k, n = {most}", f"(c) queries of distance {NZC_DISTANCE}"]
     figure, axes = panels(heads, sharey=False, abreast=3)
     for family, name in names.items():
         mine = members(ensembles, family)
@@ -59,7 +58,7 @@ def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineSty
     """The mean over the seeds, with the least and the largest share."""
     if ensembles.empty:
         return
-    curves = [shares(gaps) for gaps in ensembles["gap_histogram"]]
+    curves = [gap_shares(gaps) for gaps in ensembles["gap_histogram"]]
     low, high = ([extreme(column) for column in zip(*curves, strict=True)] for extreme in (min, max))
     middle = [sum(column) / len(curves) for column in zip(*curves, strict=True)]
     axis.step(range(len(middle)), middle, where="mid", color=style.color, label=name)
@@ -78,7 +77,7 @@ def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
 
 
 def _dress(axes: list["Axes"]) -> None:
-    axes[1].axvline(DISTANCE, color=GREY, linestyle=(0, (6, 3)), linewidth=1.0, label=f"distance {DISTANCE}")
+    axes[1].axvline(NZC_DISTANCE, color=GREY, linestyle=(0, (6, 3)), linewidth=1.0, label=f"distance {NZC_DISTANCE}")
     axes[1].set_xlabel("k votes between the two largest counts, at least")
     for axis, words in zip(axes, ("accuracy", "share of the queries", "share of the queries"), strict=True):
         percent(axis, words)

@@ -18,7 +18,7 @@ from patebench.reporting.style import (
     logarithmic,
     panels,
 )
-from patebench.reporting.words import delta_in_words, in_words
+from patebench.reporting.wording import delta_in_words, in_words
 
 if TYPE_CHECKING:
     import pandas as pd

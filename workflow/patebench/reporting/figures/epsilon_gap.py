@@ -18,7 +18,7 @@ from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, LineStyle, empty, labelled, legend, line_styles, logarithmic, panels
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,7 +32,7 @@ from patebench.reporting.style import (
     themed,
 )
 from patebench.reporting.tables.equal_epsilon import TARGETS, build, together
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

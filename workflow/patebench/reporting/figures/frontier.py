@@ -29,7 +29,7 @@ from patebench.reporting.style import (
     line_styles,
     panels,
 )
-from patebench.reporting.words import in_words, those_that_differ
+from patebench.reporting.wording import in_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
 from patebench.reporting.style import empty, panels
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import MECHANISMS, WIDE, LineStyle, empty, hollow, labelled, legend, line_styles, panels
-from patebench.reporting.words import delta_in_words, in_words, told_apart
+from patebench.reporting.wording import delta_in_words, in_words, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd

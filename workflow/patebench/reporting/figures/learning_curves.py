@@ -8,7 +8,7 @@ from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, natural
 from patebench.reporting.published import Published
 from patebench.reporting.style import LineStyle, empty, labelled, legend, panels, percent, styles_in_order
-from patebench.reporting.words import epsilon_in_digits, in_words
+from patebench.reporting.wording import epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd

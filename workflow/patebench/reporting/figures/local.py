@@ -23,7 +23,7 @@ from patebench.reporting.style import (
     line_styles,
     panels,
 )
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

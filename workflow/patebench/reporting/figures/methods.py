@@ -7,7 +7,7 @@ import numpy as np
 from patebench.core.bound import Kind
 from patebench.reporting.figures.axes import SMALLER, accuracy_over, bars, level, shade_weak, stretch, within
 from patebench.reporting.frames import Records
-from patebench.reporting.methods import methods
+from patebench.reporting.per_method import methods
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     BLACK,
@@ -22,7 +22,7 @@ from patebench.reporting.style import (
     line_styles,
     panels,
 )
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.figures.axes import level, means, ticks_at
 from patebench.reporting.frames import Records, over_seeds
-from patebench.reporting.petdl import CHOSEN, TEACHERS, students
+from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, petdl_students
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
     BLUE,
@@ -22,7 +22,7 @@ from patebench.reporting.style import (
     percent,
     styles_in_order,
 )
-from patebench.reporting.words import in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,8 @@ _Line = tuple[str, bool, "pd.DataFrame"]
 _TESTED = 1000
 
 #: All that must be equal on one line, but for what is varied there.
-_ALL = [*TEACHERS, "dataset", "setting", "form", "teachers", "target", *(name for name in CHOSEN if name != "epsilon")]
+_CHOSEN = [name for name in PETDL_CHOSEN if name != "epsilon"]
+_ALL = [*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target", *_CHOSEN]
 
 #: What changes with another choice: the noise with the ε, and with it whatever changes the number of releases.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
@@ -62,7 +63,7 @@ _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
 def draw(records: Records, published: Published) -> "Figure":
     """One panel per data set and choice that was varied; one line per setting of all else, bars of one deviation."""
-    found = _settings(students(records))
+    found = _settings(petdl_students(records))
     if found.empty:
         return empty("This run trained no student of PET-DL, so there is nothing to draw.")
     wanted = [
@@ -150,7 +151,7 @@ def _named(lines: "list[pd.DataFrame]", name: str) -> "Iterator[_Line]":
         first = firsts.setdefault(words, one)
         if first is not one:
             follows = {name} if one["target"] != one["target"] else {name, "noise"}  # which a target ε decides
-            others = [each for each in CHOSEN if each not in follows and one[each] == one[each] != first[each]]
+            others = [each for each in PETDL_CHOSEN if each not in follows and one[each] == one[each] != first[each]]
             words += ", but " + "; ".join(f"{_in_words(each)}: {one[each]:.4g}" for each in others)
         yield words, first is one, line
 

@@ -11,7 +11,7 @@ from patebench.reporting.figures.axes import at_values, means
 from patebench.reporting.frames import Records, distinct, over_seeds
 from patebench.reporting.outcomes import outcomes
 from patebench.reporting.style import GREY, LineStyle, empty, labelled, legend, panels, percent, styles_in_order
-from patebench.reporting.words import epsilon_in_digits, in_words
+from patebench.reporting.wording import epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from patebench.reporting.audits import audited, found_by
 from patebench.reporting.frames import Records
+from patebench.reporting.outcomes import audited, found_by
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SETTING_COLUMNS, Column, Table
 

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from patebench.reporting.accountants import HOW, ratios
 from patebench.reporting.frames import Records, arrange
-from patebench.reporting.outcomes import SUBJECT
+from patebench.reporting.outcomes import COUNTED_BY, SUBJECT, bound_ratios
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SUBJECT_COLUMNS, Column, Table
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per bound, from the least ε of each label set and number of queries to the greatest."""
-    return arrange(ratios(records), [*SUBJECT, "epsilon_mean", *HOW])
+    return arrange(bound_ratios(records), [*SUBJECT, "epsilon_mean", *COUNTED_BY])
 
 
 TABLE = Table(

@@ -1,6 +1,6 @@
 """The points of the headline figure: one per method and kind of ε, and what papers print."""
 
-from patebench.reporting.methods import methods
+from patebench.reporting.per_method import methods
 from patebench.reporting.tables.table import Column, Table
 
 TABLE = Table(

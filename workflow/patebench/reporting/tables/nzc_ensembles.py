@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING
 
 from patebench.core.spelling import parameters_slug
-from patebench.reporting.distance import DISTANCE, share
 from patebench.reporting.frames import Records, arrange
-from patebench.reporting.outcomes import ENSEMBLE
+from patebench.reporting.outcomes import ENSEMBLE, NZC_DISTANCE, gap_share
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.tables.ensembles import LNMAX, TEACHER_COLUMNS, of_ensembles, of_labels
 from patebench.reporting.tables.nzc_students import IMMUTABLE
@@ -29,7 +28,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]
-    ensembles = ensembles.assign(far=[share(gaps, DISTANCE) for gaps in ensembles["gap_histogram"]])
+    ensembles = ensembles.assign(far=[gap_share(gaps, NZC_DISTANCE) for gaps in ensembles["gap_histogram"]])
     frame = of_ensembles(ensembles, ["teacher_accuracy_mean", "plurality_accuracy_pool", "far"])
     for name, keys in _LABELS.items():
         frame = frame.merge(of_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")

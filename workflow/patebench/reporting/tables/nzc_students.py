@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
-from patebench.reporting.accountants import compared
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.outcomes import LABEL_SET, STUDENT, SUBJECT, best_learners, stated_by_paper
+from patebench.reporting.outcomes import LABEL_SET, STUDENT, SUBJECT, best_learners, compared_bounds, stated_by_paper
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
 
@@ -61,7 +60,9 @@ def _epsilons(records: Records) -> "pd.DataFrame":
 
     Where that accountant has a bound for these votes beside that for all, the paper states the former.
     """
-    bounds = compared(records).rename(columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"})
+    bounds = compared_bounds(records).rename(
+        columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}
+    )
     stated = bounds[stated_by_paper(bounds)]
     stated = stated.assign(last=stated["kind"] == Kind.WORST_CASE).sort_values("last")
     stated = stated.drop_duplicates([*SUBJECT, "seed"])[[*SUBJECT, "seed", "epsilon", "kind"]]

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from patebench.reporting.frames import Records, arrange, over_seeds
-from patebench.reporting.petdl import TEACHERS, alike, students
+from patebench.reporting.outcomes import PETDL_TEACHERS, is_printed_of, petdl_students
 from patebench.reporting.published import PETDL_2019, Published, Value
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _SHOWN = ["weighted", "compression", "hint_epochs", "distillation_epochs", "batch", "samples"]
 _KEY = [
-    *("dataset", "setting", "teachers", *TEACHERS, "form", "private_model", *_SHOWN, "noise", "model_parameters"),
+    *("dataset", "setting", "teachers", *PETDL_TEACHERS, "form", "private_model", *_SHOWN, "noise", "model_parameters"),
     *("queries", "delta", "kind", "audited", "verdict"),
 ]
 
@@ -21,10 +21,10 @@ _KEY = [
 def build(records: Records, published: Published) -> "pd.DataFrame":
     """One row per student and bound; printed values stand beside those of the published form.
 
-    The paper's students of the same data set, number of teachers, weighting and size. Its teachers are on shards that
+    The paper’s students of the same data set, number of teachers, weighting and size. Its teachers are on shards that
     are alike, or on those of Table 2 that each have mostly one class.
     """
-    frame = over_seeds(students(records), _KEY, ["epsilon", "accuracy", "teacher_accuracy", "seconds"])
+    frame = over_seeds(petdl_students(records), _KEY, ["epsilon", "accuracy", "teacher_accuracy", "seconds"])
     frame = arrange(frame, [*_KEY, "epsilon_mean"])
     paper = published.of(PETDL_2019)
     rows = frame.to_dict("records")
@@ -35,7 +35,7 @@ def build(records: Records, published: Published) -> "pd.DataFrame":
 
 def _printed(values: list[Value], row: "dict[object, object]") -> float:
     """The first value that is printed of such a student; NaN where there is none."""
-    return next((value.value for value in values if alike(value, row)), math.nan)
+    return next((value.value for value in values if is_printed_of(value, row)), math.nan)
 
 
 TABLE = Table(

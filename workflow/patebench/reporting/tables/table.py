@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
 from patebench.reporting.sections import FURTHER
-from patebench.reporting.words import epsilon_in_digits, in_words
+from patebench.reporting.wording import epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd

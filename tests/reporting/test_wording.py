@@ -5,7 +5,7 @@ import math
 import pytest
 
 from patebench.core.bound import Adjacency, Kind
-from patebench.reporting.words import (
+from patebench.reporting.wording import (
     WEAK,
     delta_in_words,
     epsilon_in_digits,

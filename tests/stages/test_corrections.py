@@ -13,8 +13,8 @@ from patebench.calculator.calibrate import released
 from patebench.cli import cli
 from patebench.core.errors import ArtefactError
 from patebench.mechanisms.base import make_mechanism
-from patebench.reporting.corrections import page, read_corrections
 from patebench.reporting.published import read_published
+from patebench.stages.corrections import page, read_corrections
 
 ROOT = Path(__file__).parents[2]
 CORRECTIONS = read_corrections(ROOT / "docs" / "corrections.yaml")
