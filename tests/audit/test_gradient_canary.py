@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
-from patebench.audit.gradient_canary import audit_step
-from patebench.audit.trained_models import Audited
+from patebench.audit.trained_models import Audited, audit_step
 from patebench.audit.verdict import Verdict
 from patebench.baselines.dpsgd.linear import LinearModel
 from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian, epsilon_together
-from patebench.audit.gradient_canary import audit_step
+from patebench.audit.trained_models import audit_step
 from patebench.audit.verdict import Verdict
 from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
 from patebench.baselines.private_knn import labels as labelling

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import patebench.teachers.training
 from patebench.artefacts.reading import read_samples
-from patebench.audit.adjacency import KINDS, Finding, Verdict
+from patebench.audit.adjacent_data import KINDS, ChangeFinding, Moved
 from patebench.cli import cli
 from patebench.config import validate
 from patebench.core.errors import PatebenchError
@@ -52,13 +52,15 @@ def settings(dataset: str = "breast_cancer", **ensemble: Any) -> dict[str, Any]:
     return {"seeds": [0], "experiments": {"small": experiment}}
 
 
-def audited(folder: Path, written: dict[str, Any], **asked: Any) -> dict[str, Finding]:
+def audited(folder: Path, written: dict[str, Any], **asked: Any) -> dict[str, ChangeFinding]:
     """What is found of the data set and its only ensemble, by the kind of change."""
-    return {each.kind: each for found in adjacency.audit(validate(written), folder, **asked) for each in found.findings}
+    return {
+        each.change: each for found in adjacency.audit(validate(written), folder, **asked) for each in found.findings
+    }
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    monkeypatch.setattr(adjacency, "KINDS", [kind for kind in KINDS if kind.name in names])
+    monkeypatch.setattr(adjacency, "KINDS", [kind for kind in KINDS if kind in names])
 
 
 @pytest.mark.slow
@@ -72,10 +74,10 @@ def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 )
 def test_sound_stages_hold(tmp_path: Path, ensemble: dict[str, Any], not_claimed: set[str]) -> None:
     found = audited(tmp_path, settings(**ensemble))
-    assert found.pop("new label").verdict is Verdict.REFUSED
-    assert {name for name, each in found.items() if each.verdict is Verdict.NOT_CLAIMED} == not_claimed
-    assert {each.verdict for each in found.values()} <= {Verdict.HOLDS, Verdict.NOT_CLAIMED}
-    assert found["shard"].shards == found["shard"].votes != ()
+    assert found.pop("new label").verdict is Moved.REFUSED
+    assert {name for name, each in found.items() if each.verdict is Moved.NOT_CLAIMED} == not_claimed
+    assert {each.verdict for each in found.values()} <= {Moved.HOLDS, Moved.NOT_CLAIMED}
+    assert found["shard"].shards_moved == found["shard"].votes_moved != ()
     assert len(found["shard"].retrained) in (4, 6)
 
 
@@ -86,7 +88,7 @@ def test_ensembles_of_petdl_alone_are_looked_at(tmp_path: Path, monkeypatch: pyt
     del experiment["mechanisms"]
     experiment["petdl"] = [{"form": "published", "noise": 1}]
     found = audited(tmp_path, written)
-    assert found["shard"].verdict is Verdict.HOLDS
+    assert found["shard"].verdict is Moved.HOLDS
 
 
 @pytest.mark.slow
@@ -96,8 +98,8 @@ def test_owners_keep_their_records_together(tmp_path: Path) -> None:
         dealt = {"strategy": strategy, "owners": str(tmp_path / "owners.npy")}
         found = audited(tmp_path / strategy, settings(partition=dealt, teachers=teachers))
         del found["new label"]
-        assert set(found) == {kind.name for kind in KINDS}
-        assert {each.verdict for each in found.values()} == {Verdict.HOLDS}
+        assert set(found) == set(KINDS)
+        assert {each.verdict for each in found.values()} == {Moved.HOLDS}
 
 
 @pytest.mark.slow
@@ -105,10 +107,10 @@ def test_of_many_teachers_those_near_and_some_afar_are_trained(tmp_path: Path, m
     only(monkeypatch, "replace")
     near = audited(tmp_path / "near", settings(teachers=20))["replace"]
     assert len(near.retrained) == 6
-    assert set(near.shards) < set(near.retrained)
+    assert set(near.shards_moved) < set(near.retrained)
     every = audited(tmp_path / "every", settings(teachers=20, chunk=10), thorough=True)["replace"]
     assert every.retrained == tuple(range(20))
-    assert near.verdict is every.verdict is Verdict.HOLDS
+    assert near.verdict is every.verdict is Moved.HOLDS
 
 
 def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +126,7 @@ def test_rounds_select_the_same_queries(tmp_path: Path, monkeypatch: pytest.Monk
         }
     ]
     *_, found = adjacency.audit(validate(written), tmp_path)
-    assert [each.verdict for each in found.findings] == [Verdict.HOLDS]
+    assert [each.verdict for each in found.findings] == [Moved.HOLDS]
     assert "Not selected again: prototypes, which reads the pool alone; --thorough does so." in found.notes
 
 
@@ -233,7 +235,7 @@ def test_a_record_that_makes_training_fail_is_found(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(Estimator, "_inputs", lambda self, x: scaled(x))
     found = audited(tmp_path, settings())["outliers"]
-    assert found.verdict is Verdict.VIOLATED
+    assert found.verdict is Moved.VIOLATED
     assert found.moved == ("refused: ValueError: Input X contains infinity or a value too large for dtype('float32').",)
 
 
@@ -244,9 +246,9 @@ def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patebench.teachers.training, "train", partial(train, stacked=True))
     for ensemble in (MLP, {**MLP, "partition": "hash"}):
         found = audited(tmp_path / str(len(ensemble)), settings(**ensemble))
-        assert {each.verdict for each in found.values()} <= {Verdict.HOLDS, Verdict.NOT_CLAIMED, Verdict.REFUSED}
-        assert found["outliers"].shards == found["outliers"].votes == (0,)
-        assert found["remove"].verdict is (Verdict.HOLDS if "partition" in ensemble else Verdict.NOT_CLAIMED)
+        assert {each.verdict for each in found.values()} <= {Moved.HOLDS, Moved.NOT_CLAIMED, Moved.REFUSED}
+        assert found["outliers"].shards_moved == found["outliers"].votes_moved == (0,)
+        assert found["remove"].verdict is (Moved.HOLDS if "partition" in ensemble else Moved.NOT_CLAIMED)
 
 
 @pytest.mark.slow
@@ -272,10 +274,10 @@ def test_planted_faults_are_found(
     only(monkeypatch, kind)
     written = settings(**ensemble)
     sound = audited(tmp_path / "sound", written)[kind]
-    assert sound.verdict is not Verdict.VIOLATED
+    assert sound.verdict is not Moved.VIOLATED
     plant(monkeypatch)
     found = audited(tmp_path / "faulty", written)[kind]
-    assert found.verdict is Verdict.VIOLATED
+    assert found.verdict is Moved.VIOLATED
     assert moved in "; ".join(found.moved)
 
 
@@ -309,7 +311,7 @@ def test_an_image_in_colour_changes_no_other(tmp_path: Path, monkeypatch: pytest
     only(monkeypatch)
     written = images(tmp_path)
     found = audited(tmp_path / "sound", written)
-    assert (found["new colour"].verdict, found["new folder"].verdict) == (Verdict.HOLDS, Verdict.REFUSED)
+    assert (found["new colour"].verdict, found["new folder"].verdict) == (Moved.HOLDS, Moved.REFUSED)
     load = folder_loader.load
 
     @wraps(load)  # the stage asks which options there are
@@ -322,7 +324,7 @@ def test_an_image_in_colour_changes_no_other(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(folder_loader, "load", in_colour)
     found = audited(tmp_path / "faulty", written)
-    assert found["new colour"].verdict is Verdict.VIOLATED
+    assert found["new colour"].verdict is Moved.VIOLATED
     assert "public.npz changed" in found["new colour"].moved
 
 

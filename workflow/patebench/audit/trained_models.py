@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.audit.rates import Rates
+from patebench.accounting.subsampled_gaussian import SubsampledGaussian
+from patebench.audit.rates import Rates, weight
 from patebench.audit.verdict import Verdict
 from patebench.core.text import in_json
 
@@ -21,6 +22,9 @@ Array = NDArray[np.floating]
 
 #: Noise that would drown everything, if it reached anything.
 DROWNING = 1e6
+
+#: Thresholds of `audit_step` are at these shares of the runs.
+_SHARES = 1 - np.geomspace(1e-3, 0.7, 24)
 
 #: One of so many runs chooses the threshold of the event; the others count it.
 CHOOSING = 5
@@ -102,3 +106,38 @@ def sampled(release: Release, direction: Array, runs: int, confidence: float, st
     best = max(thresholds, key=lambda threshold: rates(slice(part), float(threshold)).mu())
     mu = rates(slice(part, None), float(best)).mu()
     return Audited(stated, mu, f"{runs} runs each, {100 * confidence:.4g}% confidence")
+
+
+def audit_step(
+    present: Array, absent: Array, stated: SubsampledGaussian, delta: float, confidence: float = 0.999
+) -> Audited:
+    """Return the ε lower bound at δ of one step of DP-SGD, from runs with a canary among the samples and without it.
+
+    A canary is a sample whose gradient is clipped, where no other sample has any gradient. Whoever sees the noisy sum
+    looks along that direction (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a
+    step does what it states, this is the worst case of its theorem.
+
+    Parameters
+    ----------
+    present, absent : (runs,) noisy sums along the canary's direction, in units of the clipping norm
+    """
+    part = len(present) // CHOOSING
+
+    def rates(threshold: float, of: slice, share: float) -> Rates:
+        positives, false_positives = (float(np.sum(runs[of] > threshold)) for runs in (present, absent))
+        return Rates(positives, false_positives, float(len(present[of])), confidence, share)
+
+    def seen(threshold: float) -> tuple[float, float]:
+        return tuple(float(np.mean(runs[:part] > threshold)) for runs in (present, absent))  # type: ignore[return-value]
+
+    thresholds = [float(each) for each in np.quantile(present[:part], _SHARES)]
+    shares = {each: weight(*seen(each)) for each in thresholds}
+    best = max(thresholds, key=lambda each: rates(each, slice(part), shares[each]).mu(stated.rate))
+    mu = rates(best, slice(part, None), shares[best]).mu(stated.rate)
+    words = f"{len(present)} steps with a canary and as many without, {100 * confidence:.4g}% confidence"
+    return Audited(_of_one(stated.noise, stated, delta), _of_one(1 / mu if mu > 0 else math.inf, stated, delta), words)
+
+
+def _of_one(noise: float, stated: SubsampledGaussian, delta: float) -> float:
+    """ε of one step with that noise."""
+    return 0.0 if math.isinf(noise) else SubsampledGaussian(noise, stated.rate, 1).epsilon(delta)

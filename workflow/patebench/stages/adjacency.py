@@ -1,61 +1,59 @@
 """The command `audit --adjacency`: a configuration's own stages, rerun on changed private data.
 
-For the first seed of each experiment and each of its ensembles, in a temporary folder: `data`, `split`, `partition`,
-`train_teachers`, `join_votes` and the first round's `select_queries`, once on the data as they are and once on each
-changed copy. Nothing is released.
-
-Every copy goes through `data` again, as files of the user's own: so a loader or a stage that takes what is public from
-private records is found whatever the data set is. The files say the rows, so the others keep theirs.
+For the first seed of each experiment and each of its ensembles: `data`, `split`, `partition`, `train_teachers`,
+`join_votes` and the first round's `select_queries` run in this process, in a temporary folder, once on the data as they
+are and once on each changed copy. Nothing is released. Each copy goes through `data` again as files of the user's own,
+which state the rows, so a loader that takes public facts from private records is found whatever the data set is.
 """
 
+import hashlib
+import importlib
 import json
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
-from patebench.audit.adjacency import (
-    KINDS,
-    Audited,
-    Changed,
-    Finding,
-    Kind,
-    Traces,
-    World,
-    choose,
-    choose_of_first,
-    choose_of_smallest,
-    compare,
-    public_moved,
-    refused,
-    render,
-    shards_moved,
-    teachers,
-)
+from patebench.audit import adjacent_data
+from patebench.audit.adjacent_data import KINDS, AuditedData, ChangeFinding, Records, Traces, World
 from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal
 from patebench.config.artefacts import Data, Ensemble, Round
+from patebench.config.run import Run
 from patebench.core.errors import PatebenchError
-from patebench.core.files import Artefact, read_arrays
-from patebench.core.formats import PARTITION, POOL, SAMPLES
+from patebench.core.files import Artefact, read_arrays, read_facts, read_json, write_arrays
+from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, VOTES
 from patebench.core.progress import progress
-from patebench.core.seeds import generator
+from patebench.core.seeds import Mode, generator
+from patebench.core.spelling import command_words
+from patebench.data.content import records
 from patebench.data.partitions import NOBODY
-from patebench.stages.adjacency_way import OWNERS, Asked, Given, Way, data_traces, make_data
 
-if TYPE_CHECKING:
-    from patebench.config.run import Run
-
-#: So many neighbouring teachers are trained again together, unless all are: enough to see whether one tells of others.
+#: Number of neighbouring teachers that are trained again together, unless all are.
 _TOGETHER = 3
+
+#: Facts that depend on the private data by themselves, or are measured with votes; all others are public.
+_PRIVATE = {
+    *("digest", "private", "records", "samples", "left_out", "partition", "chunks", "votes"),
+    *("teacher_accuracies", "plurality_accuracy_pool", "plurality_accuracy_test", "gap_histogram", "gap_mean"),
+}
+
+#: Files with private arrays, whose facts are public; every other file is public as it is.
+_LAYOUTS = {"private.npz": SAMPLES, "partition.npz": PARTITION, "votes.npz": VOTES}
+
+#: Arrays of votes with a row for each teacher; teachers that vote on queries alone lack the second.
+_ROWS = ("votes", "test_votes")
+
+_OWNERS = "owners.npy"
 
 
 def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None:
@@ -68,226 +66,358 @@ def run(*, adjacency: Path, changes: int, thorough: bool, as_json: bool) -> None
 
     config = validate(load(adjacency))
     with TemporaryDirectory(prefix="patebench-adjacency-") as folder:
-        found = list(audit(config, Path(folder), changes, thorough))
+        audited = list(audit(config, Path(folder), changes, thorough))
     if as_json:
-        click.echo(json.dumps({"config": str(adjacency), "audited": [each.to_json() for each in found]}, indent=1))
+        click.echo(json.dumps({"config": str(adjacency), "audited": [data.to_json() for data in audited]}, indent=1))
     else:
-        show_on_terminal(render(found))
-    sys.exit(1 if any(each.violated for each in found) else 0)
+        show_on_terminal(adjacent_data.render(audited))
+    sys.exit(1 if any(data.violations for data in audited) else 0)
 
 
-def audit(config: "Run", folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[Audited]:
-    """Look at each data set and each ensemble of the first seeds; `changes` of each kind are made."""
-    sets: dict[Data, Given] = {}
-    for ensemble, first, rounds in _ensembles(config):
+def audit(config: Run, folder: Path, changes: int = 1, thorough: bool = False) -> Iterator[AuditedData]:
+    """Audit each data set and each ensemble of the first seeds with `changes` changes of each kind."""
+    sets: dict[Data, DataSet] = {}
+    for ensemble, voting, rounds in _ensembles(config):
         data = ensemble.split.data
         if data not in sets:
-            access = shlex.split(config.access_options())
-            sets[data] = Given.load(data, access, folder / f"data-{len(sets)}")
-            yield _audit_data(sets[data])
-        runs = folder / "runs"
-        yield _audit_ensemble(_Ways.of(Asked(sets[data], rounds, thorough), ensemble, first, runs), changes)
-        shutil.rmtree(runs)
+            sets[data] = DataSet.load(data, shlex.split(config.access_options()), folder / f"data-{len(sets)}")
+            yield sets[data].audit()
+        yield Comparison(sets[data], ensemble, voting, rounds, folder / "runs", thorough).audit(changes)
+        shutil.rmtree(folder / "runs")
 
 
-def _ensembles(config: "Run") -> Iterator[tuple[Ensemble, Round | None, list[Round]]]:
-    """Yield each ensemble of the first seeds, once, with the first rounds that query it.
+def _ensembles(config: Run) -> Iterator[tuple[Ensemble, Round | None, list[Round]]]:
+    """Yield each ensemble of the first seeds once, with the round in which it votes and the first rounds that query it.
 
-    One that votes in each round is there once for each selection of first queries, whatever their noise.
+    An ensemble that votes in each round is yielded once for each selection of first queries, whatever the noise.
     """
-    found: dict[tuple[str, str], tuple[Ensemble, Round | None, dict[str, Round]]] = {}
+    ensembles: dict[tuple[str, str], tuple[Ensemble, Round | None, dict[str, Round]]] = {}
     for experiment in config.experiments:
-        asked = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
-        asked += [(ensemble, None) for ensemble in experiment.ensembles]
-        for ensemble, each in asked:
-            first = each.rounds[0] if each else None
-            if ensemble.split.seed == asked[0][0].split.seed:
-                voting = first if ensemble.votes_in_rounds else None
-                if ensemble.votes_in_rounds and voting is None:
-                    continue
-                selected = voting.selection.slug if voting else ""
-                *_, rounds = found.setdefault((ensemble.name, selected), (ensemble, voting, {}))
-                rounds |= {first.name: first} if first and not voting else {}
-    return ((ensemble, voting, list(rounds.values())) for ensemble, voting, rounds in found.values())
+        uses = [(labels.ensemble, labels.round) for labels in experiment.label_sets]
+        uses += [(ensemble, None) for ensemble in experiment.ensembles]
+        for ensemble, last in uses:
+            first = last.rounds[0] if last else None
+            voting = first if ensemble.votes_in_rounds else None
+            if ensemble.split.seed != uses[0][0].split.seed or (ensemble.votes_in_rounds and voting is None):
+                continue
+            selected = voting.selection.slug if voting else ""
+            *_, rounds = ensembles.setdefault((ensemble.name, selected), (ensemble, voting, {}))
+            rounds |= {first.name: first} if first and not voting else {}
+    return ((ensemble, voting, list(rounds.values())) for ensemble, voting, rounds in ensembles.values())
 
 
-# A data set: what its loader says in public.
+def _call(stage: str, options: Mapping[str, Any], *more: str) -> None:
+    """Run the command of a stage in this process."""
+    importlib.import_module(f"patebench.stages.{stage}").command.main(
+        [*more, *command_words(options)], standalone_mode=False
+    )
 
 
-def _audit_data(given: Given) -> Audited:
-    """Whether the public part of a data set stays where private records are such as no other is."""
-    before = Traces(data_traces(given.folder / "given"))
-    ours = _loaded(given, given.changed(given.records, "own"), "own")
-    if moved := public_moved(before, ours):
-        raise PatebenchError(f"{given.data.dataset}: read from files of its own it has another {', '.join(moved)}")
-    findings = []
-    for kind, what, job in _strange(given):
-        try:
-            findings.append(compare(kind, what, before, _loaded(given, job, kind), claimed=True))
-        except PatebenchError as fault:
-            findings.append(refused(kind, what, False, str(fault).replace(f"{given.folder}/", "")))
-    return Audited(f"{given.data.dataset}: the data set", {"dataset": given.data.dataset}, [], findings)
+def _make_data(data: Data, folder: Path, *access: str) -> Traces:
+    """Run the stage `data`, whose files go to `folder`, and return what is public of them."""
+    files = {role: folder / f"{role}.npz" for role in ("private", "public")}
+    _call("data", {**data.options(), **files}, data.name, *access)
+    return _public_traces(folder)
 
 
-def _loaded(given: Given, job: Data, name: str) -> Traces:
-    """What `data` leaves in public."""
-    folder = given.folder / "loaded" / name
-    make_data(job, folder)
-    return Traces(data_traces(folder))
+def _public_traces(folder: Path, chunks: Collection[Path] = ()) -> Traces:
+    """Return what is public in `folder`: names and bytes of files, and facts inside private ones.
+
+    Of the chunks of teachers, only the facts of `chunks` are returned.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _OWNERS)
+    public = {"the names of files": "\n".join(str(path.relative_to(folder)) for path in files)}
+    for path in files:
+        name = "/".join(path.parts[-2:]) if path.parent.name.startswith("round-") else path.name
+        facts: dict[str, Any] = {}
+        if path.name == "ensemble.json":
+            facts = read_json(path, "join_votes")
+        elif path.name in _LAYOUTS or path in chunks:
+            facts = read_facts(path, _LAYOUTS.get(path.name, CHUNK))
+        elif path.parent.name != "chunks":
+            public[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        public |= {f"{fact} in {name}": json.dumps(facts[fact], sort_keys=True) for fact in facts.keys() - _PRIVATE}
+        if path.name == "private.npz":
+            x = read_arrays(path, SAMPLES)["x"]
+            public["the shape of private samples"] = f"{x.dtype} {x.shape[1:]}"
+    return Traces(public)
 
 
-def _strange(given: Given) -> Iterator[tuple[str, str, Data]]:
-    """Data sets with one private record of a label, a colour or a folder that is not seen in public."""
-    rng = generator(0, "adjacency", given.data.dataset)
-    ours = given.records
-    y = np.array(ours.y)
-    at = int(rng.integers(len(y)))
-    y[at] = given.public.meta["classes"]
-    what = f"record {at} has the label {y[at]}, which is no class"
-    yield "new label", what, given.changed(replace(ours, y=y), "new-label")
-    sources = dict(given.data.sources)
-    if "private" not in sources or not Path(sources["private"]).is_dir():
-        return
-    for kind, what, change in (
-        ("new colour", "one image has colours", _paint),
-        ("new folder", "one image is in a folder of its own", _move),
-    ):
-        copy = given.folder / kind.replace(" ", "-")
-        shutil.copytree(
-            sources["private"], copy, copy_function=lambda source, to: os.symlink(Path(source).resolve(), to)
-        )
-        change(_first_image(copy), rng)
-        yield kind, what, replace(given.data, sources=tuple({**sources, "private": str(copy)}.items()))
+@dataclass(frozen=True)
+class DataSet:
+    """A data set as its own loader gives it, what that says in public, and the folder of the files made of it."""
+
+    data: Data
+    folder: Path
+    given: Traces
+    private: Artefact
+    public: Artefact
+
+    @classmethod
+    def load(cls, data: Data, access: Sequence[str], folder: Path) -> "DataSet":
+        given = _make_data(data, folder / "given", *access)
+        return cls(data, folder, given, *(_samples(folder / "given", role) for role in ("private", "public")))
+
+    def changed(self, ours: Records, name: str) -> Data:
+        """Return the same data set read from files of the user's own, with these private records."""
+        names, shown = self.public.meta["class_names"], range(int(self.public["y"].max()) + 1)
+        # Named only where the labels do not show them: otherwise a wrong number of classes would not be found.
+        named = {} if names == list(map(str, shown)) else {"class_names": np.array(names)}
+        files = {role: str(self.folder / f"{name}-{role}.npz") for role in ("private", "public")}
+        private: dict[str, Any] = {column: ours[column] for column in self.private.arrays}
+        public: dict[str, Any] = {**self.public.arrays, **named}
+        np.savez(files["private"], **private)
+        np.savez(files["public"], **public)
+        return replace(self.data, loader="npz", sources=tuple(files.items()))
+
+    def audit(self) -> AuditedData:
+        """Check that public outputs do not change when a private record is unlike all others."""
+        own, findings = _make_data(self.changed(self.private.arrays, "own"), self.folder / "own"), []
+        if moved := self.given.public_moved(own):
+            raise PatebenchError(f"{self.data.name}: read from files of its own it has another {', '.join(moved)}")
+        for kind, what, data in self._unseen():
+            try:
+                after = _make_data(data, self.folder / "loaded" / kind)
+                findings.append(adjacent_data.compare(kind, what, self.given, after, claimed=True))
+            except PatebenchError as fault:
+                why = str(fault).replace(f"{self.folder}/", "")
+                findings.append(adjacent_data.refused(kind, what, False, why))
+        return AuditedData(f"{self.data.name}: the data set", {"dataset": self.data.name}, [], findings)
+
+    def _unseen(self) -> Iterator[tuple[str, str, Data]]:
+        """Yield data sets with one private record of a label, a colour or a folder that is not in the public data."""
+        from patebench.data.folder import SUFFIXES
+
+        rng, y = generator(0, "adjacency", self.data.name), np.array(self.private["y"])
+        at = int(rng.integers(len(y)))
+        y[at] = self.public.meta["classes"]
+        what = f"record {at} has the label {y[at]}, which is no class"
+        yield "new label", what, self.changed({**self.private.arrays, "y": y}, "new-label")
+        sources = dict(self.data.sources)
+        if not Path(sources.get("private", os.devnull)).is_dir():
+            return
+        for name, what in (("colour", "one image has colours"), ("folder", "one image is in a folder of its own")):
+            copy = self.folder / f"new-{name}"
+            shutil.copytree(Path(sources["private"]).resolve(), copy, copy_function=os.symlink)
+            image = min(path for path in copy.rglob("*") if path.suffix.lower() in SUFFIXES)
+            if name == "colour":
+                _paint(image, rng)
+            else:
+                (folder := image.parent.parent / "a class of its own").mkdir()
+                image.rename(folder / image.name)
+            yield f"new {name}", what, replace(self.data, sources=tuple({**sources, "private": str(copy)}.items()))
 
 
-def _first_image(folder: Path) -> Path:
-    from patebench.data.folder import SUFFIXES
-
-    return min(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+def _samples(folder: Path, role: str) -> Artefact:
+    return read_arrays(folder / f"{role}.npz", SAMPLES)
 
 
 def _paint(image: Path, rng: np.random.Generator) -> None:
+    """Replace a link to an image by an image of the same size in random colours."""
     from PIL import Image
 
     with Image.open(image) as opened:
         width, height = opened.size
-    image.unlink()  # a link to the user's own
+    image.unlink()
     Image.fromarray(rng.integers(0, 256, (height, width, 3)).astype(np.uint8)).save(image.with_suffix(".png"))
 
 
-def _move(image: Path, rng: np.random.Generator) -> None:
-    other = image.parent.parent / "a class of its own"
-    other.mkdir()
-    image.rename(other / image.name)
-
-
-# An ensemble: every way through its stages.
-
-
 @dataclass(frozen=True)
-class _Ways:
-    """The ways through the stages of one ensemble: on the data as they are, and on changed ones."""
+class Way:
+    """One run of an ensemble's stages in a folder of its own; `trained` are the places of the chunks that were trained.
 
+    `voting` is the first round of teachers that vote in each round, None for others; `rounds` are the first rounds of
+    which the queries are selected.
+    """
+
+    data: DataSet
     ensemble: Ensemble
-    base: Way
-    dealt: Traces
-    world: World
-    protects: Sequence[str]
+    voting: Round | None
+    rounds: Sequence[Round]
+    folder: Path
+    trained: set[int] = field(default_factory=set)
 
-    @classmethod
-    def of(cls, asked: Asked, ensemble: Ensemble, first: Round | None, folder: Path) -> "_Ways":
-        """Make what all changes are compared with."""
+    @cached_property
+    def run(self) -> Run:
+        """The options of all stages of the ensemble."""
+        run = Run("", str(self.folder), "", False, Mode.SEEDED, None, None)
+        run.add_ensemble(self.ensemble)
+        for first in self.first_rounds:
+            run.add_round(first)
+        return run
+
+    @property
+    def first_rounds(self) -> list[Round]:
+        return [*self.rounds, *([self.voting] if self.voting else [])]
+
+    @property
+    def voters(self) -> str:
+        return self.voting.name if self.voting else self.ensemble.name
+
+    @property
+    def selected(self) -> list[Path]:
+        """The files of queries that are selected before any teacher votes."""
+        slugs = self.run.selections.get(self.ensemble.name, [])
+        return [self.folder / self.ensemble.split.name / "queries" / slug / "queries.npz" for slug in slugs]
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        """The files of the stages, by the option that reads them."""
+        split = self.ensemble.split
+        folders = dict.fromkeys(("pool", "truth", "test", "features", "encoder"), split.name)
+        folders |= {"private": split.data.name, "public": split.data.name}
+        folders |= {"partition": self.ensemble.name, "votes": self.voters}
+        return {name: self.folder / folder / f"{name}.npz" for name, folder in folders.items()}
+
+    def chunk(self, place: int) -> Path:
+        return self.folder / self.voters / "chunks" / f"{self.ensemble.chunks[place]}.npz"
+
+    def numbers(self, place: int) -> range:
+        """Return the teachers of a chunk."""
+        first, _, last = self.ensemble.chunks[place].partition("-")
+        return range(int(first), int(last) + 1)
+
+    def _make(self, stage: str, inputs: str, outs: Mapping[str, Path], **more: Any) -> None:
+        """Run a stage with the options of its first output, and the files that are named in `inputs`."""
+        options = self.run.options[str(next(iter(outs.values())).relative_to(self.folder))]
+        _call(stage, {**options, **{name: self.files[name] for name in inputs.split()}, **more, **outs})
+
+    def deal(self, ours: Records) -> Traces:
+        """Make data, split, first queries and partition from these private records."""
+        files = self.files
+        _make_data(self.data.changed(ours, "changed"), files["private"].parent)
+        self._make("split", "public", {f"{name}-out": files[name] for name in ("pool", "truth", "test")})
+        queries = [*(self.folder / first.name / "queries.npz" for first in self.first_rounds), *self.selected]
+        by_features = {self.folder / file for file in self.run.uses_features}
+        if by_features & {*queries, files["votes"]}:
+            self._make("extract_features", "pool", {"out": files["features"], "encoder": files["encoder"]})
+        for path in queries:
+            self._make("select_queries", "pool features" if path in by_features else "pool", {"out": path})
+        self._make("partition", "private public", {"out": files["partition"]})
+        private, partition = _samples(files["private"].parent, "private"), read_arrays(files["partition"], PARTITION)
+        shards = np.split(partition["indices"], partition["offsets"][1:-1])
+        public = _public_traces(self.folder).public
+        return Traces(public, [records(private["x"][held], private["y"][held]) for held in shards])
+
+    def train(self, places: Collection[int]) -> None:
+        """Train the chunks at `places` that were not trained yet."""
+        inputs = "private partition pool test" + (" features encoder" if self.ensemble.votes_by_query else "")
+        selected = [self.folder / self.voting.name / "queries.npz"] if self.voting else self.selected
+        for place in sorted({*places} - self.trained):
+            self._make("train_teachers", inputs, {"out": self.chunk(place)}, selected=selected)
+            self.trained.add(place)
+
+    def vote(self, dealt: Traces, places: Sequence[int]) -> Traces:
+        """Train the chunks at `places`, and join them with blank ones, of votes for class 0, for all never trained."""
+        self.train(places)
+        chunks = [self.chunk(place) for place in range(len(self.ensemble.chunks))]
+        like = read_arrays(chunks[places[0]], CHUNK)
+        for place in {*range(len(chunks))} - self.trained:
+            numbers = np.array(self.numbers(place))
+            blank = {name: like[name] for name in ("queries",) if name in like.arrays}
+            blank |= {name: np.zeros_like(like[name]) for name in ("soft",) if name in like.arrays}
+            for name in like.arrays.keys() & set(_ROWS):
+                blank[name] = np.zeros((len(numbers), *like[name].shape[1:]), like[name].dtype)
+            write_arrays(chunks[place], CHUNK, {"teachers": numbers, **blank}, like.meta)
+        outs = {"out": self.files["votes"], "summary": self.files["votes"].with_name("ensemble.json")}
+        self._make("join_votes", "pool truth test partition", outs, chunk=chunks)
+        votes, quality = read_arrays(outs["out"], VOTES), read_json(outs["summary"], "join_votes")
+        public = {**_public_traces(self.folder, [chunks[place] for place in places]).public}
+        public["the size of votes.npz"] = str(outs["out"].stat().st_size)
+        rows = [
+            *(votes[name] for name in _ROWS if name in votes.arrays),
+            np.array(quality["teacher_accuracies"], float),
+        ]
+        voters = [i for place in places for i in self.numbers(place)]
+        said = {i: hashlib.sha256(b"".join(row[i].tobytes() for row in rows)).hexdigest() for i in voters}
+        return Traces(public, dealt.shards, said)
+
+
+class Comparison:
+    """The stages of one ensemble on the data as they are (`base`, which left `dealt`), to compare changed data with."""
+
+    def __init__(
+        self, data: DataSet, ensemble: Ensemble, voting: Round | None, rounds: Sequence[Round], folder: Path,
+        thorough: bool,
+    ) -> None:  # fmt: skip
         size = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
-        chunk = {} if asked.thorough else {"chunk": size}
+        chunk = {} if thorough else {"chunk": size}
         ensemble = replace(ensemble, work=ensemble.work.model_copy(update={**chunk, "keep_weights": False}))
-        first = first and replace(first, ensemble=ensemble)  # the same votes, in other chunks
-        base, given = Way(asked, ensemble, first, folder / "as-it-is"), asked.given
-        as_they_are = given.records
-        dealt = base.deal(as_they_are)
+        voting = voting and replace(voting, ensemble=ensemble)  # the same votes, in other chunks
+        waiting = [first for first in rounds if first.uses_features and not thorough]  # features take long to extract
+        base = Way(data, ensemble, voting, [first for first in rounds if first not in waiting], folder / "as-it-is")
+        self.ensemble, self.base, self.thorough = ensemble, base, thorough
+        self.waiting = sorted({first.selection.strategy for first in waiting})
+        self.dealt, ours = base.deal(data.private.arrays), data.private.arrays
         if (owners := ensemble.partition.owners) is not None:
-            as_they_are = replace(as_they_are, owners=np.load(owners, allow_pickle=False))
-        partition = read_arrays(base.partition, PARTITION)
-        protects = partition.meta["protects"]
-        pool, test = read_arrays(base.split("pool.npz"), POOL)["x"], read_arrays(base.split("test.npz"), SAMPLES)["x"]
-        return cls(ensemble, base, dealt, World(as_they_are, _holders(partition), pool, test, not protects), protects)
+            ours = {**ours, "owners": np.load(owners, allow_pickle=False)}
+        partition = read_arrays(base.files["partition"], PARTITION)
+        self.protects: list[str] = partition.meta["protects"]
+        holders = np.full(partition.meta["samples"], NOBODY)
+        holders[partition["indices"]] = np.repeat(np.arange(ensemble.teachers), np.diff(partition["offsets"]))
+        pool, test = (
+            read_arrays(base.files[name], layout)["x"] for name, layout in (("pool", POOL), ("test", SAMPLES))
+        )
+        self.world = World(ours, holders, pool, test, labels_deal=not self.protects, chunk=ensemble.work.chunk)
 
-    def changed(self, kind: Kind, repeat: int) -> Finding:
-        """What one change moves."""
-        stream = "adjacency", self.base.voters
-        rng = generator(self.ensemble.split.seed, *stream, kind.name, repeat)
-        # Most kinds change the same record, so that the same teachers are trained on the data as they are.
-        at = choose(self.world, repeat, generator(self.ensemble.split.seed, *stream, repeat))
-        at = choose_of_smallest(self.world, at, rng) if kind.of_smallest else at
-        at = choose_of_first(self.world, at, self.ensemble.work.chunk) if kind.of_first else at
+    def audit(self, changes: int) -> AuditedData:
+        """Change the private data in all ways, each of them `changes` times."""
+        kinds = [kind for kind in KINDS if "owners" in self.world.records or not kind.startswith("owner")]
+        findings: list[ChangeFinding] = []
+        with progress(f"{self.ensemble.slug}: changed data", changes * len(kinds), "changes") as done:
+            for repeat in range(changes):
+                for kind in kinds:
+                    findings.append(self._changed(kind, repeat))
+                    done(len(findings))
+        trained = [i for place in sorted(self.base.trained) for i in self.base.numbers(place)]
+        left = self.ensemble.teachers - len(trained)
+        others = f"; --thorough trains the other {left} too" if left else ""
+        notes = [f"Trained again: {adjacent_data.teachers(trained)}{others}."]
+        if waiting := ", ".join(self.waiting):
+            notes.append(f"Not selected again: {waiting}, which reads the pool alone; --thorough does so.")
+        facts = {"dataset": self.ensemble.split.data.name, "teachers": self.ensemble.teachers}
+        dealt = {"partition": self.ensemble.partition.slug, "protects": self.protects}
+        return AuditedData(self.base.voters, {**facts, **dealt}, notes, findings)
+
+    def _changed(self, kind: str, repeat: int) -> ChangeFinding:
+        """Change the private data once, and return what that moves."""
+        seed, stream = self.ensemble.split.seed, ("adjacency", self.base.voters)
+        rng = generator(seed, *stream, kind, repeat)
+        at = self.world.choose(kind, repeat, generator(seed, *stream, repeat), rng)
         self.base.train(self._places([int(self.world.holders[at])]))
-        change, claimed = kind.change(self.world, at, rng), kind.claimed(self.protects)
-        folder = self.base.folder.parent / "changed"
+        what, ours = self.world.change(kind, at, rng)
+        claimed, folder = adjacent_data.claimed(kind, self.protects), self.base.folder.parent / "changed"
         try:
-            return compare(kind.name, change.words, *self._compared(change, folder), claimed)
+            return adjacent_data.compare(kind, what, *self._compared(ours, folder), claimed)
         except Exception as fault:  # whatever ends the run: that there is no release depends on the change
-            words = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
-            return refused(kind.name, change.words, claimed, " ".join(words.replace(f"{folder}/", "").split()))
+            why = str(fault) if isinstance(fault, PatebenchError) else f"{type(fault).__name__}: {fault}"
+            return adjacent_data.refused(kind, what, claimed, " ".join(why.replace(f"{folder}/", "").split()))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _compared(self, change: Changed, folder: Path) -> tuple[Traces, Traces]:
-        """What was left before the change and after it; teachers are trained where that can still tell anything."""
-        way = Way(self.base.asked, self._of(change, folder), self.base.first, folder)
-        dealt = way.deal(change.records)
-        shards = shards_moved(self.dealt, dealt)
-        if public_moved(self.dealt, dealt) or len(shards) > 1:
+    def _compared(self, ours: Records, folder: Path) -> tuple[Traces, Traces]:
+        """Return what was left before and after a change; teachers are trained only if that can still matter."""
+        partition = self.ensemble.partition
+        if "owners" in ours:
+            folder.mkdir(parents=True)
+            np.save(folder / _OWNERS, ours["owners"])
+            partition = partition.model_copy(update={"owners": str(folder / _OWNERS)})
+        ensemble = replace(self.ensemble, partition=partition)
+        way = Way(self.base.data, ensemble, self.base.voting, self.base.rounds, folder)
+        dealt = way.deal(ours)
+        shards = self.dealt.shards_moved(dealt)
+        if self.dealt.public_moved(dealt) or len(shards) > 1:
             return self.dealt, dealt
         places = self._places(shards)
         return self.base.vote(self.dealt, places), way.vote(dealt, places)
 
-    def _of(self, change: Changed, folder: Path) -> Ensemble:
-        """The ensemble, with the owners of the changed records."""
-        if change.records.owners is None:
-            return self.ensemble
-        path = folder / OWNERS
-        folder.mkdir(parents=True)
-        np.save(path, change.records.owners)
-        partition = self.ensemble.partition.model_copy(update={"owners": str(path)})
-        return replace(self.ensemble, partition=partition)
-
     def _places(self, moved: Sequence[int]) -> list[int]:
-        """Which chunks are trained: that of the teacher whose shard moved, and one far away; or all of them."""
-        chunks = self.ensemble.chunks
-        if self.base.asked.thorough or len(chunks) < 2:
-            return list(range(len(chunks)))
+        """Return the chunks to train: that of the teacher whose shard moved and one far away, or all of them."""
+        chunks = len(self.ensemble.chunks)
+        if self.thorough or chunks < 2:
+            return list(range(chunks))
         here = (moved[0] if moved else 0) // self.ensemble.work.chunk
-        return sorted({here, (here + len(chunks) // 2) % len(chunks)})
-
-    def notes(self) -> list[str]:
-        """How it was looked at."""
-        numbers = [i for place in sorted(self.base.trained) for i in self.base.numbers(place)]
-        left = self.ensemble.teachers - len(numbers)
-        found = [f"Trained again: {teachers(numbers)}{f'; --thorough trains the other {left} too' if left else ''}."]
-        if waiting := self.base.asked.waiting:
-            strategies = ", ".join(sorted({each.selection.strategy for each in waiting}))
-            found.append(f"Not selected again: {strategies}, which reads the pool alone; --thorough does so.")
-        return found
-
-
-def _audit_ensemble(ways: _Ways, changes: int) -> Audited:
-    kinds = [kind for kind in KINDS if not kind.needs_owners or ways.world.records.owners is not None]
-    todo = [(kind, repeat) for repeat in range(changes) for kind in kinds]
-    findings: list[Finding] = []
-    with progress(f"{ways.ensemble.slug}: changed data", len(todo), "changes") as done:
-        for kind, repeat in todo:
-            findings.append(ways.changed(kind, repeat))
-            done(len(findings))
-    ensemble = ways.ensemble
-    dealt = {"partition": ensemble.partition.slug, "protects": list(ways.protects)}
-    facts = {"dataset": ensemble.split.data.dataset, "teachers": ensemble.teachers, **dealt}
-    return Audited(ways.base.voters, facts, ways.notes(), findings)
-
-
-def _holders(partition: Artefact) -> Any:
-    """The teacher of each private sample."""
-    holders = np.full(partition.meta["samples"], NOBODY)
-    holders[partition["indices"]] = np.repeat(np.arange(partition.meta["teachers"]), np.diff(partition["offsets"]))
-    return holders
+        return sorted({here, (here + chunks // 2) % chunks})
 
 
 command = stage_command(
@@ -296,5 +426,5 @@ command = stage_command(
     click.option("--changes", type=click.IntRange(min=1), default=1, show_default=True, help="Changes of each kind."),
     click.option("--thorough", is_flag=True, help="Train every teacher again, in the configuration's own chunks."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-)  # fmt: skip
+)
 command.name = "audit"

@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from patebench.audit.adjacency import (
+from patebench.audit.adjacent_data import (
     KINDS,
+    AuditedData,
+    Moved,
     Records,
     Traces,
-    Verdict,
     World,
-    choose,
-    choose_of_first,
-    choose_of_smallest,
+    claimed,
     compare,
     refused,
     render,
@@ -22,130 +21,136 @@ from patebench.audit.adjacency import (
 from patebench.data.partitions import PARTITIONS
 
 #: Twelve records of three labels and four owners; teacher i has records 3i … 3i + 2, and nobody the last one.
-RECORDS = Records(
-    x=np.arange(48, dtype=np.float32).reshape(12, 4),
-    y=np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2]),
-    rows=np.arange(12),
-    owners=np.repeat(np.arange(4), 3),
-)
+RECORDS = {
+    "x": np.arange(48, dtype=np.float32).reshape(12, 4),
+    "y": np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2]),
+    "row": np.arange(12),
+    "owners": np.repeat(np.arange(4), 3),
+}
 HOLDERS = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, -1])
 WORLD = World(RECORDS, HOLDERS, pool=np.full((2, 4), 100, np.float32), test=np.full((2, 4), 200, np.float32))
-BY_NAME = {kind.name: kind for kind in KINDS}
 BEFORE = Traces({"pool.npz": "a", "classes": "3"}, ("s0", "s1", "s2"), {0: "v0", 1: "v1", 2: "v2"})
 
 
+def world_of(x: np.ndarray) -> World:
+    return replace(WORLD, records={**RECORDS, "x": x})
+
+
 def changed(name: str, at: int = 4, world: World = WORLD) -> Records:
-    return BY_NAME[name].change(world, at, np.random.default_rng(0)).records
+    return world.change(name, at, np.random.default_rng(0))[1]
+
+
+def chosen(world: World, kind: str, repeat: int, seeds: int = 50) -> set[int]:
+    return {world.choose(kind, repeat, *map(np.random.default_rng, (seed, seed))) for seed in range(seeds)}
 
 
 def differing(after: Records) -> set[int]:
     """The records, by row, whose content or label is another."""
-    same = zip(RECORDS.x, after.x, RECORDS.y, after.y, strict=True)
+    same = zip(RECORDS["x"], after["x"], RECORDS["y"], after["y"], strict=True)
     return {i for i, (x, other, y, label) in enumerate(same) if (x != other).any() or y != label}
 
 
 def test_changes_change_what_they_say() -> None:
     after = changed("replace")
     assert differing(after) == {4}
-    assert after.y[4] != RECORDS.y[4]
+    assert after["y"][4] != RECORDS["y"][4]
     assert differing(changed("shard")) == differing(changed("owner")) == {3, 4, 5}
-    assert np.isin(changed("shard").x[3:6, 0], RECORDS.x[[0, 1, 2, *range(6, 12)], 0]).all()
+    assert np.isin(changed("shard")["x"][3:6, 0], RECORDS["x"][[0, 1, 2, *range(6, 12)], 0]).all()
     for name, value in (("twin in pool", 100), ("twin in test", 200)):
         after = changed(name)
         assert differing(after) == {4}
-        assert (after.x[4] == value).all()
-        assert after.y[4] == RECORDS.y[4]
+        assert (after["x"][4] == value).all()
+        assert after["y"][4] == RECORDS["y"][4]
 
 
 def test_an_outlier_is_beyond_all_others() -> None:
     after = changed("outlier")
     assert differing(after) == {4}
-    assert after.y[4] == RECORDS.y[4]
-    assert after.x[4].tolist() == [47000, -47000, 47000, -47000]
-    bare = replace(WORLD, records=replace(RECORDS, x=np.zeros((12, 1), np.float32)))
-    assert changed("outlier", world=bare).x[4] == 1000
-    huge = replace(WORLD, records=replace(RECORDS, x=np.full((12, 2), 1e17, np.float32)))
-    assert np.isfinite(np.square(changed("outlier", world=huge).x[4])).all()
-    most = replace(WORLD, records=replace(RECORDS, x=np.full((12, 2), np.finfo(np.float32).max)))
-    assert np.isfinite(changed("outlier", world=most).x[4]).all()
+    assert after["y"][4] == RECORDS["y"][4]
+    assert after["x"][4].tolist() == [47000, -47000, 47000, -47000]
+    assert changed("outlier", world=world_of(np.zeros((12, 1), np.float32)))["x"][4] == 1000
+    huge = world_of(np.full((12, 2), 1e17, np.float32))
+    assert np.isfinite(np.square(changed("outlier", world=huge)["x"][4])).all()
+    most = world_of(np.full((12, 2), np.finfo(np.float32).max))
+    assert np.isfinite(changed("outlier", world=most)["x"][4]).all()
     for level, value in ((100, 255), (200, 0)):
-        images = replace(WORLD, records=replace(RECORDS, x=np.full((12, 1, 5, 5), level, np.uint8)))
-        after = changed("outlier", world=images)
-        assert (after.x.dtype, np.unique(after.x[4]).tolist()) == (np.uint8, [value])
+        after = changed("outlier", world=world_of(np.full((12, 1, 5, 5), level, np.uint8)))
+        assert (after["x"].dtype, np.unique(after["x"][4]).tolist()) == (np.uint8, [value])
 
 
 def test_outliers_of_a_shard_overflow_its_mean() -> None:
     after = changed("outliers")
     assert differing(after) == {3, 4}
-    assert (after.y == RECORDS.y).all()
+    assert (after["y"] == RECORDS["y"]).all()
     with np.errstate(over="ignore"):
-        assert np.isinf(after.x[3:6].mean(axis=0)).all()
+        assert np.isinf(after["x"][3:6].mean(axis=0)).all()
     assert differing(changed("outliers", at=9)) == {9, 10}, "both of two"
-    images = replace(WORLD, records=replace(RECORDS, x=np.full((12, 1, 5, 5), 100, np.uint8)))
-    assert changed("outliers", world=images).x[3:6, 0, 0, 0].tolist() == [255, 255, 100]
-
-
-def test_the_first_teacher_of_a_chunk_is_chosen() -> None:
-    assert [int(HOLDERS[choose_of_first(WORLD, 7, chunk)]) for chunk in (1, 2, 3, 4)] == [2, 2, 0, 0]
-    empty = replace(WORLD, holders=np.where(HOLDERS == 0, 1, HOLDERS))
-    assert choose_of_first(empty, 7, 3) == 7
+    images = world_of(np.full((12, 1, 5, 5), 100, np.uint8))
+    assert changed("outliers", world=images)["x"][3:6, 0, 0, 0].tolist() == [255, 255, 100]
 
 
 def test_others_keep_their_rows() -> None:
-    assert changed("remove").rows.tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
-    assert changed("owner leaves").rows.tolist() == [0, 1, 2, 4, 6, 7, 8, 9, 10, 11]
+    assert changed("remove")["row"].tolist() == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11]
+    assert changed("owner leaves")["row"].tolist() == [0, 1, 2, 4, 6, 7, 8, 9, 10, 11]
     after = changed("add")
-    assert after.rows.tolist() == list(range(13))
-    assert (after.x[:12] == RECORDS.x).all()
-    assert 0 < np.abs(after.x[12] - RECORDS.x[4]).max() < 2
+    assert after["row"].tolist() == list(range(13))
+    assert (after["x"][:12] == RECORDS["x"]).all()
+    assert 0 < np.abs(after["x"][12] - RECORDS["x"][4]).max() < 2
     for each in (changed("remove"), changed("owner leaves"), after):
-        assert each.owners is not None
-        assert len(each.x) == len(each.y) == len(each.rows) == len(each.owners)
+        assert len({len(column) for column in each.values()}) == 1
 
 
 def test_where_labels_deal_a_shard_keeps_its_labels() -> None:
     after = changed("shard", at=7, world=replace(WORLD, labels_deal=True))
-    assert (after.y == RECORDS.y).all()
+    assert (after["y"] == RECORDS["y"]).all()
 
 
 def test_bytes_stay_bytes() -> None:
-    images = replace(RECORDS, x=np.full((12, 1, 5, 5), 255, np.uint8))
-    after = BY_NAME["add"].change(replace(WORLD, records=images), 4, np.random.default_rng(0)).records
-    assert after.x.dtype == np.uint8
-    assert after.x[12].min() >= 247
+    after = changed("add", world=world_of(np.full((12, 1, 5, 5), 255, np.uint8)))
+    assert after["x"].dtype == np.uint8
+    assert after["x"][12].min() >= 247
 
 
-def test_the_first_record_that_is_changed_has_the_rarest_label_that_a_shard_holds() -> None:
-    assert {choose(WORLD, 0, np.random.default_rng(i)) for i in range(50)} == {6, 7, 8, 9, 10}
-    assert {choose(WORLD, 1, np.random.default_rng(i)) for i in range(200)} == set(range(11))
+def test_the_record_that_is_changed_has_first_the_rarest_label_that_a_shard_holds() -> None:
+    assert chosen(WORLD, "replace", 0) == {6, 7, 8, 9, 10}
+    assert chosen(WORLD, "replace", 1, seeds=200) == set(range(11))
 
 
-def test_a_record_of_the_smallest_shard_is_any_of_it_or_the_one_that_was_chosen() -> None:
+def test_an_outlier_is_in_the_smallest_shard_or_one_of_its_size() -> None:
     uneven = replace(WORLD, holders=np.array([-1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, -1]))  # 5, 3 and 2 records
-    assert {choose_of_smallest(uneven, 4, np.random.default_rng(i)) for i in range(50)} == {9, 10}
-    for at in (7, 10):
-        assert choose_of_smallest(uneven, at, np.random.default_rng(0)) == at
+    for seed in range(50):
+        usual, outlier = (uneven.choose(kind, 1, *map(np.random.default_rng, (seed, 0))) for kind in ("add", "outlier"))
+        assert outlier in ({9, 10} if usual < 6 else {usual})
+
+
+def test_outliers_are_those_of_the_first_teacher_of_a_chunk() -> None:
+    def holders(world: World) -> set[int]:
+        return {int(world.holders[at]) for at in chosen(world, "outliers", 0)}
+
+    assert [holders(replace(WORLD, chunk=chunk)) for chunk in (1, 2, 3, 4)] == [{2, 3}, {2}, {0, 3}, {0}]
+    empty = replace(WORLD, holders=np.where(HOLDERS == 0, 1, HOLDERS), chunk=3)
+    assert holders(empty) == {2, 3}
 
 
 @pytest.mark.parametrize(
-    ("strategy", "claimed"),
+    ("strategy", "expected"),
     [
         ("skew", {"shard", "outliers"}),
         ("iid", {"shard", "outliers", "replace", "outlier", "twin in pool", "twin in test"}),
         ("hash", {"shard", "outliers", "replace", "outlier", "twin in pool", "twin in test", "remove", "add"}),
-        ("owners", set(BY_NAME)),
-        ("hash-owners", set(BY_NAME)),
+        ("owners", set(KINDS)),
+        ("hash-owners", set(KINDS)),
     ],
 )
-def test_a_partition_claims_what_it_protects(strategy: str, claimed: set[str]) -> None:
+def test_a_partition_claims_what_it_protects(strategy: str, expected: set[str]) -> None:
     protects = PARTITIONS.fact(strategy, "protects")
-    assert {name for name, kind in BY_NAME.items() if kind.claimed(map(str, protects))} == claimed
+    assert {kind for kind in KINDS if claimed(kind, map(str, protects))} == expected
 
 
 def test_one_shard_and_its_votes_may_move() -> None:
     after = Traces(BEFORE.public, ("s0", "x", "s2"), {1: "x", 2: "v2"})
     found = compare("replace", "", BEFORE, after, claimed=True)
-    assert (found.verdict, found.shards, found.votes, found.retrained) == (Verdict.HOLDS, (1,), (1,), (1, 2))
+    assert (found.verdict, found.shards_moved, found.votes_moved, found.retrained) == (Moved.HOLDS, (1,), (1,), (1, 2))
     assert found.moved == ()
 
 
@@ -162,14 +167,14 @@ def test_one_shard_and_its_votes_may_move() -> None:
 )
 def test_nothing_excuses_public_things_and_strays(after: Traces, moved: str, claimed: bool) -> None:
     found = compare("add", "", BEFORE, after, claimed)
-    assert found.verdict is Verdict.VIOLATED
+    assert found.verdict is Moved.VIOLATED
     assert moved in found.moved[0]
 
 
-@pytest.mark.parametrize(("claimed", "verdict"), [(True, Verdict.VIOLATED), (False, Verdict.NOT_CLAIMED)])
+@pytest.mark.parametrize(("claimed", "verdict"), [(True, Moved.VIOLATED), (False, Moved.NOT_CLAIMED)])
 @pytest.mark.parametrize("shards", [("x", "x", "s2"), ("x", "s1"), ("x", "s1", "s2", "s3")])
 def test_more_than_one_shard_may_move_where_the_partition_says_so(
-    shards: tuple[str, ...], claimed: bool, verdict: Verdict
+    shards: tuple[str, ...], claimed: bool, verdict: Moved
 ) -> None:
     found = compare("remove", "", BEFORE, replace(BEFORE, shards=shards), claimed)
     assert found.verdict is verdict
@@ -177,13 +182,12 @@ def test_more_than_one_shard_may_move_where_the_partition_says_so(
 
 
 def test_a_claimed_change_may_not_be_refused() -> None:
-    assert refused("remove", "", False, "no").verdict is Verdict.REFUSED
+    assert refused("remove", "", False, "no").verdict is Moved.REFUSED
     found = refused("remove", "", True, "no")
-    assert (found.verdict, found.moved) == (Verdict.VIOLATED, ("refused: no",))
+    assert (found.verdict, found.moved) == (Moved.VIOLATED, ("refused: no",))
 
 
 def test_teachers_are_listed_shortly() -> None:
-    assert teachers([]) == "no teacher"
     assert teachers([4]) == "teacher 4"
     assert teachers([0, 1, 2, 9, 11, 12]) == "teachers 0–2, 9 and 11–12"
 
@@ -191,12 +195,10 @@ def test_teachers_are_listed_shortly() -> None:
 def test_the_table_shows_verdicts() -> None:
     from rich.console import Console
 
-    from patebench.audit.adjacency import Audited
-
     stray = compare("replace", "record 1", BEFORE, replace(BEFORE, votes={0: "x"}), True)
     console = Console(width=200, record=True)
     with console.capture() as captured:
-        console.print(render([Audited("mine", {}, ["A note."], [stray, refused("add", "more", False, "not so")])]))
+        console.print(render([AuditedData("mine", {}, ["A note."], [stray, refused("add", "more", False, "not so")])]))
     said = captured.get()
     assert all(words in said for words in ("mine", "A note.", "violated", "refused", "not so", "record 1"))
     assert "1 of 2 changes moved more than they may." in said
