@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := run
-.PHONY: run setup test quick lint unit bench reference format pages clean clean-venv
+.PHONY: run setup test quick lint unit bench reference format pages dag clean clean-venv
 
 # One line for each stage and a progress bar; all that Snakemake prints is in .snakemake/log. What ended the run comes last.
 run: setup
@@ -85,6 +85,10 @@ pages: setup
 		results/reference/equal-epsilon/tables/equal-epsilon.csv \
 		results/reference/equal-epsilon-private-knn/tables/equal-epsilon.csv \
 		results/reference/equal-epsilon-teachers/tables/equal-epsilon.csv
+
+# The picture of the rules, without arrows that a longer path implies; needs graphviz.
+dag: setup
+	$(RUN) snakemake --rulegraph dot --configfile config/everything.yaml | tred | dot -Grankdir=LR -Tsvg > docs/images/dag.svg
 
 # Labels that were released are write-protected, for drawing them again would cost their privacy again.
 PROTECTED := -type f ! -perm -200 ! -perm -020 ! -perm -002

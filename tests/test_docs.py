@@ -8,7 +8,6 @@ written into the pages instead.
 
 import os
 import re
-import runpy
 import shlex
 from pathlib import Path
 
@@ -91,13 +90,9 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [page.name for page in PAGES[1:] if f"](docs/{page.name})" not in text] == []
 
 
-def test_the_picture_of_the_rules_knows_every_stage() -> None:
-    """What it has a style for and what it shows, for the default run makes a file by every rule."""
-    stages = set(rules.STAGES.values())
-    drawing = runpy.run_path(str(ROOT / "docs/images/dag.py"))
-    assert {stage for group in drawing["STYLES"].values() for stage in group} == stages
-    shown = re.findall(r"<title>(\w+)</title>", (ROOT / "docs/images/dag.svg").read_text(encoding="utf-8"))
-    assert set(shown) - {"rules"} == stages
+def test_the_picture_of_the_rules_shows_every_stage() -> None:
+    shown = re.findall(r"<text .*>(\w+)</text>", (ROOT / "docs/images/dag.svg").read_text(encoding="utf-8"))
+    assert {rules.STAGES[rule] for rule in shown if rule != "all"} == set(rules.STAGES.values())
 
 
 def test_the_table_of_files_to_hand_out_names_every_file_that_a_run_makes() -> None:
