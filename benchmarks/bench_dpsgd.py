@@ -28,7 +28,7 @@ from patebench.baselines.dpsgd.linear import LinearModel
 from patebench.baselines.dpsgd.network import NetworkModel
 from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
 from patebench.core.files import write_text
-from patebench.models import small_cnn, tanh_cnn
+from patebench.models.architectures import small_cnn, tanh_cnn
 from patebench.models.network import Standardise
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-dpsgd.md"
@@ -86,7 +86,7 @@ def networks(samples: int) -> list[Row]:
     x, y = rng.integers(0, 256, (samples, *SHAPE), dtype=np.uint8), rng.integers(0, CLASSES, samples)
     standardise = Standardise(torch.from_numpy(x))
     rows = []
-    for name, build in (("tanh-cnn", tanh_cnn.build), ("small-cnn", small_cnn.build)):
+    for name, build in (("tanh-cnn", tanh_cnn), ("small-cnn", small_cnn)):
         for views in (1, 4):
             model = NetworkModel(
                 build(SHAPE, CLASSES), standardise, x, y, views=views, rng=torch.Generator().manual_seed(0)

@@ -26,7 +26,7 @@ from patebench.core.seeds import generator
 from patebench.mechanisms.exponential import Exponential
 from patebench.mechanisms.gnmax import GNMax
 from patebench.students.interface import StudentConfig, StudentData
-from patebench.students.training import train
+from patebench.students.student_training import train
 
 DELTA = 1e-5
 MATRIX = np.random.default_rng(0).integers(0, 4, (20, 30)) % 3  # teachers × queries

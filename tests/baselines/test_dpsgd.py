@@ -17,7 +17,7 @@ from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
 from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
 from patebench.baselines.dpsgd.training import train
 from patebench.core.errors import PatebenchError
-from patebench.models import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
+from patebench.models.architectures import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
 from patebench.models.network import Standardise
 
 CLASSES = 4
@@ -248,7 +248,7 @@ def _by_loop(net, standardise, x, y, clip: float) -> torch.Tensor:
     return total
 
 
-@pytest.mark.parametrize("build", [tanh_cnn.build, small_cnn.build, student_cnn.build, mlp.build])
+@pytest.mark.parametrize("build", [tanh_cnn, small_cnn, student_cnn, mlp])
 @pytest.mark.parametrize("clip", [0.3, 100.0])
 def test_the_clipped_sum_of_a_network_is_that_of_a_loop(build, clip: float) -> None:
     x, y = _images()
@@ -265,10 +265,10 @@ def test_opacus_finds_the_same_clipped_sum() -> None:
     from opacus import GradSampleModule
 
     x, y = _images(20, 28)
-    model = _network(tanh_cnn.build, x, y)
+    model = _network(tanh_cnn, x, y)
     found = model.clipped_sum(model.start(), torch.arange(20), 0.5)
     torch.manual_seed(0)
-    theirs = GradSampleModule(tanh_cnn.build(x.shape[1:], CLASSES))
+    theirs = GradSampleModule(tanh_cnn(x.shape[1:], CLASSES))
     logits = theirs(Standardise(torch.from_numpy(x))(torch.from_numpy(x)))
     F.cross_entropy(logits, torch.from_numpy(y)).backward()
     gradients = torch.cat([each.grad_sample.flatten(1) for each in theirs.parameters()], 1)
@@ -299,7 +299,7 @@ def test_one_sample_changes_a_sum_by_the_clipping_norm_at_most(clip: float) -> N
     x, y = _images(12)
     tables = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
     tables[0], tables[1], tables[2] = 1e30, np.nan, 1e12
-    models = [_network(tanh_cnn.build, x, y, views=3), LinearModel(lambda x: x, tables, y, CLASSES)]
+    models = [_network(tanh_cnn, x, y, views=3), LinearModel(lambda x: x, tables, y, CLASSES)]
     for model in models:
         weights = 3 * torch.randn(model.start().shape, generator=_rng())
         for one in range(12):
@@ -310,7 +310,7 @@ def test_one_sample_changes_a_sum_by_the_clipping_norm_at_most(clip: float) -> N
 
 def test_an_empty_batch_is_a_sum_of_nothing() -> None:
     x, y = _images()
-    for model in (_network(tanh_cnn.build, x, y), LinearModel(lambda x: x.reshape(len(x), -1), x, y, CLASSES)):
+    for model in (_network(tanh_cnn, x, y), LinearModel(lambda x: x.reshape(len(x), -1), x, y, CLASSES)):
         found = model.clipped_sum(model.start(), torch.empty(0, dtype=torch.int64), 1.0)
         assert found.shape == model.start().shape
         assert not bool(found.any())
@@ -319,7 +319,7 @@ def test_an_empty_batch_is_a_sum_of_nothing() -> None:
 def test_views_are_averaged_before_clipping() -> None:
     """However many views a sample has, it is clipped once; views are drawn anew at every step."""
     x, y = _images(5)
-    model = _network(tanh_cnn.build, x, y, views=8)
+    model = _network(tanh_cnn, x, y, views=8)
     first, second = (model.clipped_sum(model.start(), torch.tensor([1]), 1e9) for _ in range(2))
     assert not torch.equal(first, second)
     views = model._views_of(torch.from_numpy(x[1:2]))
@@ -334,7 +334,7 @@ def test_views_are_averaged_before_clipping() -> None:
 
 def test_large_batches_are_summed_in_parts() -> None:
     x, y = _images(600)
-    model = _network(mlp.build, x, y)
+    model = _network(mlp, x, y)
     whole = model.clipped_sum(model.start(), torch.arange(600), 1.0)
     parts = [model.clipped_sum(model.start(), part, 1.0) for part in torch.arange(600).split(7)]
     assert torch.allclose(whole, torch.stack(parts).sum(0), rtol=1e-3, atol=1e-3)
@@ -342,7 +342,7 @@ def test_large_batches_are_summed_in_parts() -> None:
 
 def test_batch_norm_becomes_group_norm_and_other_layers_that_mix_samples_are_refused() -> None:
     x, y = _images()
-    model = _network(partial(conv_net.build, width=8), x, y)
+    model = _network(partial(conv_net, width=8), x, y)
     kinds = {type(layer) for layer in model._net.modules()}
     assert nn.GroupNorm in kinds
     assert nn.BatchNorm2d not in kinds
@@ -358,7 +358,7 @@ def test_batch_norm_becomes_group_norm_and_other_layers_that_mix_samples_are_ref
 
 def test_a_new_head_knows_nothing() -> None:
     x, _ = _images()
-    net = with_new_head(small_cnn.build(x.shape[1:], 32), CLASSES)
+    net = with_new_head(small_cnn(x.shape[1:], 32), CLASSES)
     assert not bool(net(torch.from_numpy(x).float()).any())
     with pytest.raises(PatebenchError, match="ends in a linear layer"):
         with_new_head(nn.Sequential(nn.Flatten(), nn.ReLU()), CLASSES)

@@ -20,7 +20,7 @@ from patebench.petdl import FORMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 from patebench.students import STUDENTS
-from patebench.students.strategies import STRATEGIES
+from patebench.students import STRATEGIES
 
 
 @pytest.fixture

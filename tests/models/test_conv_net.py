@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import conv_net
+from patebench.models import architectures
 from patebench.models.hints import WithHints, blocks
 from patebench.models.learner import make_learner
 from patebench.models.network import Network
@@ -22,33 +22,33 @@ MNIST, COLOUR = (1, 28, 28), (3, 32, 32)
 @pytest.mark.parametrize(
     ("width", "shape", "printed"),
     [
-        (conv_net.SMALL, MNIST, 157.1e3),  # the teachers of PET-DL, Table 3, and its students
+        (architectures.SMALL, MNIST, 157.1e3),  # the teachers of PET-DL, Table 3, and its students
         (12, MNIST, 23.0e3),
         (9, MNIST, 13.2e3),
-        (conv_net.MIDDLE, COLOUR, 1.43e6),
+        (architectures.MIDDLE, COLOUR, 1.43e6),
         (49, COLOUR, 0.37e6),
         (33, COLOUR, 0.17e6),
         (24, COLOUR, 0.09e6),
     ],
 )
 def test_sizes_are_near_those_that_are_printed(width: int, shape: tuple[int, ...], printed: float) -> None:
-    built = conv_net.build(shape, 10, width=width)
+    built = architectures.conv_net(shape, 10, width=width)
     count = sum(weights.numel() for weights in built.parameters())
-    assert count == conv_net.parameters(width, shape, 10)
+    assert count == architectures.parameters(width, shape, 10)
     assert abs(count / printed - 1) < 0.04
 
 
 def test_the_teacher_on_mnist_has_exactly_as_many_parameters() -> None:
-    assert conv_net.parameters(conv_net.SMALL, MNIST, 10) == 157_066
+    assert architectures.parameters(architectures.SMALL, MNIST, 10) == 157_066
 
 
 @pytest.mark.parametrize(("count", "width"), [(157_066 / 6.83, 12), (157_066 / 11.9, 9), (157_066, 32), (1, 1)])
 def test_the_width_for_a_number_of_parameters(count: float, width: int) -> None:
-    assert conv_net.width_of(count, MNIST, 10) == width
+    assert architectures.width_of(count, MNIST, 10) == width
 
 
 def test_hints_are_means_of_a_block_over_four_quarters() -> None:
-    net = conv_net.build((1, 16, 16), 3, width=4).eval()
+    net = architectures.conv_net((1, 16, 16), 3, width=4).eval()
     x = torch.randn(5, 1, 16, 16)
     logits, hints = WithHints(net, "block2")(x)
     maps = net.block2(net.block1(x))  # type: ignore[operator]
@@ -60,10 +60,10 @@ def test_hints_are_means_of_a_block_over_four_quarters() -> None:
 
 
 def test_networks_say_which_layers_give_hints() -> None:
-    assert blocks(conv_net.build((1, 8, 8), 3, width=2)) == ["block1", "block2", "block3"]
+    assert blocks(architectures.conv_net((1, 8, 8), 3, width=2)) == ["block1", "block2", "block3"]
     assert blocks(nn.Linear(2, 2)) == []
     with pytest.raises(PatebenchError, match="no layer 'block4' for hints: it names block1, block2, block3"):
-        WithHints(conv_net.build((1, 8, 8), 3, width=2), "block4")
+        WithHints(architectures.conv_net((1, 8, 8), 3, width=2), "block4")
     with pytest.raises(PatebenchError, match="names no blocks; conv-small"):
         WithHints(nn.Sequential(nn.Linear(2, 2)), "block1")
 
@@ -74,7 +74,7 @@ def test_hints_of_a_learner_are_those_of_its_network() -> None:
     assert isinstance(learner, Network)
     learner.fit(x, np.arange(30) % 2, seed=0)
     hints = learner.hints(x, "block1")
-    assert hints.shape == (30, 4 * conv_net.SMALL)
+    assert hints.shape == (30, 4 * architectures.SMALL)
     net = learner.net.eval()
     maps = net.block1(learner.standardise(torch.from_numpy(x).to(learner.device)))  # type: ignore[operator]
     assert np.allclose(hints, F.avg_pool2d(maps, 4).flatten(1).detach().cpu().numpy(), atol=2e-2)

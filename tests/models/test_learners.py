@@ -9,10 +9,10 @@ from torch import nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models import MODELS, RECIPES, on_queries
+from patebench.models.architectures import ChannelNormalise
 from patebench.models.augment import random_affine
 from patebench.models.learner import epochs_of, make_learner
 from patebench.models.network import Network, Standardise, oversampled
-from patebench.models.paper_cnn import ChannelNormalise
 from patebench.models.recipes import FAST, MODERN, MODERN_OVERSAMPLED, PAPER, PLAIN, PLAIN_OVERSAMPLED, Recipe
 
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from patebench.core.errors import PatebenchError
-from patebench.models.mlp import build as perceptron
+from patebench.models.architectures import mlp as perceptron
+from patebench.models.architectures import small_cnn
 from patebench.models.precision import SWITCH, compute_dtype, compute_dtype_for
 from patebench.models.recipes import MODERN, PAPER
-from patebench.models.small_cnn import build as small_cnn
 
 CPU = torch.device("cpu")
 

@@ -10,7 +10,7 @@ from patebench.models.network import Standardise
 from patebench.models.scaling import LIMIT, Columns
 from patebench.students import STUDENTS, reads_table
 from patebench.students.interface import StudentConfig, StudentData
-from patebench.students.training import train
+from patebench.students.student_training import train
 
 LARGEST = np.finfo(np.float32).max
 LEAST = np.finfo(np.float32).smallest_subnormal

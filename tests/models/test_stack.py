@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from patebench.models.architectures import mlp as perceptron
+from patebench.models.architectures import small_cnn
 from patebench.models.device import device
 from patebench.models.learner import make_learner
-from patebench.models.mlp import build as perceptron
 from patebench.models.network import Network
 from patebench.models.precision import SWITCH
 from patebench.models.recipes import MODERN, PAPER, Recipe
-from patebench.models.small_cnn import build as small_cnn
 from patebench.models.stack import Stack, stackable
 
 SEEDS = [3, 1, 4]

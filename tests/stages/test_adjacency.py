@@ -14,7 +14,7 @@ import torch
 import yaml
 from click.testing import CliRunner
 
-import patebench.teachers.training
+import patebench.teachers.teacher_training
 from patebench.artefacts.reading import read_samples
 from patebench.audit.adjacent_data import KINDS, ChangeFinding, Moved
 from patebench.cli import cli
@@ -27,7 +27,7 @@ from patebench.data.content import content
 from patebench.data.dataset import Dataset
 from patebench.data.partitions import PARTITIONS, Change
 from patebench.models import stack
-from patebench.models.estimator import Estimator
+from patebench.models.estimators import Estimator
 from patebench.models.network import Standardise
 from patebench.models.stack import Stack
 from patebench.stages import adjacency, partition, split, train_teachers
@@ -172,13 +172,13 @@ def refusal_of_twins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def labels_by(statistic: Callable[[list[np.ndarray]], int]) -> Plant:
     """The labels that a teacher learns depend on a statistic of all shards that are trained together."""
-    train = patebench.teachers.training.train
+    train = patebench.teachers.teacher_training.train
 
     def together(make: Any, shards: Any, seeds: Any, done: Any) -> Any:
         odd = statistic([y for _, y in shards]) % 2
         return train(make, [(x, (y + odd) % 2) for x, y in shards], seeds, done)
 
-    return lambda monkeypatch: monkeypatch.setattr(patebench.teachers.training, "train", together)
+    return lambda monkeypatch: monkeypatch.setattr(patebench.teachers.teacher_training, "train", together)
 
 
 def scales_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ class InSinglePrecision(Standardise):
 
 def padding_by_the_first_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks pad with the first sample of the first shard, which 0 is to take out of the loss."""
-    batches, train = Stack._batches, patebench.teachers.training.train
+    batches, train = Stack._batches, patebench.teachers.teacher_training.train
 
     def padded(self: Stack) -> Any:
         return ((torch.where(mask, rows, 0), draws, mask.float()) for rows, draws, mask in batches(self))
@@ -223,7 +223,7 @@ def padding_by_the_first_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stack, "_batches", padded)
     monkeypatch.setattr(stack, "Standardise", InSinglePrecision)
     monkeypatch.setattr(stack, "torch", SimpleNamespace(**{**vars(torch), "where": multiplied}))
-    monkeypatch.setattr(patebench.teachers.training, "train", partial(train, stacked=True))
+    monkeypatch.setattr(patebench.teachers.teacher_training, "train", partial(train, stacked=True))
 
 
 def test_a_record_that_makes_training_fail_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,8 +242,8 @@ def test_a_record_that_makes_training_fail_is_found(tmp_path: Path, monkeypatch:
 @pytest.mark.slow
 def test_stacks_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, "outlier", "outliers", "shard", "remove", "add")
-    train = patebench.teachers.training.train
-    monkeypatch.setattr(patebench.teachers.training, "train", partial(train, stacked=True))
+    train = patebench.teachers.teacher_training.train
+    monkeypatch.setattr(patebench.teachers.teacher_training, "train", partial(train, stacked=True))
     for ensemble in (MLP, {**MLP, "partition": "hash"}):
         found = audited(tmp_path / str(len(ensemble)), settings(**ensemble))
         assert {each.verdict for each in found.values()} <= {Moved.HOLDS, Moved.NOT_CLAIMED, Moved.REFUSED}

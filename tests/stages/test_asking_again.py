@@ -24,7 +24,7 @@ from patebench.core.files import Artefact, read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, PARTITION, POOL, QUERIES, SAMPLES, VOTES
 from patebench.core.seeds import Mode
 from patebench.features import contrast
-from patebench.features.query_clusters import QueryClusters
+from patebench.features.clusters import QueryClusters
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages import adjacency, aggregate, join_votes
 from patebench.stages.check import check

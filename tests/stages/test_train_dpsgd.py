@@ -14,7 +14,7 @@ from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import ENCODER, POOL, SAMPLES
-from patebench.models import conv_net
+from patebench.models import architectures
 from patebench.reporting.frames import RECORDS, check_record
 from patebench.stages import train_dpsgd
 
@@ -68,7 +68,7 @@ def test_a_network_takes_the_steps_that_are_accounted_for(digits: WithEncoder, f
 @pytest.mark.slow
 def test_a_network_of_the_size_of_a_student_of_petdl(digits: WithEncoder) -> None:
     told = _train(digits, "scratch", model="conv-small", compression=6.83, rate=0.05, steps=2)
-    whole = conv_net.parameters(conv_net.SMALL, (1, 8, 8), 10)
+    whole = architectures.parameters(architectures.SMALL, (1, 8, 8), 10)
     assert told["model"] == "conv-small"
     assert told["model_parameters"] == pytest.approx(whole / 6.83, rel=0.1)
     assert told["parameters"]["compression"] == 6.83

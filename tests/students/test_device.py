@@ -23,12 +23,10 @@ from patebench.models.device import claim, device, release
 from patebench.models.learner import make_learner
 from patebench.models.network import Network
 from patebench.models.precision import SWITCH
-from patebench.students import STUDENTS
-from patebench.students.interface import StudentConfig
-from patebench.students.strategies import STRATEGIES, siamese
-from patebench.students.strategies.acquisition_state import AcquisitionState
+from patebench.students import STRATEGIES, STUDENTS, acquisition
+from patebench.students.interface import AcquisitionState, StudentConfig
+from patebench.students.student_training import train
 from patebench.students.supervised import EstimatorTrainer
-from patebench.students.training import train
 from patebench.teachers import training as teachers
 
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
@@ -102,7 +100,7 @@ def test_features_are_learnt_on_the_device(moves: Moves, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("strategy", ["siamese", "binary-experts"])
 def test_strategies_that_train_use_the_device(strategy: str, moves: Moves, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(siamese, "STEPS", 2)
+    monkeypatch.setattr(acquisition, "STEPS", 2)
     x, y = images(24, seed=0)
     config = StudentConfig(method="supervised", epochs=1)
     data = student_data(x, y, 8, classes=5)

@@ -7,7 +7,7 @@ from tests.students.world import images, student_data, table
 from patebench.students import label_spreading
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.label_spreading import Spreading
-from patebench.students.training import train
+from patebench.students.student_training import train
 
 CONFIG = StudentConfig(method="label-spreading")
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from patebench.decoding.label_cleaning import cleaned
 from patebench.students.alignment import DistributionAlignment, class_shares
 from patebench.students.interface import StudentData
+from patebench.students.label_cleaning import cleaned
 
 TRUTH = np.arange(80) % 4
 

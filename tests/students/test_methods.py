@@ -14,7 +14,7 @@ from patebench.core.errors import PatebenchError
 from patebench.students import STUDENTS, learns_from_unlabelled, needs_features, reads_table, takes
 from patebench.students.adversaries import Discriminator, initialise, networks
 from patebench.students.interface import StudentConfig, StudentData
-from patebench.students.training import Checkpoint, train
+from patebench.students.student_training import Checkpoint, train
 
 STUDENTS_FOLDER = Path(__file__).parents[2] / "workflow" / "patebench" / "students"
 #: Epochs of a short training, enough for an easy world.

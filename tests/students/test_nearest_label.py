@@ -4,7 +4,7 @@ import numpy as np
 from tests.students.world import images, student_data, table
 
 from patebench.students.interface import StudentConfig, StudentData
-from patebench.students.training import train
+from patebench.students.student_training import train
 
 CONFIG = StudentConfig(method="nearest-label")
 

@@ -18,7 +18,7 @@ from patebench.models.network import Network
 from patebench.stages import aggregate
 from patebench.students.interface import StudentConfig
 from patebench.students.noise_aware import negative_log_likelihood, symmetric_channel, wrong_label_rate
-from patebench.students.training import train
+from patebench.students.student_training import train
 
 
 def channels(*epsilons: float, classes: int = 3) -> list[np.ndarray]:

@@ -17,10 +17,9 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import LABELS, POOL, QUERIES, TRUTH
 from patebench.stages import select_queries, train_student
-from patebench.students import STUDENTS, takes
+from patebench.students import STRATEGIES, STUDENTS, initial_strategy, selects_by_features, takes
 from patebench.students.interface import StudentConfig
-from patebench.students.strategies import STRATEGIES, initial, needs_features
-from patebench.students.training import train
+from patebench.students.student_training import train
 
 MODULE = '''
 import numpy as np
@@ -140,9 +139,9 @@ def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> 
 
 
 def test_strategies_say_what_they_need() -> None:
-    assert (initial("last"), initial("brightest")) == ("last", "random")
-    assert needs_features("brightest")
-    assert not needs_features("last")
+    assert (initial_strategy("last"), initial_strategy("brightest")) == ("last", "random")
+    assert selects_by_features("brightest")
+    assert not selects_by_features("last")
 
 
 def test_it_works_on_files(tiny: Path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from tests.students.test_patches import photographs
 
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
-from patebench.students.training import train
+from patebench.students.student_training import train
 
 
 def brightness(x: np.ndarray) -> np.ndarray:

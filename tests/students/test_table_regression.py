@@ -7,8 +7,8 @@ from scipy.stats import multivariate_normal
 from patebench.core.errors import PatebenchError
 from patebench.students import table_regression
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
+from patebench.students.student_training import train
 from patebench.students.table_regression import regression
-from patebench.students.training import train
 
 CLASSES = 3
 

@@ -11,7 +11,7 @@ from patebench.models.precision import SWITCH
 from patebench.models.stack import Stack
 from patebench.teachers.knowledge import Knowledge
 from patebench.teachers.soft import SoftVotes
-from patebench.teachers.training import SingleTeacher, train
+from patebench.teachers.teacher_training import SingleTeacher, train
 
 #: Two numbers of batches of 32 among four shards.
 SIZES = [30, 32, 33, 28]

@@ -221,7 +221,7 @@ def train_student(
     The pool and the labels are all it sees, so it costs no more ε than they did.
 
     Raises PatebenchError for arrays of another shape, type or range, an unknown name, and an option that the method
-    does not take. See `students.training.train`.
+    does not take. See `students.student_training.train`.
     """
     for given in options:
         if given not in _STUDENT_OPTIONS:
@@ -239,7 +239,7 @@ def train_student(
     samples = _samples(pool)
     known, number = _labels(labels, len(samples), classes)
     data = StudentData(pool=samples, labels=known, classes=number)
-    from patebench.students.training import train  # brings torch, after all that can be wrong was looked at
+    from patebench.students.student_training import train  # brings torch, after all that can be wrong was looked at
 
     trainer, curve = train(data, config, seed=check_whole("seed", seed, 0))
     return Student(trainer, curve, samples.shape[1:])

@@ -24,8 +24,7 @@ from patebench.models import MODELS, RECIPES
 from patebench.petdl import FORMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
-from patebench.students import STUDENTS
-from patebench.students.strategies import STRATEGIES
+from patebench.students import STRATEGIES, STUDENTS
 
 __all__ = ["RESERVED", "Run", "load", "run_name", "shown", "validate", "with_preset"]
 

@@ -21,7 +21,7 @@ from patebench.core.seeds import Mode
 from patebench.core.spelling import parameters_slug, slug
 from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries
-from patebench.students.strategies import needs_features
+from patebench.students import selects_by_features
 
 #: Option → value, as `commands.words` writes them.
 Options = dict[str, Any]
@@ -166,7 +166,7 @@ class Round:
     @property
     def uses_features(self) -> bool:
         """True if the strategy reads the features of the pool."""
-        return needs_features(self.selection.strategy)
+        return selects_by_features(self.selection.strategy)
 
     def options(self) -> Options:
         random = self.ensemble.split.random(self.name)

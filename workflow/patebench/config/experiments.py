@@ -55,8 +55,7 @@ from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, c
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.models import MODELS, RECIPES, by_recipe, check_compressible, on_queries
 from patebench.petdl import FORMS
-from patebench.students import STUDENTS, refuse_choice
-from patebench.students.strategies import STRATEGIES, initial
+from patebench.students import STRATEGIES, STUDENTS, initial_strategy, refuse_choice
 from patebench.teachers.knowledge import PROBABILITIES
 
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
@@ -517,7 +516,7 @@ def _selections(
     Before there is a student, teachers that vote on queries alone are asked about prototypes: a random sample may stand
     for few of them.
     """
-    first = initial(strategy)
+    first = initial_strategy(strategy)
     if ensemble.votes_in_rounds and first != strategy:
         first = _CLUSTERS
     before: Round | None = None

@@ -29,8 +29,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
 from patebench.core.spelling import LEDGER_VARIABLES, shell_words
-from patebench.students import needs_features, reads_table
-from patebench.students.strategies import needs_features as selects_by_features
+from patebench.students import needs_features, reads_table, selects_by_features
 
 #: The folder of the ledgers, below the results.
 LEDGER = "ledger"

@@ -21,7 +21,7 @@ from sklearn.neighbors import NearestNeighbors
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.features import contrast
-from patebench.models.cells import nearest_several, on_grid
+from patebench.features.cells import nearest_several, on_grid
 
 #: Chosen with true labels of pools of MNIST, seeds 0 to 2: of 10 and 20 neighbours, of 3, 10 and 30 steps.
 NEIGHBOURS, STEPS = 20, 30

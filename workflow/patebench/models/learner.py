@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.models import MODELS, RECIPES
+from patebench.models import MODELS, RECIPES, on_queries
 from patebench.models.recipes import Recipe
 
 #: Called with (epochs done, epochs in all) while a learner trains.
@@ -35,8 +35,11 @@ class Learner(Protocol):
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
     """An unfitted learner: the registered `model`, trained by the registered `recipe`, for so many `classes`.
 
-    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name or epochs below 1.
+    `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, a model that only votes
+    on queries, or epochs below 1.
     """
+    if on_queries(model):
+        raise PatebenchError(f"'{model}' votes on queries and predicts no other sample; it can only be a teacher")
     chosen: Recipe = RECIPES.load(recipe)
     learner: Learner = MODELS.load(model)(replace(chosen, epochs=epochs_of(recipe, epochs)), classes)
     return learner

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from patebench.models import conv_net
+from patebench.models import architectures
 from patebench.models.device import device
 from patebench.models.hints import GRID, WithHints
 from patebench.models.network import Standardise, seeded
@@ -27,7 +27,7 @@ class Student:
         self.standardise = Standardise(pool.to(self.device))
         with seeded(seed):
             shape = tuple(pool.shape[1:])
-            net = conv_net.build(shape, classes, width=width)
+            net = architectures.conv_net(shape, classes, width=width)
             self.compute_dtype = compute_dtype_for(net, shape, MODERN, self.device)
             self.net = WithHints(net, guided).to(device=self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
             with torch.no_grad():

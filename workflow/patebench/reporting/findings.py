@@ -10,7 +10,7 @@ from patebench.reporting.outcomes import account_of_paper
 from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
 from patebench.reporting.wording import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words, owners_in_words
 from patebench.students import STUDENTS
-from patebench.students.strategies import STRATEGIES
+from patebench.students import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, arrange, least, natural, over_seeds, sound
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
 from patebench.students import STUDENTS, learns_from_unlabelled
-from patebench.students.strategies import STRATEGIES, needs_features
+from patebench.students import STRATEGIES, selects_by_features
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
     strategy, method = student["strategy"], student["method"]
     voted = student["model"] in MODELS and on_queries(student["model"])  # by features, in rounds too
-    features = voted or pd.notna(student["clusters"]) or (strategy in STRATEGIES and needs_features(strategy))
+    features = voted or pd.notna(student["clusters"]) or (strategy in STRATEGIES and selects_by_features(strategy))
     learns = method not in STUDENTS or learns_from_unlabelled(method)
     uses = [*(["features"] if features else []), "queries", *(["student"] if learns else [])]
     return ", ".join(uses), int(student["pool"] if features or learns else student["queries"])

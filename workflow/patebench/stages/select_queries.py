@@ -21,7 +21,7 @@ from patebench.core.seeds import derive
 from patebench.core.text import plural
 
 if TYPE_CHECKING:
-    from patebench.students.strategies.acquisition_state import AcquisitionState
+    from patebench.students.interface import AcquisitionState
 
 log = logging.getLogger("patebench")
 
@@ -43,7 +43,7 @@ def run(
     Labels and predictions are those of the round before; without them it is the first round. Features are of the pool,
     for strategies that choose by them. Without a student there are no rounds: these are all queries of an ensemble.
     """
-    from patebench.students.strategies import STRATEGIES, initial, needs_features
+    from patebench.students import STRATEGIES, initial_strategy, selects_by_features
 
     strategy = STRATEGIES.check(selection.strategy)
     if (labels is None) != (predictions is None):
@@ -52,11 +52,11 @@ def run(
         )
     if labels is not None and student is None:
         raise PatebenchError("labels of the round before go with the student that learnt from them; give --method too")
-    if labels is None and strategy != initial(strategy):
-        able = " or ".join(name for name in STRATEGIES if name == initial(name))
+    if labels is None and strategy != initial_strategy(strategy):
+        able = " or ".join(name for name in STRATEGIES if name == initial_strategy(name))
         raise PatebenchError(f"{strategy} needs a student, and there is none yet; let the first round be {able}")
-    if (features is not None) != needs_features(strategy):
-        able = ", ".join(name for name in STRATEGIES if needs_features(name))
+    if (features is not None) != selects_by_features(strategy):
+        able = ", ".join(name for name in STRATEGIES if selects_by_features(name))
         needed = "give them, as `patebench extract_features` makes them" if features is None else "give none"
         raise PatebenchError(f"features of the pool are for {able}, and for no other strategy; {needed}")
     samples = read_arrays(pool, POOL)
@@ -90,8 +90,7 @@ def _state(
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
     """What is known before this round, and the digests of the labels and predictions that it was known from."""
-    from patebench.students.interface import StudentConfig, StudentData
-    from patebench.students.strategies.acquisition_state import AcquisitionState
+    from patebench.students.interface import AcquisitionState, StudentConfig, StudentData
 
     config = config_of(student) if student else StudentConfig(method="none")
     if labels is None or predictions is None:

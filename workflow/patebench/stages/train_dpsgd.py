@@ -146,8 +146,8 @@ def _model(
     from patebench.baselines.dpsgd.linear import LinearModel
     from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
     from patebench.features import contrast
+    from patebench.models.architectures import untrained_network
     from patebench.models.network import seeded as weights_from
-    from patebench.students.supervised import untrained_network
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
     if form_of(training.form).from_encoder:

@@ -52,7 +52,7 @@ def run(
     """
     import torch
 
-    from patebench.models import conv_net
+    from patebench.models import architectures
     from patebench.models.device import device
     from patebench.models.network import device_facts
     from patebench.petdl import FORMS
@@ -74,7 +74,7 @@ def run(
     known, classes = known.first(settings.samples).to(device()), int(source.meta["classes"])
     samples, test_x = torch.from_numpy(public["x"])[: settings.samples], torch.from_numpy(test_set["x"])
     shape = tuple(samples.shape[1:])
-    width = conv_net.width_of(_parameters(summary, shape, classes) / (parameters.compression or 1), shape, classes)
+    width = architectures.width_of(_parameters(summary, shape, classes) / (parameters.compression or 1), shape, classes)
     guided = parameters.guided or ("block2" if known.hints is None else layer)
     make = partial(Student, classes=classes, width=width, guided=guided, features=known.features)
     student = make(samples, seed=derive(seed, stream, "weights"))

@@ -145,7 +145,7 @@ def _student(
     """What a student of these labels and the pool reaches."""
     from patebench.stages.train_student import accuracy
     from patebench.students.interface import Student, StudentConfig, StudentData
-    from patebench.students.training import train
+    from patebench.students.student_training import train
 
     given = np.full(len(public["x"]), -1, np.int64)
     given[: len(labels)] = labels

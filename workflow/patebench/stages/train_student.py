@@ -63,7 +63,7 @@ def run(
 
     An interrupted training goes on from its checkpoint beside OUT when the command is given again.
     """
-    from patebench.students.training import Checkpoint, train
+    from patebench.students.student_training import Checkpoint, train
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
     extracted = read_arrays(features, FEATURES) if features else None

@@ -187,8 +187,7 @@ def _nearest(
     Cells are those of all queries so far. A record in the cell of an earlier one keeps silent: it had its vote on that,
     and what a later query asks about is what lies around it. So says public data and the record alone.
     """
-    from patebench.models import cells
-    from patebench.teachers import nearest_query
+    from patebench.features import cells
 
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
     known.require("pool", pool.digest, str(pool.path))
@@ -208,7 +207,7 @@ def _nearest(
     place = cells.belong(vectors, known["vectors"], positions, neighbours)
     teacher, labels = (np.repeat(each, place.shape[1]) for each in (teacher, chunk.samples["y"][rows]))
     here, shape = place.ravel() >= first, (len(chunk.numbers), len(positions) - first)
-    votes = nearest_query.votes(teacher[here], place.ravel()[here] - first, labels[here], shape, classes)
+    votes = cells.record_votes(teacher[here], place.ravel()[here] - first, labels[here], shape, classes)
     log.info("teachers %d to %d: %d records, %d votes", chunk.first, chunk.last, len(rows), np.sum(votes != SILENT))
     return {"votes": votes}, {"abstentions": True, "encoder": learnt.digest}
 
@@ -226,7 +225,7 @@ def _trained(
     from patebench.models.learner import make_learner
     from patebench.teachers.knowledge import Knowledge
     from patebench.teachers.soft import SoftVotes
-    from patebench.teachers.training import train
+    from patebench.teachers.teacher_training import train
 
     numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
     queries = pool["x"] if asked is None else pool["x"][asked.positions]

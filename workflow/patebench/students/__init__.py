@@ -1,14 +1,17 @@
-"""Students: all that learn from released labels and public samples, never from votes, counts or true labels.
+"""Students learn from released labels and public samples, never from votes, counts or true labels.
 
-A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`), in a file of its own. The
-data is all it sees, the shared loop (`training.py`) calls its epochs, and only the stages read and write files. What
-needs votes, like distillation, is no student and lies elsewhere.
+A method is a callable (StudentData, StudentConfig, seed) → StudentTrainer (`interface.py`). It sees this data alone;
+the shared loop (`student_training.py`) calls its epochs, and only stages read and write files. What needs votes, like
+distillation, is no student. Facts of a method: `options`, those of "model" and "recipe" that can be chosen for it;
+`unlabelled` (default True), whether it learns from samples of the pool without a label; `needs_features` (default
+False), whether it is given features of the pool; `reads_table` (default False), whether it reads a released table
+itself rather than labels.
 
-The fact `options` of a method names those of "model" and "recipe" that can be chosen for it; it decides the rest
-itself. `unlabelled` (default True) says whether it learns from samples of the pool without a label, and
-`needs_features` (default False) whether it is given features of the pool. `reads_table` (default False) says that it
-reads a released table itself, and is given no labels that were read from it. Those of another package's method are
-attributes of its callable.
+Acquisition strategies select what to query next (`acquisition.py`). Facts of a strategy: `needs_student` (default
+True), whether it chooses by labels and predictions of earlier rounds, so that the first round is random;
+`needs_features` (default False), whether it chooses by features of the pool.
+
+What another package offers has these facts as attributes of its callable.
 """
 
 from patebench.core.errors import PatebenchError
@@ -29,29 +32,52 @@ STUDENTS.add(
     "table-network", "patebench.students.table_network:trainer", options=(), needs_features=True, reads_table=True
 )
 
+STRATEGIES = Registry("strategy", "patebench.strategies", called_with("state", "queries", "seed"))
+STRATEGIES.add("random", "patebench.students.acquisition:random", needs_student=False)
+STRATEGIES.add("prototypes", "patebench.students.acquisition:prototypes", needs_student=False, needs_features=True)
+STRATEGIES.add("least-confident", "patebench.students.acquisition:least_confident")
+STRATEGIES.add("unsure-prototypes", "patebench.students.acquisition:unsure_prototypes", needs_features=True)
+STRATEGIES.add("binary-experts", "patebench.students.acquisition:binary_experts")
+STRATEGIES.add("siamese", "patebench.students.acquisition:siamese")
+
 
 def takes(method: str, option: str) -> bool:
-    """Whether `option`, "model" or "recipe", can be chosen for `method`; PatebenchError for an unknown method."""
+    """Return whether `option`, "model" or "recipe", can be chosen for `method`; PatebenchError if unknown."""
     return option in STUDENTS.fact(method, "options", ())
 
 
 def learns_from_unlabelled(method: str) -> bool:
-    """Whether `method` learns from samples of the pool without a label; PatebenchError for an unknown method."""
+    """Return whether `method` learns from samples of the pool without a label; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "unlabelled", True))
 
 
 def needs_features(method: str) -> bool:
-    """Whether `method` is given features of the pool; PatebenchError for an unknown method."""
+    """Return whether `method` is given features of the pool; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "needs_features", False))
 
 
 def reads_table(method: str) -> bool:
-    """Whether `method` reads a released table of noisy counts itself; PatebenchError for an unknown method."""
+    """Return whether `method` reads a released table of noisy counts itself; PatebenchError if unknown."""
     return bool(STUDENTS.fact(method, "reads_table", False))
 
 
 def refuse_choice(method: str, option: str) -> None:
-    """Raise PatebenchError if `option`, "model" or "recipe", can not be chosen for `method`."""
+    """Raise PatebenchError if `option`, "model" or "recipe", cannot be chosen for `method`."""
     if not takes(method, option):
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
         raise PatebenchError(f"the method '{method}' has a {option} of its own; leave it out, or use {takers}")
+
+
+def selects_by_student(strategy: str) -> bool:
+    """Return whether `strategy` chooses by labels or predictions of earlier rounds; PatebenchError if unknown."""
+    return bool(STRATEGIES.fact(strategy, "needs_student", True))
+
+
+def selects_by_features(strategy: str) -> bool:
+    """Return whether `strategy` chooses by features of the pool; PatebenchError if unknown."""
+    return bool(STRATEGIES.fact(strategy, "needs_features", False))
+
+
+def initial_strategy(strategy: str) -> str:
+    """Return the strategy of the first round: `strategy` itself, or random if it needs a student."""
+    return "random" if selects_by_student(strategy) else strategy

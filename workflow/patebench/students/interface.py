@@ -74,6 +74,27 @@ class StudentConfig:
     epochs: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class AcquisitionState:
+    """What an acquisition strategy chooses by: the pool with the labels released so far, predictions and features.
+
+    `queried` (queries,) are the positions that were queried before, whether answered or not. `predictions` (samples,
+    classes) are the student's probabilities for the whole pool, None before there is a student. `config` is how the
+    student is trained. `features` (samples, features) of the pool are None for strategies that need none.
+    """
+
+    data: StudentData
+    queried: NDArray[np.integer]
+    predictions: NDArray[np.floating] | None
+    config: StudentConfig
+    features: NDArray[np.floating] | None = None
+
+    @property
+    def unqueried(self) -> NDArray[np.intp]:
+        """Return the positions that were not queried yet, in the order of the pool."""
+        return np.setdiff1d(np.arange(len(self.data.pool)), self.queried)
+
+
 class Student(Protocol):
     """A trained student."""
 

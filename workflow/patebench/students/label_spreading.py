@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.models.estimator import Estimator
+from patebench.models.estimators import Estimator
 from patebench.models.scaling import Columns
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import EstimatorTrainer

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.models.cells import centres, nearest
+from patebench.features.cells import centres, nearest
 from patebench.models.learner import Progress
 from patebench.models.scaling import Columns
 from patebench.students.interface import Features, StudentConfig, StudentData, StudentTrainer

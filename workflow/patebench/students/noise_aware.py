@@ -14,10 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from patebench.models.architectures import require_network
 from patebench.models.learner import Learner, epochs_of, make_learner
 from patebench.models.network import Network
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
-from patebench.students.supervised import NetworkTrainer, model_and_recipe, require_network
+from patebench.students.supervised import NetworkTrainer, model_and_recipe
 
 _FOLDS = 4
 #: With more than half of the labels wrong, no correction helps.

@@ -3,14 +3,10 @@
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from patebench.core.errors import PatebenchError
-from patebench.models import check_compressible, conv_net
 from patebench.models.learner import Learner, epochs_of, make_learner
-from patebench.models.network import Fitting, Network, Standardise
+from patebench.models.network import Fitting, Network
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 
 RECIPE = "modern"
@@ -33,32 +29,6 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
     """The model and recipe that `config` names, else small-cnn for images, mlp for tables, and `RECIPE`."""
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
-
-
-def require_network(learner: Learner, model: str) -> Network:
-    """`learner`, if it is a network; else PatebenchError, which names its `model`."""
-    if not isinstance(learner, Network):
-        raise PatebenchError(f"the model '{model}' is no network, and this method needs one; use small-cnn or mlp")
-    return learner
-
-
-def untrained_network(
-    model: str, pool: NDArray[Any], outputs: int, compression: float = 1.0
-) -> tuple[nn.Module, Standardise]:
-    """A network of the registered `model` for samples like those of `pool`, and what standardises samples by the pool.
-
-    Both are on the device of `models.device`. With a `compression` it has so many times fewer parameters, as PET-DL's
-    students have. Raises PatebenchError if the model is no network, or can not be compressed.
-    """
-    learner = require_network(make_learner(model, RECIPE, classes=outputs), model)
-    build = learner.build
-    if compression != 1:
-        check_compressible(model)
-        build = conv_net.compressed(build, compression)
-    net = build(tuple(pool.shape[1:]), outputs).to(learner.device)
-    if pool.ndim == 4:
-        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return net, Standardise(torch.from_numpy(pool)).to(learner.device)
 
 
 class NetworkTrainer:

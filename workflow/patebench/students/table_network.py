@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models.images import image_shape
+from patebench.models.architectures import image_shape
 from patebench.models.network import Network
 from patebench.models.recipes import PLAIN
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
-from patebench.models.cells import belong
+from patebench.features.cells import belong
 from patebench.models.learner import Progress
 from patebench.students.interface import Features, NoisyTable, StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import EstimatorTrainer

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from patebench.teachers.soft import finite_opinions
 
 if TYPE_CHECKING:
-    from patebench.teachers.training import TrainedTeachers
+    from patebench.teachers.teacher_training import TrainedTeachers
 
 #: What is asked for where no layer is: the probabilities alone.
 PROBABILITIES = "probabilities"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from patebench.core.files import Artefact
 
 if TYPE_CHECKING:
-    from patebench.teachers.training import TrainedTeachers
+    from patebench.teachers.teacher_training import TrainedTeachers
 
 
 class SoftVotes:

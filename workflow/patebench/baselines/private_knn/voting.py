@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.models.cells import on_grid
+from patebench.features.cells import on_grid
 
 
 class NearestVotes:

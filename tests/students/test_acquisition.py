@@ -1,17 +1,12 @@
 """Strategies: each acquires unqueried samples, and those that its description names."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
 from patebench.core.errors import PatebenchError
-from patebench.features import contrast, views
-from patebench.models.augment import random_affine
-from patebench.students.interface import StudentConfig, StudentData
-from patebench.students.strategies import STRATEGIES, binary_experts, prototypes
-from patebench.students.strategies.acquisition_state import AcquisitionState
+from patebench.students import STRATEGIES, acquisition
+from patebench.students.interface import AcquisitionState, StudentConfig, StudentData
 
 
 def images(labels, rng, noise=20):
@@ -50,71 +45,6 @@ def test_random_queries_are_the_next_of_the_shuffled_pool():
     np.testing.assert_array_equal(STRATEGIES.load("random")(known, 4, 0), [2, 3, 5, 6])
 
 
-def drawings(labels, seed):
-    """12×12 images: a faint figure of each class, turned, moved, sheared and scaled as strong views are, in noise."""
-    rng, draws = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
-    figures = torch.from_numpy(np.random.default_rng(0).random((6, 1, 4, 4)) < 0.4).float()
-    large = 80 * torch.nn.functional.interpolate(figures, size=(12, 12), mode="bilinear")
-    moved = random_affine(large[torch.from_numpy(labels)], views._STRONG, draws, fill=0.0).numpy()
-    return (moved + rng.integers(0, 150, moved.shape)).clip(0, 255).astype(np.uint8)
-
-
-def alike(vectors, labels):
-    """How many samples have their class in common with the one that is most like them."""
-    likeness = vectors @ vectors.T
-    np.fill_diagonal(likeness, -np.inf)
-    return np.mean(labels[likeness.argmax(axis=1)] == labels)
-
-
-@pytest.mark.slow
-def test_features_tell_classes_apart_though_no_label_was_seen(monkeypatch):
-    labels = np.arange(240) % 6
-    monkeypatch.setattr(contrast, "PASSES", 0)
-    found = []
-    for steps in (0, 200):
-        monkeypatch.setattr(contrast, "STEPS", steps)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            x = drawings(labels, 1)
-            vectors = contrast.Encoder.learn(x).features(x)
-        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-        found.append(alike(vectors, labels))
-    untrained, trained = found
-    assert trained > 0.85 > 0.75 > untrained
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.uint8])
-def test_prototypes_of_tables(kind, monkeypatch):
-    monkeypatch.setattr(contrast, "STEPS", 50)
-    cluster = np.arange(60) % 3
-    pool = (100 * np.eye(3)[cluster] + np.random.default_rng(2).normal(50, 5, (60, 3))).astype(kind)
-    torch.manual_seed(0)
-    encoder = contrast.Encoder.learn(pool)
-    known = acquisition_state(pool, cluster, [], features=encoder.features(pool))
-    chosen = STRATEGIES.load("prototypes")(known, 3, 0)
-    assert set(cluster[chosen]) == {0, 1, 2}
-
-
-@pytest.mark.parametrize("shape", [(40, 1, 8, 8), (40, 3, 32, 32), (40, 5)])
-def test_an_encoder_is_the_same_after_it_was_kept(shape, monkeypatch):
-    monkeypatch.setattr(contrast, "STEPS", 3)
-    monkeypatch.setattr(contrast, "PASSES", 0)
-    rng = np.random.default_rng(0)
-    draw = (lambda: rng.integers(0, 256, shape, np.uint8)) if len(shape) > 2 else (lambda: rng.normal(2, 3, shape))
-    pool, others = (draw().astype(np.uint8 if len(shape) > 2 else np.float32) for _ in range(2))
-    torch.manual_seed(0)
-    encoder = contrast.Encoder.learn(pool)
-    kept = encoder.arrays()
-    np.testing.assert_array_equal(contrast.Encoder.of(kept).features(others), encoder.features(others))
-    alone = encoder.features_alone(others)
-    np.testing.assert_array_equal(encoder.features_alone(others[::-3].copy()), alone[::-3])
-    np.testing.assert_allclose(alone, encoder.features(others), atol=0.02)
-    with pytest.raises(PatebenchError, match=r"has [0-9]+ weights, not [0-9]+"):
-        contrast.Encoder.of(kept | {"weights": kept["weights"][1:]})
-    with pytest.raises(PatebenchError, match="are given to an encoder of"):
-        encoder.features(others[..., 1:])
-
-
 def test_prototypes_stand_for_what_was_not_asked_about():
     """Three of six classes are known from the round before; the next three queries are about the others."""
     labels, rng = np.arange(240) % 6, np.random.default_rng(4)
@@ -132,28 +62,16 @@ def test_prototypes_are_the_same_for_all_releases():
     np.testing.assert_array_equal(first, second)
 
 
-def test_large_clusters_of_which_nothing_was_asked_come_first():
-    labels = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2, 4])
-    np.testing.assert_array_equal(prototypes.ranked_clusters(labels, np.array([1]), 5), [2, 1, 4, 3, 0])
-    np.testing.assert_array_equal(prototypes.ranked_clusters(labels, np.array([], np.intp), 5), [0, 2, 1, 4, 3])
+def test_large_clusters_without_a_query_come_first() -> None:
+    """Two queries lie in the first of four groups; the next two go to the larger ones of the others."""
+    labels = np.repeat(np.arange(4), [9, 6, 2, 4])
+    known = acquisition_state(np.zeros((21, 3)), labels, [0, 1], features=np.eye(4)[labels] + 0.01 * labels[:, None])
+    assert set(labels[STRATEGIES.load("prototypes")(known, 2, 0)]) == {1, 3}
 
 
 def test_prototypes_of_equal_samples_are_different_ones():
     known = acquisition_state(np.zeros((9, 3), np.float32), np.zeros(9, int), [0], features=np.zeros((9, 2)))
     assert sorted(set(STRATEGIES.load("prototypes")(known, 8, 0).tolist())) == list(range(1, 9))
-
-
-def test_the_contrast_of_views_by_hand():
-    """Two samples whose views agree and whose vectors are orthogonal: e^{1/τ} among e^{1/τ} + 2."""
-    pairs = torch.eye(2).repeat(2, 1)
-    sure = math.exp(1 / contrast.TEMPERATURE)
-    assert contrast.nt_xent(3 * pairs).item() == pytest.approx(-math.log(sure / (sure + 2)))
-    assert contrast.nt_xent(pairs) < contrast.nt_xent(torch.tensor([[1.0, 0], [0, 1], [0, 1], [1, 0]]))
-
-
-def test_the_nearest_sample_to_each_mean_and_none_twice():
-    distance = np.array([[0.1, 0.2, 5.0], [0.5, 0.3, 0.2], [0.6, 0.9, 0.1]])
-    np.testing.assert_array_equal(prototypes.nearest(distance), [0, 1, 2])
 
 
 def test_least_confident_first():
@@ -201,13 +119,13 @@ def test_a_doubtful_sample_counts_more_than_a_sure_one_of_its_group():
 )
 def test_the_published_rule_of_the_binary_experts(scores, chosen):
     """Candidate score below 0.9 and at least four other experts above 0.1 (PATE 2017, Appendix C.2)."""
-    assert binary_experts.unconfident(np.array([scores]))[0] == chosen
+    assert acquisition.unconfident(np.array([scores]))[0] == chosen
 
 
 def test_each_binary_expert_knows_its_class():
     rng = np.random.default_rng(1)
     labels = np.arange(90) % 6
-    scores = binary_experts.scores(
+    scores = acquisition.expert_scores(
         acquisition_state(images(labels, rng), labels, list(range(60))), np.arange(60, 90), 0
     )
     assert (scores > 0.5).sum() == 30
@@ -219,7 +137,9 @@ def test_unconfident_samples_are_asked_before_all_others(queries, monkeypatch):
     doubted = [7, 11, 12]
     sure, unsure = [0.99, 0, 0, 0, 0, 0], [0.5] * 6
     monkeypatch.setattr(
-        binary_experts, "scores", lambda _, samples, seed: np.array([unsure if i in doubted else sure for i in samples])
+        acquisition,
+        "expert_scores",
+        lambda _, samples, seed: np.array([unsure if i in doubted else sure for i in samples]),
     )
     known = acquisition_state(np.zeros((20, 1, 4, 4), np.uint8), np.arange(20) % 6, [0, 1])
     chosen = STRATEGIES.load("binary-experts")(known, queries, 0)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.models.learner import Progress
+from patebench.models.recipes import Recipe
 from patebench.models.scaling import Columns
 
 #: Scikit-learn looks for NaN in a sum of all values, which overflows where they are near the largest, and warns.
@@ -65,3 +66,25 @@ class Estimator:
 def _flatten(x: NDArray[Any]) -> NDArray[np.float32]:
     scale = 255.0 if x.dtype == np.uint8 else 1.0
     return (x.reshape(len(x), -1) / scale).astype(np.float32)
+
+
+def logistic(recipe: Recipe, classes: int) -> Estimator:
+    """Make a multinomial logistic regression on features standardised by the shard itself."""
+
+    def build(seed: int) -> Any:
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression(max_iter=1000, C=0.1)
+
+    return Estimator(build, classes, standardise=True)
+
+
+def random_forest(recipe: Recipe, classes: int) -> Estimator:
+    """Make a random forest."""
+
+    def build(seed: int) -> Any:
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(n_estimators=100, random_state=seed, n_jobs=1)
+
+    return Estimator(build, classes)

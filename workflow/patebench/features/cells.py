@@ -1,12 +1,14 @@
-"""Cells of public features: each of some samples of the pool stands for those that are nearer to it than to any other.
+"""Cells of public features: each query is a sample of the pool and stands for the samples nearest to it.
 
-Any other sample belongs to the cell whose mean it is nearest to: a private record votes there, and a sample of no known
-label may have that of its cell. It may instead belong to several of those samples, its nearest neighbours among them.
-No label has a part in it.
+Any other sample belongs to the cell whose mean it is nearest to, or to its several nearest queries. A private record
+votes there with its own label (the model `nearest-query`), so a shard of one record has one vote, and a teacher
+abstains on all queries that no record of its own belongs to. Labels play no part in the cells.
 """
 
 import numpy as np
 from numpy.typing import NDArray
+
+from patebench.accounting.votes import SILENT
 
 Array = NDArray[np.float64]
 
@@ -79,3 +81,24 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 def on_grid(vectors: NDArray[np.floating]) -> Array:
     """Vectors of at most unit length as multiples of the grid: integers whose products and sums stay below 2⁵³."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
+
+
+def record_votes(
+    teacher: NDArray[np.integer],
+    query: NDArray[np.integer],
+    label: NDArray[np.integer],
+    shape: tuple[int, int],
+    classes: int,
+) -> NDArray[np.integer]:
+    """Return the vote matrix (teachers, queries) of `shape`, from the teacher, query and label (records,) of each
+    record.
+
+    Where several records of a teacher belong to one query, it votes for their most frequent label, the lowest of tied
+    ones. A row depends on the records of that teacher alone.
+    """
+    result = np.full(shape, SILENT, dtype=np.min_scalar_type(-classes))
+    place = (teacher.astype(np.int64) * shape[1] + query) * classes + label
+    cell, times = np.unique(place, return_counts=True)
+    ascending = np.lexsort((-cell, times))  # of each query the most frequent label comes last, of tied ones the lowest
+    result.reshape(-1)[cell[ascending] // classes] = cell[ascending] % classes
+    return result

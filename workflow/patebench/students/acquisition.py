@@ -1,0 +1,206 @@
+"""Acquisition strategies: which samples to query next, from public values alone.
+
+A strategy is an acquisition function: a callable (AcquisitionState, number of queries, seed) → positions in the pool,
+in the order to be queried, none queried before and none twice. Its registry entry (`students/__init__.py`) says what it
+chooses by. torch is imported only by the strategies that train a network.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+from patebench.core.seeds import derive, generator
+from patebench.features.clusters import clustered, nearest_samples
+from patebench.students.interface import AcquisitionState
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from patebench.models.architectures import Siamese
+
+log = logging.getLogger("patebench")
+
+#: `unsure_prototypes` clusters this many of the least sure samples per query: Zhdanov's β.
+_CANDIDATES = 10
+#: A sample is unconfident if its candidate class scores below CANDIDATE, and at least OTHERS other classes above OTHER.
+CANDIDATE, OTHER, OTHERS = 0.9, 0.1, 4
+#: Pairs per batch, steps and learning rate of the training of Siamese networks.
+BATCH, STEPS, LEARNING_RATE = 64, 300, 1e-3
+
+
+def random(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """Take the next samples of the pool, in its order: the split has shuffled it, so they are random.
+
+    The labels of a first round are therefore the first ones of a label set of the whole pool.
+    """
+    return state.unqueried[:queries]
+
+
+def least_confident(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """Take the unqueried samples whose likeliest class is least likely to the student, least likely first.
+
+    Least-confidence sampling (PATE 2017, Appendix C.2, third attempt).
+    """
+    assert state.predictions is not None
+    confidence = state.predictions[state.unqueried].max(axis=1)
+    return state.unqueried[np.argsort(confidence, kind="stable")[:queries]]
+
+
+def prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """Take samples that stand for many others: the centres of the largest clusters of the pool without a query yet.
+
+    After Hacohen et al. 2022, *Active learning on a budget: opposite strategies suit high and low budgets*: learnt
+    features, as many clusters as labels, one query for each; here it is the sample nearest to the cluster's mean. With
+    few labels, typical samples teach more than doubtful ones, and teachers agree on them, so noise changes fewer
+    labels. The pool is public and clusters need no label: choosing costs no privacy.
+
+    `seed` is not used. The first prototypes of a pool are the same for all releases, so that mechanisms and students
+    can be compared query by query.
+    """
+    queried, features = state.queried, state.features
+    assert features is not None
+    cluster, distance = clustered(features, len(queried) + queries)
+    clusters = distance.shape[1]
+    # Clusters without a queried sample come first, large ones before small ones.
+    has_query, sizes = np.isin(np.arange(clusters), cluster[queried]), np.bincount(cluster, minlength=clusters)
+    chosen = np.sort(np.lexsort((-sizes, has_query))[:queries])
+    distance[queried] = np.inf
+    return nearest_samples(distance[:, chosen])
+
+
+def unsure_prototypes(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """Take prototypes of what the student is unsure of: each stands for a group of doubtful samples that are alike.
+
+    After Zhdanov 2019, *Diverse mini-batch active learning*: the samples that the student is least sure of, ten times
+    as many as queries, are clustered, each weighted by its doubt; the query is the sample nearest to a cluster's mean.
+    The least confident samples by themselves are often alike, or like no other. Where records vote on the query that
+    they lie near, such queries get few votes, and noise hides their labels. `seed` is not used.
+    """
+    features, predictions = state.features, state.predictions
+    assert features is not None
+    assert predictions is not None
+    doubtful = least_confident(state, _CANDIDATES * queries, seed)
+    # A sample that the student is sure of has hardly any weight, but some, or a sure student would leave none.
+    doubt = np.maximum(1 - predictions[doubtful].max(axis=1).astype(np.float64), 1e-6)
+    return doubtful[nearest_samples(clustered(features[doubtful], queries, doubt)[1])]
+
+
+def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """Take samples that a collection of binary experts, one per class, is unconfident of, in random order.
+
+    PATE 2017, Appendix C.2, second attempt. Where too few are unconfident, others follow at random: so the number of
+    queries is kept and strategies can be compared. Raises PatebenchError if there are too few classes for a sample to
+    be unconfident.
+    """
+    if state.data.classes <= OTHERS:
+        raise PatebenchError(
+            f"binary-experts queries samples where {OTHERS} other experts are in doubt, and there are"
+            f" {state.data.classes} classes in all; use least-confident"
+        )
+    shuffled = generator(seed, "order").permutation(state.unqueried)
+    doubtful = unconfident(expert_scores(state, shuffled, seed))
+    log.info("%d of %d open samples are unconfident; %d are queried", doubtful.sum(), len(shuffled), queries)
+    chosen: NDArray[np.intp] = np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]
+    return chosen
+
+
+def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which samples (samples,) the published rule selects, from the experts' scores (samples, classes)."""
+    ordered = np.sort(scores, axis=1)
+    result: NDArray[np.bool_] = (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)
+    return result
+
+
+def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
+    """Return each expert's probability that a sample belongs to its class (samples, classes).
+
+    `samples` are positions in the pool. An expert is trained on all labels released so far: its class against the rest.
+    """
+    from patebench.models.learner import make_learner
+    from patebench.students.supervised import model_and_recipe
+
+    data, config = state.data, state.config
+    x, y = data.pool[data.labelled], data.labels[data.labelled]
+    model, recipe = model_and_recipe(data, config)
+    scores = np.zeros((len(samples), data.classes))
+    for label in range(data.classes):
+        expert = make_learner(model, recipe, classes=2, epochs=config.epochs)
+        expert.fit(x, (y == label).astype(np.int64), seed=derive(seed, "expert", label))
+        scores[:, label] = np.exp(expert.log_probabilities(data.pool[samples])[:, 1])
+    return scores
+
+
+def siamese(state: AcquisitionState, queries: int, seed: int) -> NDArray[np.intp]:
+    """Take, one after another, the image whose best match among labelled and already chosen images is the worst.
+
+    Siamese networks (PATE 2017, Appendix C.2, first attempt; Bromley et al. 1993, Koch 2015): two networks with shared
+    weights learn whether two images are equal. An image that is confidently matched with a labelled one need not be
+    queried. Raises PatebenchError if the samples are no images.
+    """
+    import torch
+
+    from patebench.models.network import seeded
+
+    pool = state.data.pool
+    if pool.ndim != 4:
+        raise PatebenchError("siamese compares images, and these samples are no images; use least-confident")
+    with seeded(seed):
+        network = train_siamese(torch.from_numpy(pool), seed)
+    with torch.inference_mode():
+        features = torch.cat([network.embed(batch) for batch in torch.split(torch.from_numpy(pool), 100)])
+        return farthest(network, features, state.data.labelled, state.unqueried, queries)
+
+
+def train_siamese(pool: "Tensor", seed: int) -> "Siamese":
+    """Train a network for which two random views of one image of `pool` are equal, and views of two images are not.
+
+    It is on the device of `models.device`. Its initial weights come from torch's global generator, all other draws from
+    `seed`.
+    """
+    import torch
+    import torch.nn.functional as F
+
+    from patebench.models.architectures import Siamese
+    from patebench.models.augment import random_affine
+    from patebench.models.device import device
+    from patebench.models.optimisers import AdamW
+    from patebench.models.recipes import MODERN
+
+    network, rng = Siamese(pool).to(device()), torch.Generator().manual_seed(seed)
+    optimiser = AdamW(network.parameters(), LEARNING_RATE)
+    fill = network.standardise.background
+    target = torch.tensor([1.0, 0.0]).repeat_interleave(min(BATCH, len(pool))).to(device())
+    for _ in range(STEPS):
+        batch = pool[torch.randperm(len(pool), generator=rng)[:BATCH]]
+        images = network.standardise(batch.to(device()))
+        first, second = (network.features(random_affine(images, MODERN, rng, fill=fill)) for _ in range(2))
+        logits = torch.cat([network(first, second), network(first, second.roll(1, 0))])
+        optimiser.zero_grad(set_to_none=True)
+        F.binary_cross_entropy_with_logits(logits, target).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return network.eval()
+
+
+def farthest(
+    network: Any, features: "Tensor", labelled: NDArray[np.integer], candidates: NDArray[np.intp], queries: int
+) -> NDArray[np.intp]:
+    """Return the positions of `queries` of the `candidates`, greedily: each has the worst best match with those before.
+
+    `network` (first, second) gives the logit that two rows of `features` (samples, features) are of equal images. The
+    images before are the `labelled` ones and the candidates already chosen.
+    """
+    import torch
+
+    among = features[candidates]
+    best = torch.full((len(candidates),), -torch.inf, device=features.device)
+    for position in labelled:
+        best = torch.maximum(best, network(among, features[position]))
+    chosen: list[int] = []
+    for _ in range(min(queries, len(candidates))):
+        chosen.append(int(best.argmin()))
+        best = torch.maximum(best, network(among, among[chosen[-1]]))
+        best[chosen[-1]] = torch.inf
+    return candidates[chosen]
