@@ -19,8 +19,12 @@ from patebench.models import MODELS, RECIPES
 from patebench.petdl import FORMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
+<<<<<<< HEAD
 from patebench.students import STUDENTS
 from patebench.students import STRATEGIES
+=======
+from patebench.students import STRATEGIES, STUDENTS
+>>>>>>> d99d38d (Tests import what moved by its new name; a model that only votes on queries is no learner)
 
 
 @pytest.fixture
@@ -243,7 +247,8 @@ def test_what_takes_arguments_of_these_names_is_taken() -> None:
 def test_what_is_built_in_passes_where_other_packages_must(registry: Registry) -> None:
     assert registry.fault_of
     for name in registry:
-        assert registry.fault_of(registry.load(name)) is None, name
+        # What only votes on queries is no learner: it is called with records.
+        assert registry.fact(name, "on_queries") or registry.fault_of(registry.load(name)) is None, name
 
 
 def test_values_are_of_a_class() -> None:

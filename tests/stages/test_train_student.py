@@ -15,7 +15,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, read_json
 from patebench.core.formats import PREDICTIONS, TRUTH
 from patebench.stages import train_student
-from patebench.students import STUDENTS, reads_table, training
+from patebench.students import STUDENTS, reads_table, student_training
 
 #: Those that learn from labels, and not from a table alone.
 BY_LABELS = [name for name in STUDENTS if not reads_table(name)]
@@ -118,7 +118,7 @@ def test_a_killed_job_ends_with_the_same_bytes(
 
         yield done
 
-    monkeypatch.setattr(training, "Checkpoint", partial(training.Checkpoint, seconds=0))
+    monkeypatch.setattr(student_training, "Checkpoint", partial(student_training.Checkpoint, seconds=0))
     with monkeypatch.context() as context:
         context.setattr(train_student, "progress", killed)
         with pytest.raises(KeyboardInterrupt):

@@ -27,7 +27,7 @@ from patebench.students import STRATEGIES, STUDENTS, acquisition
 from patebench.students.interface import AcquisitionState, StudentConfig
 from patebench.students.student_training import train
 from patebench.students.supervised import EstimatorTrainer
-from patebench.teachers import training as teachers
+from patebench.teachers import teacher_training as teachers
 
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
 #: Learners of scikit-learn compute on the CPU.

@@ -1,7 +1,7 @@
 """The network that learns what a regression of the table says: of stripes, which no mirror changes."""
 
 import numpy as np
-from tests.students.test_patches import photographs
+from tests.features.test_patches import photographs
 
 from patebench.students.interface import NoisyTable, StudentConfig, StudentData
 from patebench.students.student_training import train

@@ -9,8 +9,7 @@ from patebench.core.bound import Kind
 from patebench.reporting.outcomes import account_of_paper
 from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
 from patebench.reporting.wording import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words, owners_in_words
-from patebench.students import STUDENTS
-from patebench.students import STRATEGIES
+from patebench.students import STRATEGIES, STUDENTS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,7 @@ from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, arrange, least, natural, over_seeds, sound
 from patebench.reporting.published import ALL_SYSTEMS, PETDL, Value
-from patebench.students import STUDENTS, learns_from_unlabelled
-from patebench.students import STRATEGIES, selects_by_features
+from patebench.students import STRATEGIES, STUDENTS, learns_from_unlabelled, selects_by_features
 
 if TYPE_CHECKING:
     import pandas as pd
