@@ -19,12 +19,7 @@ from patebench.models import MODELS, RECIPES
 from patebench.petdl import FORMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
-<<<<<<< HEAD
-from patebench.students import STUDENTS
-from patebench.students import STRATEGIES
-=======
 from patebench.students import STRATEGIES, STUDENTS
->>>>>>> d99d38d (Tests import what moved by its new name; a model that only votes on queries is no learner)
 
 
 @pytest.fixture
