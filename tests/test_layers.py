@@ -1,14 +1,14 @@
-"""Who may import whom: downwards only; files are for stages, and commands too."""
+"""The package's imports: downwards only, without cycles; artefact files and commands only where they belong."""
 
 import ast
-from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "workflow" / "patebench"
+ROOT = Path(__file__).parents[1] / "workflow" / "patebench"
 
-#: From the top; parts of one row do not import each other.
+#: From the top; packages of one row do not import each other.
 LAYERS = [
     ["api"],
     ["stages"],
@@ -24,77 +24,84 @@ LAYERS = [
     ["data"],
     ["core"],
 ]
-LEVEL = {part: level for level, row in enumerate(LAYERS) for part in row}
+LEVEL = {package: level for level, row in enumerate(LAYERS) for package in row}
 
-#: What the package itself says, to all of its parts.
-VERSION = "__version__"
-
-#: The functions of core.files that read or write artefacts.
+#: The functions of core.files that read or write artefacts, and the packages that may use them.
 ARTEFACTS = {
     *("read_arrays", "write_arrays", "read_json", "write_json"),
     *("read_facts", "read_any_arrays", "read_any_json"),
 }
+MAY_USE_ARTEFACTS = {"core", "artefacts", "stages"}
 
-#: Parts that may use them.
-MAY_USE_ARTEFACTS = {
-    "core",
-    "artefacts",
-    "stages",
-}
-
-#: Parts that make commands.
+#: Packages that define commands.
 MAY_USE_CLICK = {"cli", "artefacts", "stages"}
 
-FILES = sorted(PACKAGE.rglob("*.py"))
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def part_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+TREES = {module_name(path): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 
 
-def imported(path: Path) -> Iterator[str]:
-    """All that a file imports, at the top or inside functions, with its full name."""
-    for node in ast.walk(ast.parse(path.read_text())):
+def imported_names(tree: ast.AST) -> set[str]:
+    """Full names of all that a module imports, at its top and inside functions."""
+    names = set()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.module
-            assert node.level == 0, f"{path} imports relatively"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            assert node.level == 0, "a relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
 
 
-def used(path: Path) -> set[str]:
-    """Every name in a file, with or without what it is looked up in."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
+def used_names(tree: ast.AST) -> set[str]:
+    """Every name in a module, with or without the object it is an attribute of."""
+    nodes = list(ast.walk(tree))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    aliases = {name.rsplit(".", 1)[-1] for name in imported(path)}
-    return names | attributes | aliases
+    return names | attributes | {name.rsplit(".", 1)[-1] for name in imported_names(tree)}
 
 
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def package_of(module: str) -> str:
+    return [*module.split("."), ""][1]
 
 
-def test_every_part_has_a_layer() -> None:
-    assert {part_of(path) for path in FILES} - {"__init__"} <= set(LEVEL)
+def test_every_package_has_a_layer() -> None:
+    assert {package_of(module) for module in TREES} - {""} <= set(LEVEL)
 
 
-@each_file
-def test_imports_go_downwards(path: Path) -> None:
-    part = part_of(path)
-    names = [name.split(".") for name in imported(path) if name.startswith("patebench.")]
-    for target in {name[1] for name in names} - {part, VERSION}:
-        # The package itself stands above all: it offers their names, and imports none before it is asked for.
-        assert part == "__init__" or LEVEL[part] < LEVEL[target], f"{part} imports {target}"
+def test_imports_go_downwards() -> None:
+    upward = [
+        (module, name)
+        for module, tree in TREES.items()
+        for name in imported_names(tree)
+        if name.startswith("patebench.") and (package := package_of(module))
+        if (target := package_of(name)) not in (package, "__version__") and LEVEL[package] >= LEVEL[target]
+    ]
+    assert upward == []
 
 
-@each_file
-def test_only_stages_read_and_write_artefacts(path: Path) -> None:
-    if part_of(path) not in MAY_USE_ARTEFACTS:
-        assert used(path) & ARTEFACTS == set(), "let a stage read the file, and pass on what it holds"
+def test_there_is_no_cycle_of_modules() -> None:
+    """Imports of a package's own `__init__` by its modules count too."""
+    graph: dict[str, set[str]] = {}
+    for module, tree in TREES.items():
+        names = {name for name in imported_names(tree) if name.startswith("patebench.")}
+        graph[module] = {name if name in TREES else name.rsplit(".", 1)[0] for name in names} - {"patebench", module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"a cycle of imports: {' → '.join(error.args[1])}")
 
 
-@each_file
-def test_only_stages_and_the_command_line_know_of_commands(path: Path) -> None:
-    if part_of(path) not in MAY_USE_CLICK:
-        assert {name for name in imported(path) if name.split(".")[0] == "click"} == set()
+def test_only_stages_read_and_write_artefacts() -> None:
+    """Other packages take and return values."""
+    users = {module for module, tree in TREES.items() if used_names(tree) & ARTEFACTS}
+    assert {module for module in users if package_of(module) not in MAY_USE_ARTEFACTS} == set()
+
+
+def test_only_stages_and_the_command_line_define_commands() -> None:
+    users = {module for module, tree in TREES.items() if {n.split(".")[0] for n in imported_names(tree)} & {"click"}}
+    assert {module for module in users if package_of(module) not in MAY_USE_CLICK} == set()
