@@ -22,8 +22,8 @@ import numpy as np
 from comparison import Row, least, markdown, show, written
 
 import patebench
-from patebench.accounting import moments, plurality, rdp
-from patebench.accounting.sanitised_accountant import fresh
+from patebench.accounting import rdp
+from patebench.accounting.sanitised import fresh
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.core.files import write_text
@@ -92,7 +92,7 @@ def bench_moments() -> list[Row]:
     votes, gamma = made_up(250, 9000), 0.05
 
     def ours() -> Any:
-        return moments.data_dependent(plurality.laplace_log_q(votes.counts, gamma), gamma, moments.PUBLISHED).sum(0)
+        return rdp.moments_data_dependent(rdp.laplace_log_q(votes.counts, gamma), gamma, rdp.PUBLISHED_MOMENTS).sum(0)
 
     table = votes.counts.tolist()
     rows = []
@@ -117,7 +117,7 @@ def plain_theorem_6(log_q: Any, sigma: float, orders: Any) -> None:
 
 def bench_theorem_6() -> list[Row]:
     counts = made_up(250, 10_000).counts
-    log_q = plurality.gaussian_log_q(counts, 40.0)
+    log_q = rdp.gaussian_log_q(counts, 40.0)
     fast = least(lambda: accountant("rdp", "gnmax", Votes(counts), sigma=40.0).totals([10_000], ORDERS))
     slow = 100 * least(lambda: plain_theorem_6(log_q[::100], 40.0, ORDERS), 1)
     what = "Theorem 6, 10,000 queries × 100 orders (loop: extrapolated from 100 queries)"

@@ -24,7 +24,7 @@ from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
 from patebench.core.seeds import generator
 from patebench.mechanisms.exponential import Exponential
-from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.noisy_argmax import GNMax
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.student_training import train
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from patebench.accounting import accountant as module
-from patebench.accounting import conversion, independent, moments, plurality, rdp
+from patebench.accounting import conversion, independent, rdp
 from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, check_queries, repeated, summed
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
@@ -66,18 +66,18 @@ def test_tight_is_below_classic_and_above_the_exact_gaussian_bound():
 
 
 def test_published_moments_are_the_moments_accountant_of_the_paper():
-    log_q = plurality.laplace_log_q(np.array([[200, 30, 20], [150, 90, 10], [90, 80, 80]]), 0.05)
+    log_q = rdp.laplace_log_q(np.array([[200, 30, 20], [150, 90, 10], [90, 80, 80]]), 0.05)
     found = RenyiAccountant(
         name="moments",
         kind=Kind.DATA_DEPENDENT,
         source="PATE 2017",
-        totals=summed(lambda rows, orders: moments.data_dependent(rows, 0.05, orders - 1) / (orders - 1), log_q),
-        orders=moments.PUBLISHED + 1,
+        totals=summed(lambda rows, orders: rdp.moments_data_dependent(rows, 0.05, orders - 1) / (orders - 1), log_q),
+        orders=rdp.PUBLISHED_MOMENTS + 1,
         conversions=(Conversion.CLASSIC,),
         refine=False,
     ).bounds([3], 1e-5)[0]
-    alpha = moments.data_dependent(log_q, 0.05, moments.PUBLISHED).sum(axis=0)
-    assert found.epsilon == pytest.approx(np.min((alpha + np.log(1e5)) / moments.PUBLISHED), rel=1e-14)
+    alpha = rdp.moments_data_dependent(log_q, 0.05, rdp.PUBLISHED_MOMENTS).sum(axis=0)
+    assert found.epsilon == pytest.approx(np.min((alpha + np.log(1e5)) / rdp.PUBLISHED_MOMENTS), rel=1e-14)
     assert not found.publishable
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patebench.accounting import calibrate
+from patebench.accounting import searches
 from patebench.core.errors import PatebenchError
 
 
@@ -17,24 +17,24 @@ def test_bisection_ends_next_to_the_edge_on_the_safe_side(boundary, near, rising
     def holds(value):
         return value <= boundary if rising else value >= boundary
 
-    found = calibrate.bisect(holds, safe, unsafe, halve=calibrate.arithmetic, near=near)
+    found = searches.bisect(holds, safe, unsafe, halve=searches.arithmetic, near=near)
     assert holds(found)
     assert found == pytest.approx(boundary, rel=1.01 * near)
 
 
 def test_bisection_ends_where_nothing_lies_between():
-    found = calibrate.bisect(lambda value: value < 0.1, 0.0, 1.0, halve=calibrate.arithmetic)
+    found = searches.bisect(lambda value: value < 0.1, 0.0, 1.0, halve=searches.arithmetic)
     assert found == math.nextafter(0.1, 0)
 
 
 @given(st.integers(0, 5000), st.integers(1, 4000))
 def test_most_is_the_last_that_fits(edge, limit):
-    assert calibrate.most(lambda number: float(number), edge + 0.5, limit) == min(edge, limit)
+    assert searches.most(lambda number: float(number), edge + 0.5, limit) == min(edge, limit)
 
 
 def test_most_asks_for_no_more_than_the_limit():
     asked = []
-    calibrate.most(lambda number: asked.append(number) or 0.0, 1.0, 1000)
+    searches.most(lambda number: asked.append(number) or 0.0, 1.0, 1000)
     assert max(asked) == 1000
     assert len(asked) < 20
 
@@ -44,7 +44,7 @@ def test_edge_keeps_the_budget_and_is_next_to_it(boundary, rising):
     def cost(value):
         return value / boundary if rising else boundary / value
 
-    found = calibrate.edge(cost, 1.0)
+    found = searches.edge(cost, 1.0)
     assert cost(found) <= 1.0
     assert found == pytest.approx(boundary, rel=1e-11)
 
@@ -59,7 +59,7 @@ def test_any_guess_finds_the_same_edge_and_a_near_one_in_few_steps(boundary, gue
             share = value / boundary if rising else boundary / value
             return share * (1 + share) / 2
 
-        found = calibrate.edge(cost, 1.0, guess=start, near=1e-7)
+        found = searches.edge(cost, 1.0, guess=start, near=1e-7)
         assert len(asked) <= most
         assert cost(found) <= 1.0
         assert found == pytest.approx(boundary, rel=1.01e-7)
@@ -70,9 +70,9 @@ def test_any_guess_finds_the_same_edge_and_a_near_one_in_few_steps(boundary, gue
 )
 def test_what_can_not_be_reached_is_said(cost, message):
     with pytest.raises(PatebenchError, match=message):
-        calibrate.edge(cost, 1.0)
+        searches.edge(cost, 1.0)
 
 
 def test_a_budget_that_everything_keeps_needs_least_noise():
-    assert calibrate.edge(lambda sigma: 1 / (1 + sigma), 1.0) == calibrate.LEAST
-    assert calibrate.edge(lambda gamma: gamma, math.inf) == calibrate.GREATEST
+    assert searches.edge(lambda sigma: 1 / (1 + sigma), 1.0) == searches.LEAST
+    assert searches.edge(lambda gamma: gamma, math.inf) == searches.GREATEST

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from patebench.accounting import discrete_gaussian, distributed
+from patebench.accounting import discrete_gaussian
 
 
 def summed(share, shares):
@@ -33,7 +33,7 @@ def test_the_sum_is_as_near_to_one_discrete_gaussian_as_the_theorem_says(share, 
     log_one -= np.logaddexp.reduce(log_one)
     likely = np.abs(x) < 12 * share * math.sqrt(shares)
     apart = np.abs(np.log(found[likely]) - log_one[likely]).max()
-    assert apart <= distributed.difference(share, shares) + 1e-12
+    assert apart <= discrete_gaussian.share_difference(share, shares) + 1e-12
     if share <= 0.6:
         assert apart > 1e-4, "the sum is no discrete Gaussian, so there is something to pay for"
 
@@ -44,7 +44,7 @@ def test_revealing_all_counts_costs_at_most_the_curve(share, shares):
     log_p = np.log(summed(share, shares)[0])
     orders = np.array([1.1, 2.0, 6.0, 25.0])
     exact = [2 * np.logaddexp.reduce(a * log_p[1:] + (1 - a) * log_p[:-1]) / (a - 1) for a in orders]
-    bound = distributed.counts(share * math.sqrt(shares), shares, orders)
+    bound = discrete_gaussian.shared_counts(share * math.sqrt(shares), shares, orders)
     assert np.all(exact <= bound + 1e-12)  # the oracle itself rounds at 1e-13
     if share == 0.5:
         assert np.any(exact > orders / (shares * share**2)), "one discrete Gaussian of that variance costs less"
@@ -58,7 +58,7 @@ def test_revealing_all_counts_of_one_query_costs_at_most_epsilon(share, shares, 
     """Two counts shifted by one: all pairs of their noise."""
     p, sigma = summed(share, shares)[0], share * math.sqrt(shares)
     losses = np.add.outer(*2 * [np.log(p[1:] / p[:-1])])
-    epsilon = distributed.counts_epsilon(sigma, shares, 1, delta)
+    epsilon = discrete_gaussian.shared_counts_epsilon(sigma, shares, 1, delta)
     spent = np.sum(np.outer(p[1:], p[1:]) * np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0))
     assert spent <= delta
     if share >= 1.5:
@@ -69,12 +69,12 @@ def test_the_difference_to_forty_digits():
     with mp.workdps(40):
         for share, shares in ((0.5, 3), (1.2, 45), (3.0, 250)):
             terms = (mp.exp(-2 * mp.pi**2 * mpf(share) ** 2 * k / (k + 1)) for k in range(1, shares))
-            assert distributed.difference(share, shares) == pytest.approx(float(10 * sum(terms)), rel=1e-12)
+            assert discrete_gaussian.share_difference(share, shares) == pytest.approx(float(10 * sum(terms)), rel=1e-12)
 
 
 def test_it_fails_closed():
     orders = np.array([2.0, 10.0])
-    assert np.all(np.isposinf(distributed.counts(0.0, 10, orders)))
-    assert np.all(np.isposinf(distributed.counts(1.0, 5, orders)))  # shares of scale 0.447
-    assert distributed.difference(3.0, 1) == 0
-    np.testing.assert_allclose(distributed.counts(40.0, 1, orders), orders / 1600)
+    assert np.all(np.isposinf(discrete_gaussian.shared_counts(0.0, 10, orders)))
+    assert np.all(np.isposinf(discrete_gaussian.shared_counts(1.0, 5, orders)))  # shares of scale 0.447
+    assert discrete_gaussian.share_difference(3.0, 1) == 0
+    np.testing.assert_allclose(discrete_gaussian.shared_counts(40.0, 1, orders), orders / 1600)

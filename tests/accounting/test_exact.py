@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.accounting import exact_reference
 
-from patebench.accounting import conversion, exact, exact_accountant, plurality, rdp
+from patebench.accounting import conversion, exact, exact_accountant, rdp
 from patebench.accounting.exact import ExactDivergence, divergence
 from patebench.accounting.exact_accountant import OrderSearch
 from patebench.accounting.votes import Votes
@@ -19,9 +19,8 @@ from patebench.core import workers
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms import neighbours
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
 from patebench.mechanisms.noise import Gaussian, Laplace
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 from patebench.mechanisms.quadrature import log_argmax_probabilities
 
 ORDERS = np.array([1.05, 2.0, 8.0, 32.0, 1000.0])
@@ -80,7 +79,7 @@ def test_values_of_the_notes():
     ):
         forward, _ = curves(counts, GNMax(40.0).neighbours, np.array([20.0]))
         assert forward[0] == pytest.approx(expected, rel=2e-3)
-        log_q = plurality.gaussian_log_q(np.array([counts]), 40.0)
+        log_q = rdp.gaussian_log_q(np.array([counts]), 40.0)
         assert rdp.gaussian_data_dependent(log_q, 40.0, np.array([20.0]))[0, 0] == pytest.approx(theorem, rel=2e-3)
 
 
@@ -166,10 +165,10 @@ def test_never_above_the_theorems(mechanism):
     )
     counts = np.stack([[250, 0, 0, 0, 0, 0], *(rng.multinomial(250, share) for share in shares)])
     if isinstance(mechanism, LNMax):
-        log_q, independent = plurality.laplace_log_q(counts, mechanism.gamma), rdp.laplace(mechanism.gamma, ORDERS)
+        log_q, independent = rdp.laplace_log_q(counts, mechanism.gamma), rdp.laplace(mechanism.gamma, ORDERS)
         theorem = rdp.laplace_data_dependent(log_q, mechanism.gamma, ORDERS)
     else:
-        log_q, independent = plurality.gaussian_log_q(counts, mechanism.sigma), rdp.gaussian(mechanism.sigma, ORDERS)
+        log_q, independent = rdp.gaussian_log_q(counts, mechanism.sigma), rdp.gaussian(mechanism.sigma, ORDERS)
         theorem = rdp.gaussian_data_dependent(log_q, mechanism.sigma, ORDERS)
     assert np.any(theorem < independent / 2), "the theorem must have been put to use"
     for row, bound in zip(counts, theorem, strict=True):

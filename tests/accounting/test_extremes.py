@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patebench.accounting import conversion, independent, moments, plurality, rdp
+from patebench.accounting import conversion, independent, rdp
 from patebench.core.bound import Conversion
 
 ORDERS = np.array([1.01, 1.1, 2.0, 32.0, 1000.0])
@@ -40,7 +40,7 @@ def check(curve):
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 @pytest.mark.parametrize("scale", SCALES)
 def test_gaussian_curves(classes, scale):
-    log_q = plurality.gaussian_log_q(histograms(classes), scale)
+    log_q = rdp.gaussian_log_q(histograms(classes), scale)
     assert np.all(log_q <= np.log1p(-1 / classes))
     assert np.all(np.isfinite(log_q))
     curve = rdp.gaussian_data_dependent(log_q, scale, ORDERS)
@@ -53,7 +53,7 @@ def test_gaussian_curves(classes, scale):
 @pytest.mark.parametrize("scale", SCALES)
 def test_laplace_curves(classes, scale):
     gamma = 1 / scale if scale else math.inf
-    log_q = plurality.laplace_log_q(histograms(classes), gamma)
+    log_q = rdp.laplace_log_q(histograms(classes), gamma)
     assert np.all(log_q <= np.log1p(-1 / classes))
     assert np.all(np.isfinite(log_q))
     if gamma == 0:
@@ -61,12 +61,12 @@ def test_laplace_curves(classes, scale):
     curve = rdp.laplace_data_dependent(log_q, gamma, ORDERS)
     check(curve)
     assert np.all(curve <= 2 * gamma)
-    check(moments.data_dependent(log_q, gamma, ORDERS - 1) / (ORDERS - 1))
+    check(rdp.moments_data_dependent(log_q, gamma, ORDERS - 1) / (ORDERS - 1))
 
 
 @pytest.mark.parametrize("ratio", [0, 1, 10, 37, 38, 39, 100, 500])
 def test_gap_in_units_of_the_gaussian_noise(ratio):
-    log_q = plurality.gaussian_log_q(np.array([[ratio, 0]]), 1.0)
+    log_q = rdp.gaussian_log_q(np.array([[ratio, 0]]), 1.0)
     curve = rdp.gaussian_data_dependent(log_q, 1.0, ORDERS)
     check(curve)
     assert (curve > 0).all()
@@ -75,7 +75,7 @@ def test_gap_in_units_of_the_gaussian_noise(ratio):
 
 @pytest.mark.parametrize("product", [1, 36, 700, 709, 710, 745, 746, 10_000])
 def test_gap_in_units_of_the_laplace_noise(product):
-    log_q = plurality.laplace_log_q(np.array([[product, 0]]), 1.0)
+    log_q = rdp.laplace_log_q(np.array([[product, 0]]), 1.0)
     assert log_q[0] == pytest.approx(math.log(2 + product) - math.log(4) - product, rel=1e-15)
     curve = rdp.laplace_data_dependent(log_q, 1.0, ORDERS)
     check(curve)
@@ -86,17 +86,17 @@ def test_gap_in_units_of_the_laplace_noise(product):
 def test_what_is_too_small_for_a_number_is_rounded_up(scale):
     assert (rdp.gaussian(scale, ORDERS) > 0).all()
     assert (rdp.laplace(scale, ORDERS) > 0).all()
-    assert (moments.data_independent(scale, moments.PUBLISHED) > 0).all()
+    assert (rdp.moments_data_independent(scale, rdp.PUBLISHED_MOMENTS) > 0).all()
     assert (rdp.gaussian(math.inf, ORDERS) == 0).all()  # noise that drowns everything tells nothing
 
 
 def test_no_noise_is_no_privacy():
     counts = histograms(10)
-    assert np.all(np.isposinf(rdp.gaussian_data_dependent(plurality.gaussian_log_q(counts, 0.0), 0.0, ORDERS)))
+    assert np.all(np.isposinf(rdp.gaussian_data_dependent(rdp.gaussian_log_q(counts, 0.0), 0.0, ORDERS)))
     assert np.all(np.isposinf(rdp.gaussian(0.0, ORDERS)))
-    log_q = plurality.laplace_log_q(counts, math.inf)
+    log_q = rdp.laplace_log_q(counts, math.inf)
     assert np.all(np.isposinf(rdp.laplace_data_dependent(log_q, math.inf, ORDERS)))
-    assert np.all(np.isposinf(moments.data_dependent(log_q, math.inf, moments.PUBLISHED)))
+    assert np.all(np.isposinf(rdp.moments_data_dependent(log_q, math.inf, rdp.PUBLISHED_MOMENTS)))
     assert np.all(np.isposinf(rdp.laplace(math.inf, ORDERS)))
 
 

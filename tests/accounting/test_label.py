@@ -14,8 +14,7 @@ from patebench.accounting import exact_accountant, label, rdp
 from patebench.accounting.conversion import ORDERS, convert
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 DELTA = 1e-5
 GAUSSIAN, LAPLACE = "gaussian", "laplace"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from patebench.accounting import independent, lattice
+from patebench.accounting import independent
 
 STEPS = {
     "binary": [0.62, 0.38],
@@ -42,7 +42,7 @@ def brute_delta(step, top, queries, epsilon):
 @pytest.mark.parametrize("delta", [0.2, 1e-2, 1e-5])
 def test_composition_solves_delta_of_epsilon(name, queries, delta):
     step, top = STEPS[name], top_of(STEPS[name])
-    found = lattice.composition(np.array(step), top, queries, delta)
+    found = independent.lattice_composition(np.array(step), top, queries, delta)
     if found == 0:
         assert brute_delta(step, top, queries, 0) <= delta
         return
@@ -54,7 +54,7 @@ def test_composition_solves_delta_of_epsilon(name, queries, delta):
 @pytest.mark.parametrize("queries", [10, 1000, 20_000])
 def test_two_losses_are_pure_composition(epsilon, queries):
     p = 1 / (1 + np.exp(-epsilon))
-    found = lattice.composition(np.array([p, 1 - p]), epsilon, queries, 1e-5)
+    found = independent.lattice_composition(np.array([p, 1 - p]), epsilon, queries, 1e-5)
     assert found == pytest.approx(independent.pure_composition(epsilon, queries, 1e-5), rel=1e-4)
     assert found >= independent.pure_composition(epsilon, queries, 1e-5) * (1 - 1e-12)
 
@@ -69,12 +69,12 @@ def test_ten_losses_are_those_of_dp_accounting():
         dict(enumerate(log_q)), dict(enumerate(log_p)), value_discretization_interval=grid
     )
     expected = losses.self_compose(500).get_epsilon_for_delta(1e-6)
-    assert expected - 500 * grid <= lattice.composition(step, top, 500, 1e-6) <= expected
+    assert expected - 500 * grid <= independent.lattice_composition(step, top, 500, 1e-6) <= expected
 
 
 def test_what_can_not_be_computed_is_the_sum_of_the_steps():
     step = np.array([0.6, 0.4])
-    assert lattice.composition(step, 0.4, 3, 1e-30) == pytest.approx(1.2)
-    assert lattice.composition(step, 0.4, 10**9, 1e-5) == pytest.approx(4e8)
-    assert lattice.composition(step, inf, 3, 1e-5) == inf
-    assert lattice.composition(step, 0.4, 0, 1e-5) == 0
+    assert independent.lattice_composition(step, 0.4, 3, 1e-30) == pytest.approx(1.2)
+    assert independent.lattice_composition(step, 0.4, 10**9, 1e-5) == pytest.approx(4e8)
+    assert independent.lattice_composition(step, inf, 3, 1e-5) == inf
+    assert independent.lattice_composition(step, 0.4, 0, 1e-5) == 0

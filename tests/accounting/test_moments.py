@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patebench.accounting import moments, plurality
+from patebench.accounting import rdp
 from patebench.accounting.conversion import classic
 
 HISTOGRAMS = [
@@ -45,16 +45,16 @@ def exact_theorem(log_q, gamma, moment):
 def test_log_q_is_lemma_4(counts, gamma):
     with mp.workdps(40):
         expected = exact_log_q(counts, gamma)
-    got = plurality.laplace_log_q(np.array([counts]), gamma)[0]
+    got = rdp.laplace_log_q(np.array([counts]), gamma)[0]
     assert got == pytest.approx(float(expected), rel=1e-13, abs=1e-15)
 
 
 @pytest.mark.parametrize("counts", HISTOGRAMS[:-1], ids=str)
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_theorem_1_against_mpmath(counts, gamma):
-    log_q = plurality.laplace_log_q(np.array([counts]), gamma)
+    log_q = rdp.laplace_log_q(np.array([counts]), gamma)
     moment = np.array([1.0, 2.0, 5.0, 8.0, 40.0, 0.01])
-    got = moments.data_dependent(log_q, gamma, moment)[0]
+    got = rdp.moments_data_dependent(log_q, gamma, moment)[0]
     with mp.workdps(600):  # q may be as small as e⁻⁷⁰⁰
         expected = [float(exact_theorem(log_q[0], gamma, mp.mpf(x))) for x in moment]
     np.testing.assert_allclose(got, np.maximum(expected, 1e-300), rtol=1e-12)  # nothing is rounded to 0
@@ -63,22 +63,22 @@ def test_theorem_1_against_mpmath(counts, gamma):
 def test_the_guard_is_the_theorem_s_not_one_half():
     gamma, moment = 1.0, np.array([1.0, 8.0])
     guard = -np.log(np.exp(2 * gamma) + 1)
-    independent = moments.data_independent(gamma, moment)
-    outside = moments.data_dependent(np.array([guard + 1e-9, -np.log(4)]), gamma, moment)
+    independent = rdp.moments_data_independent(gamma, moment)
+    outside = rdp.moments_data_dependent(np.array([guard + 1e-9, -np.log(4)]), gamma, moment)
     np.testing.assert_array_equal(outside, [independent, independent])
-    assert np.all(moments.data_dependent(np.array([guard - 1.0]), gamma, moment) < independent)
+    assert np.all(rdp.moments_data_dependent(np.array([guard - 1.0]), gamma, moment) < independent)
 
 
 def test_data_independent_values_of_the_notes():
-    orders = moments.PUBLISHED + 1
-    curve = 100 * moments.data_independent(0.05, moments.PUBLISHED) / moments.PUBLISHED
+    orders = rdp.PUBLISHED_MOMENTS + 1
+    curve = 100 * rdp.moments_data_independent(0.05, rdp.PUBLISHED_MOMENTS) / rdp.PUBLISHED_MOMENTS
     assert classic(orders, curve, 1e-5).min() == pytest.approx(5.3026, abs=5e-5)
 
 
 def test_the_bound_is_increasing_in_q_as_the_proof_needs():
     gamma = 0.3
     log_q = np.linspace(-300, -np.log(2), 2000)
-    curves = moments.data_dependent(log_q, gamma, np.array([1.0, 8.0, 50.0]))
+    curves = rdp.moments_data_dependent(log_q, gamma, np.array([1.0, 8.0, 50.0]))
     assert np.all(np.diff(curves, axis=0) >= 0)
 
 
@@ -92,7 +92,7 @@ def histograms(draw):
 def test_order_of_classes_does_not_matter(counts, random, gamma):
     shuffled = list(counts)
     random.shuffle(shuffled)
-    log_q = plurality.laplace_log_q(np.array([counts, shuffled]), gamma)
+    log_q = rdp.laplace_log_q(np.array([counts, shuffled]), gamma)
     assert log_q[0] == log_q[1]
 
 
@@ -100,15 +100,15 @@ def test_order_of_classes_does_not_matter(counts, random, gamma):
 def test_a_wider_gap_never_costs_more(counts, gamma, moment):
     counts = sorted(counts)
     wider = [*counts[:-1], counts[-1] + 1]
-    log_q = plurality.laplace_log_q(np.array([counts, wider]), gamma)
-    narrow_cost, wide_cost = moments.data_dependent(log_q, gamma, np.array([moment]))[:, 0]
+    log_q = rdp.laplace_log_q(np.array([counts, wider]), gamma)
+    narrow_cost, wide_cost = rdp.moments_data_dependent(log_q, gamma, np.array([moment]))[:, 0]
     assert log_q[1] <= log_q[0]
     assert wide_cost <= narrow_cost
 
 
 @given(st.floats(-200, -0.5), st.floats(1e-4, 5), st.floats(1.0001, 2), st.integers(1, 60))
 def test_at_equal_q_the_cost_grows_with_gamma(log_q, gamma, factor, moment):
-    less = moments.data_dependent(np.array([log_q]), gamma, np.array([float(moment)]))
-    more = moments.data_dependent(np.array([log_q]), gamma * factor, np.array([float(moment)]))
+    less = rdp.moments_data_dependent(np.array([log_q]), gamma, np.array([float(moment)]))
+    more = rdp.moments_data_dependent(np.array([log_q]), gamma * factor, np.array([float(moment)]))
     assert less <= more
-    assert moments.data_independent(gamma, moment) < moments.data_independent(gamma * factor, moment)
+    assert rdp.moments_data_independent(gamma, moment) < rdp.moments_data_independent(gamma * factor, moment)

@@ -5,7 +5,7 @@ from itertools import product
 import mpmath as mp
 import pytest
 
-from patebench.accounting.pure import pure_accountants
+from patebench.accounting.independent import pure_accountants
 from patebench.core.bound import Conversion, Kind
 
 

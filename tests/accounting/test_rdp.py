@@ -7,7 +7,7 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patebench.accounting import moments, plurality, rdp
+from patebench.accounting import rdp
 
 ORDERS = np.array([1.01, 1.5, 2.0, 8.0, 20.0, 50.0, 120.0])
 
@@ -48,7 +48,7 @@ def exact_theorem_6(log_q, sigma, order):
     ],
 )
 def test_official_values(counts, log_q, values):
-    got = plurality.gaussian_log_q(np.array([counts]), 40.0)
+    got = rdp.gaussian_log_q(np.array([counts]), 40.0)
     if log_q is not None:
         assert got[0] == pytest.approx(log_q, abs=1e-10)
     curve = rdp.gaussian_data_dependent(got, 40.0, np.array([float(order) for order in values]))[0]
@@ -58,7 +58,7 @@ def test_official_values(counts, log_q, values):
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 5.0, 40.0, 200.0])
 @pytest.mark.parametrize("counts", [[250] + [0] * 9, [150, 90, 10], [90, 150, 10], [125, 125], [6, 0, 1], [5000, 0]])
 def test_theorem_6_against_mpmath(counts, sigma):
-    got = plurality.gaussian_log_q(np.array([counts]), sigma)
+    got = rdp.gaussian_log_q(np.array([counts]), sigma)
     with mp.workdps(60):
         assert got[0] == pytest.approx(float(exact_log_q(counts, sigma)), rel=1e-12)
     curve = rdp.gaussian_data_dependent(got, sigma, ORDERS)[0]
@@ -102,7 +102,7 @@ def test_pure_dp_curve_is_below_both_textbook_bounds(epsilon, order):
 def test_laplace_curve_is_theorem_1_at_moment_order_minus_one():
     log_q = np.array([-12.0, -3.0])
     orders = np.array([2.0, 9.0, 33.0])
-    expected = moments.data_dependent(log_q, 0.05, orders - 1) / (orders - 1)
+    expected = rdp.moments_data_dependent(log_q, 0.05, orders - 1) / (orders - 1)
     got = rdp.laplace_data_dependent(log_q, 0.05, orders)
     np.testing.assert_array_equal(got, np.minimum(expected, rdp.laplace(0.05, orders)))
     assert np.all(got[0] < rdp.laplace(0.05, orders))
@@ -120,7 +120,7 @@ def test_gaussian_curve_is_that_of_dp_accounting():
 def test_order_of_classes_does_not_matter(counts, random, sigma):
     shuffled = list(counts)
     random.shuffle(shuffled)
-    log_q = plurality.gaussian_log_q(np.array([counts, shuffled]), sigma)
+    log_q = rdp.gaussian_log_q(np.array([counts, shuffled]), sigma)
     assert log_q[0] == log_q[1]
     curves = rdp.gaussian_data_dependent(log_q, sigma, ORDERS)
     np.testing.assert_array_equal(curves[0], curves[1])
@@ -129,6 +129,6 @@ def test_order_of_classes_does_not_matter(counts, random, sigma):
 @given(st.lists(st.integers(0, 300), min_size=2, max_size=10), st.floats(0.3, 300), st.floats(1.01, 200))
 def test_a_wider_gap_never_costs_more(counts, sigma, order):
     counts = sorted(counts)
-    log_q = plurality.gaussian_log_q(np.array([counts, [*counts[:-1], counts[-1] + 1]]), sigma)
+    log_q = rdp.gaussian_log_q(np.array([counts, [*counts[:-1], counts[-1] + 1]]), sigma)
     narrow, wide = rdp.gaussian_data_dependent(log_q, sigma, np.array([order]))[:, 0]
     assert wide <= narrow * (1 + 1e-12)

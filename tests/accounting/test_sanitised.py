@@ -9,24 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patebench.accounting import conversion, exact, plurality, rdp, sanitised, sanitised_accountant, smooth, votes
+from patebench.accounting import conversion, exact, rdp, sanitised, smooth, votes
 from patebench.accounting.conversion import convert
-from patebench.accounting.sanitised import Design
-from patebench.accounting.sanitised_accountant import SanitisingNoise, accountants, fresh, seeded
+from patebench.accounting.sanitised import Design, SanitisingNoise, accountants, fresh, seeded
 from patebench.accounting.smooth import PerQuery, Steps
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 DELTA = 1e-5
 
 
 def gnmax(sigma):
     bound = PerQuery(
-        lambda counts: plurality.gaussian_log_q(counts, sigma),
+        lambda counts: rdp.gaussian_log_q(counts, sigma),
         lambda log_q, orders: rdp.gaussian_data_dependent(log_q, sigma, orders),
     )
     return bound, lambda orders: rdp.gaussian(sigma, orders)
@@ -34,7 +32,7 @@ def gnmax(sigma):
 
 def lnmax(gamma):
     bound = PerQuery(
-        lambda counts: plurality.laplace_log_q(counts, gamma),
+        lambda counts: rdp.laplace_log_q(counts, gamma),
         lambda log_q, orders: rdp.laplace_data_dependent(log_q, gamma, orders),
     )
     return bound, lambda orders: rdp.laplace(gamma, orders)
@@ -404,7 +402,7 @@ def _design(bound, worst, teachers, classes, queries):
     typical = sanitised.profile(teachers, classes)
     local = smooth.local(Steps.of(bound, teachers, classes, sanitised.ORDERS), typical) * queries / len(typical)
     curve = bound(typical, sanitised.ORDERS).mean(axis=0) * queries
-    return sanitised.design(curve, local, queries * worst(sanitised.ORDERS), sanitised.ORDERS, DELTA)
+    return sanitised.best_design(curve, local, queries * worst(sanitised.ORDERS), sanitised.ORDERS, DELTA)
 
 
 def test_the_best_design_is_the_best(table):
@@ -412,7 +410,7 @@ def test_the_best_design_is_the_best(table):
     steps = Steps.of(bound, 250, 10, sanitised.ORDERS)
     local, curve = smooth.local(steps, table.counts), bound(table.counts, sanitised.ORDERS).sum(axis=0)
     ceiling = 600 * worst(sanitised.ORDERS)
-    best = sanitised.design(curve, local, ceiling, sanitised.ORDERS, DELTA)
+    best = sanitised.best_design(curve, local, ceiling, sanitised.ORDERS, DELTA)
 
     def epsilon(design):
         at = int(np.argmin(np.abs(sanitised.ORDERS - design.order)))
@@ -453,7 +451,7 @@ def test_what_would_take_hours_is_left_out_and_said(monkeypatch, caplog):
     """Public sizes decide."""
     votes_ = Votes.from_counts(np.tile([200, 50], (20, 1)))
     assert len(pair(votes_, gnmax(40.0))) == 2
-    monkeypatch.setattr(sanitised_accountant, "_CELLS_PER_HOUR", 20 * 250 * 2 - 1)
+    monkeypatch.setattr(sanitised, "_CELLS_PER_HOUR", 20 * 250 * 2 - 1)
     with caplog.at_level("WARNING", logger="patebench"):
         assert pair(votes_, gnmax(40.0)) == []
     assert "left out" in caplog.text

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from patebench.accounting import conversion, plurality, rdp, smooth, votes
+from patebench.accounting import conversion, rdp, smooth, votes
 from patebench.accounting.smooth import PerQuery, Steps
 
 ORDERS = np.array([1.05, 2.0, 5.0, 20.0, 100.0])
@@ -15,14 +15,14 @@ ORDERS = np.array([1.05, 2.0, 5.0, 20.0, 100.0])
 
 def gnmax(sigma):
     return PerQuery(
-        lambda counts: plurality.gaussian_log_q(counts, sigma),
+        lambda counts: rdp.gaussian_log_q(counts, sigma),
         lambda log_q, orders: rdp.gaussian_data_dependent(log_q, sigma, orders),
     )
 
 
 def lnmax(gamma):
     return PerQuery(
-        lambda counts: plurality.laplace_log_q(counts, gamma),
+        lambda counts: rdp.laplace_log_q(counts, gamma),
         lambda log_q, orders: rdp.laplace_data_dependent(log_q, gamma, orders),
     )
 

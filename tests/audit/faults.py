@@ -11,16 +11,12 @@ from patebench.accounting.votes import Votes, capped
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, parameter
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
-from patebench.mechanisms.distributed_sparse_gnmax import DistributedSparseGNMax
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
-from patebench.mechanisms.noise_shares import plurality
-from patebench.mechanisms.ptr_gnmax import PtrGNMax
-from patebench.mechanisms.randomised_response import RandomisedResponse
-from patebench.mechanisms.sparse_gnmax import SparseGNMax
-from patebench.mechanisms.sparse_lnmax import SparseLNMax
-from patebench.mechanisms.stable_argmax import StableArgmax
-from patebench.mechanisms.stable_svt import StableSVT
+from patebench.mechanisms.local_mechanisms import RandomisedResponse
+from patebench.mechanisms.noise_shares import DistributedSparseGNMax, plurality
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
+from patebench.mechanisms.ptr import PtrGNMax
+from patebench.mechanisms.sparse_argmax import SparseGNMax, SparseLNMax
+from patebench.mechanisms.stable_argmax import StableArgmax, StableSVT
 
 
 def argmax(scores):
@@ -376,11 +372,11 @@ class CapNotEnforced(StableSVT):
         return self._with(votes, rng, 10**6)
 
     def _with(self, votes, rng, failures):
-        from patebench.accounting import stability
+        from patebench.mechanisms import stable_argmax
 
         of_threshold, of_test = self.noises
         limit = self.threshold + of_threshold.draw((1,), rng)
-        failed = stability.distance(votes.counts) + of_test.draw((votes.queries,), rng) <= limit
+        failed = stable_argmax.distance(votes.counts) + of_test.draw((votes.queries,), rng) <= limit
         answered = ~failed & (np.cumsum(failed) < failures)
         return np.where(answered, votes.plurality, np.int32(NO_ANSWER))
 

@@ -8,7 +8,7 @@ from patebench.audit.handed_out import Discrete, HandedOut
 from patebench.audit.search import Search
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
-from patebench.mechanisms.integer_noise import IntegerNoise, log_argmax_probabilities
+from patebench.mechanisms.noise import IntegerNoise, log_integer_argmax_probabilities
 from tests.audit import faults
 
 N = 200_000
@@ -57,7 +57,7 @@ def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, pa
     x = np.arange(-80, 81)
     weights = -(x**2) / 8 if name == "gnmax" else -np.abs(x) / 2
     for counts in ([5, 4, 0], [3, 3, 3]):
-        stated = np.exp(log_argmax_probabilities(np.array([counts]), IntegerNoise.of(weights.astype(float))))[0]
+        stated = np.exp(log_integer_argmax_probabilities(np.array([counts]), IntegerNoise.of(weights.astype(float))))[0]
         votes = Votes(np.tile(counts, (2000, 1)))
         for drawn in (Entropy(), source()):
             labels = make_mechanism(name, parameters).release(votes, drawn)

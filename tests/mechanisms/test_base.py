@@ -10,8 +10,7 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import NO_ANSWER, Mechanism, make_mechanism
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 
 @pytest.fixture(params=MECHANISMS)

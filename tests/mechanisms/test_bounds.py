@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patebench.accounting.sanitised_accountant import seeded
+from patebench.accounting.sanitised import seeded
 from patebench.accounting.smooth import Steps, local
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 DELTA = 1e-5
 

@@ -4,8 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from patebench.mechanisms.randomised_response import RandomisedResponse
-from patebench.mechanisms.truncated_geometric import TruncatedGeometric
+from patebench.mechanisms.local_mechanisms import RandomisedResponse, TruncatedGeometric
 
 KINDS = {"truncated-geometric": TruncatedGeometric.channel, "randomised-response": RandomisedResponse.channel}
 EPSILONS = [1e-3, 0.1, 1.0, 5.0, 30.0]

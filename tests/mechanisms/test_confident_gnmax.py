@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from patebench.accounting import independent, plurality, rdp
+from patebench.accounting import independent, rdp
 from patebench.accounting.exact import ExactDivergence
-from patebench.accounting.threshold_test import ThresholdTest
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.mechanisms.confident_gnmax import ConfidentGNMax
-from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.confident_gnmax import ConfidentGNMax, ThresholdTest
+from patebench.mechanisms.noisy_argmax import GNMax
 
 DRAWS = 200_000
 ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
@@ -102,14 +101,14 @@ def test_bounds_hold_for_every_small_ensemble(mechanism, teachers, classes):
         np.testing.assert_allclose(got, [forward, back], rtol=1e-8)
         worst = threshold_test.data_independent(ORDERS)
         assert np.all(got <= worst * (1 + 1e-12))
-        rows = np.column_stack([[max(counts)], plurality.gaussian_log_q(votes.counts, mechanism.sigma2)])
+        rows = np.column_stack([[max(counts)], rdp.gaussian_log_q(votes.counts, mechanism.sigma2)])
         assert np.all(forward <= threshold_test.data_dependent(rows, ORDERS)[0] * (1 + 1e-12))
 
 
 def test_the_theorem_is_put_to_use_and_costs_less_where_answers_are_rare():
     orders = np.array([2.0, 8.0])
     top = np.array([250.0, 140.0])
-    log_q = plurality.gaussian_log_q(np.array([[250, 0, 0], [140, 110, 0]]), 20.0)
+    log_q = rdp.gaussian_log_q(np.array([[250, 0, 0], [140, 110, 0]]), 20.0)
     rows = np.column_stack([top, log_q])
     confident = ThresholdTest(200, 30, 20).data_dependent(rows, orders)
     assert np.all(confident[0] < ThresholdTest(200, 30, 20).data_independent(orders) / 5)
@@ -123,7 +122,7 @@ def test_the_expected_cost_is_no_bound():
     votes = Votes.from_counts(np.array([[5, 5]]))
     (bound,) = {each.kind for each in mechanism.accountants(votes) if each.name == "rdp-expected"}
     assert bound is Kind.CLAIMED
-    rows = np.column_stack([[5.0], plurality.gaussian_log_q(votes.counts, 0.5)])
+    rows = np.column_stack([[5.0], rdp.gaussian_log_q(votes.counts, 0.5)])
     expected = ThresholdTest(610, 200, 0.5).expected(rows, orders)[0]
     truth = ExactDivergence(votes, mechanism.neighbours).directions([1], orders).per_query[0, 0]
     assert np.all(expected < truth / 2)
@@ -131,7 +130,7 @@ def test_the_expected_cost_is_no_bound():
 
 def test_expected_cost_as_the_official_tables_add_it_up():
     counts, orders = np.array([[200, 30, 20], [120, 110, 20]]), np.array([2.0, 8.0, 32.0])
-    log_q = plurality.gaussian_log_q(counts, 40.0)
+    log_q = rdp.gaussian_log_q(counts, 40.0)
     got = ThresholdTest(200, 150, 40).expected(np.column_stack([counts[:, 0], log_q]), orders)
     for top, q, row in zip(counts[:, 0], log_q, got, strict=True):
         answered = 0.5 * math.erfc((200 - top) / 150 / math.sqrt(2))

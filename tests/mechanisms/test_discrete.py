@@ -15,9 +15,8 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import Mechanism, check_budget, check_releasable, make_mechanism
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
-from patebench.mechanisms.distributed_gnmax import DistributedGNMax
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noise_shares import DistributedGNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 DRAWS = 8_000
 X = np.arange(-120, 121)

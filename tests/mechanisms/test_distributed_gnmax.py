@@ -9,8 +9,8 @@ from patebench.core.bound import Kind
 from patebench.core.entropy import Entropy, discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import generator
-from patebench.mechanisms.distributed_gnmax import DistributedGNMax
-from patebench.mechanisms.integer_noise import log_argmax_probabilities, log_sum_of_normals
+from patebench.mechanisms.noise import log_integer_argmax_probabilities, log_sum_of_normals
+from patebench.mechanisms.noise_shares import DistributedGNMax
 
 COUNTS = [5, 5, 3, 2]
 DRAWS = 20_000
@@ -44,7 +44,7 @@ def test_outcome_probabilities_by_enumeration(sigma, tolerance):
 
 def test_rare_outcomes_keep_their_digits():
     """A class 40 votes behind under noise of variance 4: far below what a double's 1 − p can tell."""
-    (log_p,) = log_argmax_probabilities(np.array([[40, 0]]), log_sum_of_normals(1.0, 4))
+    (log_p,) = log_integer_argmax_probabilities(np.array([[40, 0]]), log_sum_of_normals(1.0, 4))
     x = np.arange(-200, 201)
     log_noise = -(x**2) / 8.0
     log_noise -= np.logaddexp.reduce(log_noise)

@@ -16,9 +16,8 @@ from patebench.core.errors import PatebenchError
 from patebench.core.seeds import generator
 from patebench.decoding.table_likelihood import noise_of
 from patebench.mechanisms.base import check_adaptive, check_budget
-from patebench.mechanisms.distributed_gnmax import DistributedGNMax
-from patebench.mechanisms.distributed_sparse_gnmax import DistributedSparseGNMax
 from patebench.mechanisms.noise import Gaussian
+from patebench.mechanisms.noise_shares import DistributedGNMax, DistributedSparseGNMax
 
 ROWS = np.array(list(itertools.product([-1, 0, 1], repeat=3)), np.int8)
 OTHERS = np.array([[0, -1, 1], [-1, -1, 0], [1, 1, 1], [0, 0, -1]], np.int8)

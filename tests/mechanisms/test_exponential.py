@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import chisquare
 from tests.mechanisms.test_soundness import ensembles, neighbours
 
-from patebench.accounting import bounded_range
+from patebench.accounting import independent
 from patebench.accounting.exact import ExactDivergence
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
@@ -51,7 +51,7 @@ def test_the_range_of_the_loss_is_epsilon_and_so_is_its_largest_size(epsilon):
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize(("teachers", "classes"), SMALL)
 def test_no_small_ensemble_costs_more_than_the_curve_of_its_range(epsilon, teachers, classes):
-    mechanism, curve = Exponential(epsilon), bounded_range.rdp(epsilon, ORDERS)
+    mechanism, curve = Exponential(epsilon), independent.bounded_range_rdp(epsilon, ORDERS)
     for counts in ensembles(teachers, classes):
         votes = Votes.from_counts(np.array([counts]))
         log_p = mechanism.log_outcome_probabilities(votes)[:, :-1]
@@ -72,7 +72,7 @@ def test_bounds_and_their_kinds():
     best = find["bounded-range", "none", 50]
     assert best.kind is Kind.WORST_CASE
     assert best.publishable
-    assert best.epsilon == bounded_range.composition(0.4, 50, 1e-5)
+    assert best.epsilon == independent.bounded_range_composition(0.4, 50, 1e-5)
     assert find["exact-per-teacher", "tight", 50].epsilon <= find["exact", "tight", 50].epsilon
     assert find["exact", "tight", 50].epsilon <= find["rdp", "tight", 50].epsilon * (1 + 1e-6)
     assert best.epsilon < find["rdp", "tight", 50].epsilon < find["rdp", "classic", 50].epsilon

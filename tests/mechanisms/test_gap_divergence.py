@@ -8,8 +8,7 @@ import pytest
 
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.gap_divergence import gap_divergence
-from patebench.mechanisms.integer_noise import log_argmax_probabilities
-from patebench.mechanisms.lattice_noise import DiscreteGaussian, DiscreteLaplace
+from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, log_integer_argmax_probabilities
 
 ORDERS = [1.5, 3.0, 12.0]
 NOISES = [
@@ -118,7 +117,7 @@ def test_for_many_teachers_it_is_little_above_the_worst_histogram_that_is_known(
             for loses, gains in ((first, 4), (4, first), (4, 5)):
                 neighbour = counts.copy()
                 neighbour[loses], neighbour[gains] = neighbour[loses] - 1, neighbour[gains] + 1
-                p, q = log_argmax_probabilities(np.stack([counts, neighbour]), known)
+                p, q = log_integer_argmax_probabilities(np.stack([counts, neighbour]), known)
                 ways = [np.log(np.sum(np.exp(order * a + (1 - order) * b))) / (order - 1) for a, b in ((p, q), (q, p))]
                 worst = max(worst, *ways)
         assert worst * (1 - 1e-8) <= stated[space] <= above * worst

@@ -13,10 +13,8 @@ from patebench.accounting.exact import ExactDivergence
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.immutable_gnmax import ImmutableGNMax
-from patebench.mechanisms.immutable_lnmax import ImmutableLNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.immutable import ImmutableGNMax, ImmutableLNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 DRAWS = 200_000
 DELTA = 1e-5

@@ -9,8 +9,7 @@ from scipy.stats import binom, chisquare
 from patebench.accounting.votes import Votes
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.mechanisms.randomised_response import RandomisedResponse
-from patebench.mechanisms.truncated_geometric import TruncatedGeometric
+from patebench.mechanisms.local_mechanisms import RandomisedResponse, TruncatedGeometric
 
 LOCAL = [TruncatedGeometric, RandomisedResponse]
 DELTA = 1e-5

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 from tests.mechanisms.test_soundness import ensembles, neighbours
 
-from patebench.accounting import bounded_range, independent, rdp
+from patebench.accounting import independent, rdp
 from patebench.accounting.exact import ExactDivergence
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
@@ -74,7 +74,9 @@ def test_it_is_private_at_epsilon_and_its_range_is_wider(epsilon):
     assert largest == pytest.approx(epsilon, rel=1e-9)
     assert np.all(cost <= rdp.pure(epsilon, ORDERS) * (1 + 1e-9))
     assert widest > 1.3 * epsilon
-    assert np.all(cost > bounded_range.rdp(epsilon, ORDERS)), "the theorems of bounded range would be wrong here"
+    assert np.all(cost > independent.bounded_range_rdp(epsilon, ORDERS)), (
+        "the theorems of bounded range would be wrong here"
+    )
 
 
 def test_its_worst_case_is_that_of_pure_privacy():

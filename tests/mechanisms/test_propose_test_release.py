@@ -14,9 +14,7 @@ from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import NO_ANSWER, check_adaptive, check_budget, make_mechanism
-from patebench.mechanisms.propose_test_release import suggested
-from patebench.mechanisms.ptr_gnmax import PtrGNMax
-from patebench.mechanisms.ptr_lnmax import PtrLNMax
+from patebench.mechanisms.ptr import PtrGNMax, PtrLNMax, suggested
 
 #: A mechanism, teachers, classes and queries: k is 0 on some votes and 1 on others, and 2 where that can be.
 WORLDS = [

@@ -6,8 +6,7 @@ from scipy.stats import chisquare
 
 from patebench.accounting.votes import Votes
 from patebench.mechanisms import noisy_argmax
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 DRAWS = 200_000
 MECHANISMS = [LNMax(0.05), LNMax(0.5), GNMax(40.0), GNMax(3.0)]

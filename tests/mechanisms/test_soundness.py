@@ -5,11 +5,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from patebench.accounting import plurality, rdp
+from patebench.accounting import rdp
 from patebench.accounting.logspace import logsumexp
 from patebench.accounting.votes import Votes
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
 
 ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
 
@@ -49,10 +48,10 @@ def worst_divergence(mechanism, counts):
 def theorem(mechanism, counts):
     table = np.array([counts])
     if isinstance(mechanism, LNMax):
-        log_q = plurality.laplace_log_q(table, mechanism.gamma)
+        log_q = rdp.laplace_log_q(table, mechanism.gamma)
         curve = rdp.laplace_data_dependent(log_q, mechanism.gamma, ORDERS)[0]
         return log_q[0], curve, rdp.laplace(mechanism.gamma, ORDERS)
-    log_q = plurality.gaussian_log_q(table, mechanism.sigma)
+    log_q = rdp.gaussian_log_q(table, mechanism.sigma)
     curve = rdp.gaussian_data_dependent(log_q, mechanism.sigma, ORDERS)[0]
     return log_q[0], curve, rdp.gaussian(mechanism.sigma, ORDERS)
 

@@ -15,10 +15,8 @@ from patebench.core.bound import Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import check_adaptive, check_budget
-from patebench.mechanisms.gnmax import GNMax
-from patebench.mechanisms.lnmax import LNMax
-from patebench.mechanisms.sparse_gnmax import SparseGNMax
-from patebench.mechanisms.sparse_lnmax import SparseLNMax
+from patebench.mechanisms.noisy_argmax import GNMax, LNMax
+from patebench.mechanisms.sparse_argmax import SparseGNMax, SparseLNMax
 
 DELTA = 1e-5
 ROWS = np.array(list(itertools.product([-1, 0, 1], repeat=3)), np.int8)

@@ -8,10 +8,11 @@ import pytest
 from scipy.stats import chisquare
 from tests.mechanisms.test_soundness import neighbours
 
-from patebench.accounting import independent, stability
+from patebench.accounting import independent
 from patebench.accounting.accountant import DirectAccountant
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
+from patebench.mechanisms import stable_argmax
 from patebench.mechanisms.base import NO_ANSWER
 from patebench.mechanisms.stable_argmax import StableArgmax
 
@@ -26,7 +27,7 @@ def histograms(teachers, classes):
 @pytest.mark.parametrize(("teachers", "classes"), ENSEMBLES)
 def test_so_many_teachers_must_change_before_the_plurality_can(teachers, classes):
     table = histograms(teachers, classes)
-    winner, found = np.argmax(table, axis=1), stability.distance(table)
+    winner, found = np.argmax(table, axis=1), stable_argmax.distance(table)
     changed = np.maximum(table[:, None] - table[None], 0).sum(axis=2)
     truth = np.where(winner[:, None] != winner[None], changed, teachers + 9).min(axis=1)
     assert np.all(found <= truth)
@@ -43,7 +44,7 @@ def test_the_threshold_is_passed_with_the_failure_probability_where_one_teacher_
     mechanism = StableArgmax(0.3, 1e-4)
     counts = np.array([[5, 5, 0], [5, 4, 1], [6, 4, 0], [6, 3, 1], [7, 3, 0]])
     answered = -np.expm1(mechanism.log_outcome_probabilities(Votes.from_counts(counts))[:, -1])
-    np.testing.assert_array_equal(stability.distance(counts), [0, 1, 1, 2, 2])
+    np.testing.assert_array_equal(stable_argmax.distance(counts), [0, 1, 1, 2, 2])
     rise = math.exp(0.3)
     np.testing.assert_allclose(answered, 1e-4 * np.array([1 / rise, 1, 1, rise, rise]), rtol=1e-12)
 

@@ -9,14 +9,14 @@ from scipy.stats import chisquare
 from tests.accounting.test_sparse_vector import LAPLACE, NORMAL, probabilities, transcripts
 from tests.mechanisms.test_soundness import neighbours
 
-from patebench.accounting import conversion, sparse_vector, stability
+from patebench.accounting import conversion, sparse_vector
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
+from patebench.mechanisms import stable_argmax
 from patebench.mechanisms.base import NO_ANSWER, make_mechanism
 from patebench.mechanisms.noise import Gaussian
-from patebench.mechanisms.stable_svt import StableSVT
-from patebench.mechanisms.stable_svt_gaussian import StableSVTGaussian
+from patebench.mechanisms.stable_argmax import StableSVT, StableSVTGaussian
 
 MECHANISMS = [StableSVT(3.0, 0.02, 1), StableSVT(12.0, 0.005, 2), StableSVTGaussian(0.8, 1.2, 0.01, 2)]
 ROWS = [[9, 0, 0], [6, 2, 1], [5, 4, 0], [3, 3, 3], [1, 3, 5]]
@@ -25,7 +25,7 @@ ROWS = [[9, 0, 0], [6, 2, 1], [5, 4, 0], [3, 3, 3], [1, 3, 5]]
 def releases(mechanism, counts):
     """Pr of every possible list of labels, from the probabilities of the transcripts."""
     votes = Votes.from_counts(np.array(counts))
-    distances, scales = stability.distance(votes.counts), [noise.scale for noise in mechanism.noises]
+    distances, scales = stable_argmax.distance(votes.counts), [noise.scale for noise in mechanism.noises]
     shape = NORMAL if isinstance(mechanism.noises[0], Gaussian) else LAPLACE
     chances = probabilities(distances, mechanism.failures, mechanism.threshold, scales, shape)
     found = {}

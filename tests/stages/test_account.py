@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tests.stages.labels import draw_release, random_votes, release_labels, state_bounds, write_votes
 
-from patebench.accounting.sanitised_accountant import seeded
+from patebench.accounting.sanitised import seeded
 from patebench.artefacts.reading import read_votes
 from patebench.cli import cli
 from patebench.core import files, formats

@@ -18,7 +18,7 @@ from patebench.core.bound import Bound
 from patebench.core.entropy import Entropy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import NO_ANSWER, make_mechanism
-from patebench.mechanisms.gnmax import GNMax
+from patebench.mechanisms.noisy_argmax import GNMax
 
 STREAM = "toy/seed-0/teachers-30/gnmax/sigma-5"
 GNMAX = ("gnmax", {"sigma": 5.0})

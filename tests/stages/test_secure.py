@@ -17,7 +17,7 @@ from patebench.core import files, formats, seeds
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.decoding.table_likelihood import noise_of
 from patebench.mechanisms.base import make_mechanism
-from patebench.mechanisms.distributed_sparse_gnmax import DistributedSparseGNMax
+from patebench.mechanisms.noise_shares import DistributedSparseGNMax
 from patebench.secure import shares
 from patebench.stages import secure_open, secure_share, secure_sum
 

@@ -25,7 +25,7 @@ from patebench.core import formats
 from patebench.core.files import read_arrays, read_json
 from patebench.core.seeds import generator
 from patebench.mechanisms.base import make_mechanism
-from patebench.mechanisms.distributed_gnmax import DistributedGNMax
+from patebench.mechanisms.noise_shares import DistributedGNMax
 
 pytestmark = pytest.mark.workflow
 

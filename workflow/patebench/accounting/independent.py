@@ -1,15 +1,27 @@
-"""Bounds on T queries that hold whatever the votes are, given as (ε, δ) without a Rényi curve.
+"""Bounds on T queries that hold whatever the votes are, given as (ε, δ) without a search over Rényi orders.
 
-They need no private data, so they may be published.
+They need no private data, so they may be published. Beside those of Gaussian noise and of pure differential privacy:
+
+*Bounded range.* The privacy loss of one step lies in some interval of length η (Durfee & Rogers 2019), as that of the
+exponential mechanism. Such a step loses t or t − η at worst, for one t in [0, η], with probabilities that t alone
+determines (Dong, Durfee, Rogers 2020, generalised randomised response): with p that of t and q = p e^{−t} that on the
+neighbour, p e^{−t} + (1 − p) e^{η−t} = 1.
+
+*Lattice.* T equal steps whose losses are evenly spaced, such as those of perturbed votes. Their privacy loss
+distribution is a T-fold convolution (Sommer, Meiser, Mohammadi 2019; Koskela, Jälkö, Honkela 2020) with finitely many
+points: nothing is put on a grid and no tail is cut off.
 """
 
 import math
 
 import numpy as np
-from scipy.special import erfcx, gammaln, log_ndtr
+from scipy.special import betainc, erfcx, gammaln, log_ndtr
 
-from patebench.accounting.calibrate import arithmetic, bisect
-from patebench.accounting.logspace import log1mexp
+from patebench.accounting import conversion, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
+from patebench.accounting.logspace import Array, log1mexp, log_expm1, softplus
+from patebench.accounting.searches import arithmetic, bisect
+from patebench.core.bound import Kind
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _EPS = float(np.finfo(np.float64).eps)
@@ -104,3 +116,131 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
 def _log_mills(x: float) -> float:
     """ln of the Mills ratio (1 − Φ(x))/φ(x), for x ≥ 0."""
     return math.log(math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
+
+
+#: More steps than this are composed by their Rényi curve alone.
+_MOST_STEPS = 1 << 14
+
+#: Relative error of an incomplete beta function, and ln of what still can be exponentiated, both with room to spare.
+_BETA_ERROR, _LARGEST_EXPONENT = 1e-11, 600.0
+
+#: Relative rounding of a few operations, or of one multiplication in a transform, with room to spare.
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+
+
+def bounded_range_rdp(eta: float, orders: Array) -> Array:
+    """The largest Rényi divergence of one step, as a closed form; at most αη²/8 (Cesar & Rogers 2021).
+
+    On the neighbour the likelihood ratio has mean 1 and lies in [u, u e^η] for some u in [e^{−η}, 1]; its α-th moment,
+    convex in the ratio, is greatest with all mass at the ends, uᵅ(1 − R) + u^{α−1}R with R = (e^{αη} − 1)/(e^η − 1).
+    That is greatest at u = (α − 1)R/(α(R − 1)), where it is u^{α−1}R/α. With r = ln(R/α) the divergence is
+    αr/(α − 1) − ln(1 + α(eʳ − 1)/(α − 1)), rounded up here by what may have been cancelled.
+    """
+    orders = np.asarray(orders, dtype=np.float64)
+    r = np.maximum(log_expm1(orders * eta) - log_expm1(eta) - np.log(orders), 0.0)
+    share = orders / (orders - 1)
+    found = share * r - softplus(np.log(share) + log_expm1(r)) + _ROUNDING * share * (r + 1)
+    result: Array = np.minimum(found, np.minimum(orders * eta * eta / 8, eta))
+    return result
+
+
+def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
+    """ε of T steps of range η that are fixed beforehand (Dong, Durfee, Rogers 2020, optimal non-adaptive composition).
+
+    Where the steps can not be chosen in the light of earlier results, as with a fixed list of queries, all may be
+    taken to have the same t. With ℓ of T losses at t − η or fewer as the event, δ is greatest at
+    t = (ε + (ℓ + 1)η)/(T + 1); the answer is the least ε at which no ℓ gives more than δ, from above.
+    """
+    high = _bounded_range_epsilon(eta, queries, delta)
+    if queries > _MOST_STEPS or high > _LARGEST_EXPONENT:
+        return high
+    if _bounded_range_delta(eta, queries, 0.0) <= delta:
+        return 0.0
+
+    def holds(epsilon: float) -> bool:
+        return _bounded_range_delta(eta, queries, epsilon) <= delta
+
+    return bisect(holds, high, 0.0, halve=arithmetic, near=1e-10)
+
+
+def _bounded_range_epsilon(eta: float, queries: int, delta: float) -> float:
+    curve = queries * bounded_range_rdp(eta, conversion.ORDERS)
+    return min(queries * eta, float(np.min(conversion.tight(conversion.ORDERS, curve, delta))))
+
+
+def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
+    """δ(ε), rounded up."""
+    few = np.arange(queries)
+    t = np.minimum((epsilon + (few + 1) * eta) / (queries + 1), eta)
+    p = np.expm1(t - eta) / math.expm1(-eta)
+    likely, rare = (betainc(queries - few, few + 1, share) for share in (p, p * np.exp(-t)))
+    return float(np.max(likely * (1 + _BETA_ERROR) - math.exp(epsilon) * rare * (1 - _BETA_ERROR)))
+
+
+#: More points than this are not worked out; adding up then stands alone.
+_POINTS = 1 << 22
+
+
+def lattice_composition(step: Array, top: float, queries: int, delta: float) -> float:
+    """The least ε for which T steps are (ε, δ)-DP, when one loses `top` … −`top` in even steps with probability `step`.
+
+    δ(ε) = Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). The result never falls below
+    the truth: what the transforms may be wrong by counts as δ. Never above T·`top`, with which there is no δ at all.
+    """
+    plain, points = queries * top, queries * (len(step) - 1) + 1
+    if plain == 0 or math.isinf(plain) or points > _POINTS:
+        return plain
+    size = 1 << (points - 1).bit_length()
+    p: Array = np.maximum(np.fft.irfft(np.fft.rfft(step, size) ** queries, size)[:points], 0.0)
+    losses = np.linspace(plain, -plain, points)
+    gains = losses > 0
+    return _least_lattice_epsilon(p[gains], losses[gains], delta - _transform_error(size, queries), plain)
+
+
+def _transform_error(size: int, queries: int) -> float:
+    """What the probabilities may be wrong by altogether.
+
+    Powers of a spectrum below 1 add a relative error of T roundings, transforms one of ln(size); by Parseval's theorem
+    the probabilities' error has the same 2-norm, and a 1-norm that is at most √size times as large.
+    """
+    return math.sqrt(size) * (queries + math.log2(size)) * _ROUNDING
+
+
+def _least_lattice_epsilon(p: Array, losses: Array, delta: float, high: float) -> float:
+    """The ε at which δ(ε) = `delta`, from above, for losses (points) of probabilities p; at most `high`."""
+
+    def spent(epsilon: float) -> float:
+        above = losses > epsilon
+        return float(np.sum(p[above] * -np.expm1(epsilon - losses[above])))
+
+    if delta <= 0:
+        return high
+    if spent(0.0) <= delta:
+        return 0.0
+    return bisect(lambda epsilon: spent(epsilon) <= delta, high, 0.0, halve=arithmetic, near=1e-12)
+
+
+def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:
+    """What T queries cost, whatever the votes are, if each is `epsilon`-DP by the `theorem`.
+
+    `discrete` says why the theorem holds with discrete noise too; None: it may not (see `Accountant`).
+    """
+    return [
+        DirectAccountant(
+            name="pld",
+            label="Gaussian DP, PLD",
+            kind=Kind.WORST_CASE,
+            source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
+            discrete=discrete,
+            epsilon=lambda T, delta: pure_composition(epsilon, T, delta),
+        ),
+        RenyiAccountant(
+            name="rdp",
+            label="Rényi",
+            kind=Kind.WORST_CASE,
+            source=f"{theorem}; Mironov 2017, Proposition 10",
+            discrete=discrete,
+            totals=repeated(lambda orders: rdp.pure(epsilon, orders)),
+            orders=conversion.ORDERS,
+        ),
+    ]

@@ -57,7 +57,7 @@ from scipy.special import ndtr
 from patebench.accounting import label_integers, label_tables, rdp
 from patebench.accounting.accountant import RenyiAccountant, repeated
 from patebench.accounting.conversion import ORDERS, convert
-from patebench.accounting.label_cells import Cells
+from patebench.accounting.label_tables import Cells
 from patebench.accounting.logspace import LEAST, Array
 from patebench.core.bound import Bound, Conversion, Kind
 

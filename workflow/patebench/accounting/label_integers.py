@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.label_cells import Cells
-from patebench.accounting.label_tables import both_signs, edges
+from patebench.accounting.label_tables import Cells, both_signs, edges
 from patebench.accounting.logspace import Array
 
 Integers = NDArray[np.int64]

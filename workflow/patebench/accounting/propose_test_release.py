@@ -52,8 +52,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.accountant import RenyiAccountant
-from patebench.accounting.calibrate import bisect
 from patebench.accounting.logspace import Array
+from patebench.accounting.searches import bisect
 from patebench.accounting.votes import Counts
 
 #: Probabilities are whole multiples of one over this.

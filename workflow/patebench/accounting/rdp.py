@@ -2,13 +2,27 @@
 
 Curves are Rényi divergences per query at the given orders α > 1; they add up over queries. The data-dependent ones
 bound D_α(M(D) ‖ M(D′)) with D the data at hand.
+
+The moments accountant of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*) is one of them: LNMax(γ)
+releases argmax(counts + Lap(1/γ)), and one query is 2γ-DP. α(l) is the l-th log moment of the privacy loss, so α(l)/l
+is a Rényi divergence of order l + 1, in the same direction. All data-dependent theorems start from q, how likely a
+noisy plurality is not the true one.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
 
-from patebench.accounting import moments
-from patebench.accounting.logspace import LEAST, Array, log1mexp, log_expm1, log_two_outcomes, softplus
+from patebench.accounting.logspace import (
+    LEAST,
+    Array,
+    log1mexp,
+    log_expm1,
+    log_two_outcomes,
+    logsumexp,
+    rowwise,
+    softplus,
+)
 
 
 def gaussian(sigma: float, orders: ArrayLike) -> Array:
@@ -93,6 +107,88 @@ def _beyond_linear(x: Array) -> Array:
 def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
     """Curve of LNMax(γ) per query (queries × orders): PATE 2017, Theorem 1, at moment l = α − 1, or that of 2γ-DP."""
     orders = np.asarray(orders, dtype=np.float64)
-    theorem = moments.data_dependent(log_q, gamma, orders - 1) / (orders - 1)
+    theorem = moments_data_dependent(log_q, gamma, orders - 1) / (orders - 1)
     result: Array = np.minimum(theorem, laplace(gamma, orders))
     return result
+
+
+#: The moments that the paper's analysis tries.
+PUBLISHED_MOMENTS = np.arange(1.0, 9.0)
+
+
+def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
+    """α(l) ≤ min(2γ²l(l+1), 2γl): PATE 2017, Theorem 3, and 2γ-DP itself."""
+    moments = np.asarray(moments, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        quadratic = np.maximum(2 * gamma * gamma * moments * (moments + 1), LEAST)
+        result: Array = np.minimum(quadratic, 2 * gamma * moments)
+    return result
+
+
+def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Array:
+    """α(l) per query (queries × moments): PATE 2017, Theorem 1, or the data-independent bound where that is smaller.
+
+    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `plurality.laplace_log_q`). The theorem needs
+    q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); where that fails, the data-independent bound holds.
+    """
+    moments = np.asarray(moments, dtype=np.float64)
+    result = np.tile(moments_data_independent(gamma, moments), (len(log_q), 1))
+    applies = log_q <= -np.logaddexp(0.0, 2 * gamma)
+    if np.all(applies):
+        return np.minimum(result, _moments_theorem(log_q[:, None], gamma, moments), out=result)
+    if np.any(applies):
+        result[applies] = np.minimum(result[applies], _moments_theorem(log_q[applies, None], gamma, moments))
+    return result
+
+
+def _moments_theorem(log_q: Array, gamma: float, moments: Array) -> Array:
+    """PATE 2017, Theorem 1, where it applies."""
+    return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
+
+
+#: Stands for what is larger still, so that ∞ − ∞ never arises; it rounds q up.
+_LARGE = 1e290
+
+#: Up to here e⁻ˣ needs no log space.
+_PLAIN = 600.0
+
+
+def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
+    """How far each class is behind the plurality, queries × (classes − 1), the plurality itself left out.
+
+    Rows are sorted, so whatever follows cannot depend on the order of the classes.
+    """
+    ordered = np.sort(counts, axis=1)
+    behind: NDArray[np.integer] = ordered[:, -1:] - ordered[:, -2::-1]
+    return behind
+
+
+def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
+    """ln of Σ_{j≠j*} (2 + γΔ_j)/(4 exp(γΔ_j)) ≥ Pr[LNMax(γ) ≠ j*] (PATE 2017, Lemma 4), at most 1 − 1/m, per query."""
+
+    def union(counts: NDArray[np.integer]) -> Array:
+        scaled = min(gamma, _LARGE) * gaps(counts)
+        if scaled.max() > _PLAIN:
+            result: Array = logsumexp(np.log1p(scaled / 2) - scaled) - np.log(2)
+        else:
+            result = np.log(((2 + scaled) * np.exp(-scaled)) @ np.ones(scaled.shape[1])) - np.log(4)
+        return result
+
+    return _capped(rowwise(union, counts), counts.shape[1])
+
+
+def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
+    """ln of Σ_{j≠j*} ½ erfc(Δ_j/(2σ)) ≥ Pr[GNMax(σ) ≠ j*] (Scalable PATE, Proposition 7), at most 1−1/m, per query."""
+
+    def union(counts: NDArray[np.integer]) -> Array:
+        behind = gaps(counts)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            scaled = np.where(behind > 0, behind / (np.sqrt(2) * sigma), 0.0)
+        return logsumexp(log_ndtr(-scaled))
+
+    return _capped(rowwise(union, counts), counts.shape[1])
+
+
+def _capped(log_q: Array, classes: int) -> Array:
+    """The plurality is the likeliest outcome, so all others share at most 1 − 1/m, whatever a union bound says."""
+    return np.maximum(np.minimum(log_q, np.log1p(-1 / classes)), -_LARGE)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from patebench.accounting.calibrate import bisect, geometric
+from patebench.accounting.searches import bisect, geometric
 from patebench.core.bound import Adjacency, Bound, Kind, check_delta
 from patebench.core.errors import PatebenchError
 

@@ -28,8 +28,7 @@ from patebench.core.locks import alone
 from patebench.core.seeds import Mode
 from patebench.core.text import in_json, plural
 from patebench.data.content import tallies
-from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, plain
-from patebench.mechanisms.budget import keeper_of
+from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, keeper_of, plain
 
 log = logging.getLogger("patebench")
 _KIND = "ledger"

@@ -12,7 +12,7 @@ from patebench.audit.losses import composed
 from patebench.audit.search import Pair
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Mechanism, checked_probabilities
-from patebench.mechanisms.local import LocalMechanism
+from patebench.mechanisms.local_mechanisms import LocalMechanism
 
 #: Labels, or "no answer", which is the number of classes.
 Outcomes = NDArray[np.int64]

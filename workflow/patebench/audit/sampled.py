@@ -21,7 +21,7 @@ from patebench.audit.rates import Rates, clopper_pearson
 from patebench.audit.running import Histograms, Outcomes, Runner, Streams, counted, in_turn
 from patebench.audit.search import GROUPS, Agreement, Pair, repeated_votes
 from patebench.mechanisms.base import Mechanism
-from patebench.mechanisms.local import LocalMechanism
+from patebench.mechanisms.local_mechanisms import LocalMechanism
 
 #: Queries of one run, where queries are independent and drawing them is cheap; and random numbers of one run at most.
 _QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200

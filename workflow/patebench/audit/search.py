@@ -22,7 +22,7 @@ from patebench.audit.losses import composed, least_epsilon, measurable
 from patebench.core.bound import Conversion
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import Mechanism
-from patebench.mechanisms.local import LocalMechanism
+from patebench.mechanisms.local_mechanisms import LocalMechanism
 from patebench.mechanisms.neighbours import one_by_one
 
 #: Pairs that are composed exactly, and pairs that the sampled audit may choose among, for each number of queries.

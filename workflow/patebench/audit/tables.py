@@ -30,8 +30,7 @@ from patebench.audit.search import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
 from patebench.core.text import plural
-from patebench.mechanisms.integer_noise import IntegerNoise
-from patebench.mechanisms.noise import Gaussian, Noise
+from patebench.mechanisms.noise import Gaussian, IntegerNoise, Noise
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 

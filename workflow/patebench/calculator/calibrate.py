@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from patebench.accounting import calibrate
+from patebench.accounting import searches
 from patebench.accounting.accountant import valid_for_discrete_noise
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Bound, Kind, check_delta, large_delta
@@ -107,7 +107,7 @@ def queries_for(
     setting: Setting = {"classes": classes, "teachers": teachers, "release": release}
     if release:
         check_releasable(name, type(mechanism))
-    queries = calibrate.most(lambda T: worst_case(mechanism, T, delta, **setting)[0].epsilon, epsilon, MOST_QUERIES)
+    queries = searches.most(lambda T: worst_case(mechanism, T, delta, **setting)[0].epsilon, epsilon, MOST_QUERIES)
     if queries == 0:
         least = worst_case(mechanism, 1, delta, **setting)[0].epsilon
         raise PatebenchError(f"a single query costs ε = {at_most(least)}, above the target {epsilon:g}; add noise")
@@ -180,7 +180,7 @@ def _noise_for(
         def cost(noise: float) -> float:
             return worst_case(with_noise(noise), queries, delta, **setting)[0].epsilon
 
-        return calibrate.edge(cost, epsilon, *_range(kind, solved), guess=guess, **search)
+        return searches.edge(cost, epsilon, *_range(kind, solved), guess=guess, **search)
 
     try:
         if setting["release"]:
@@ -210,4 +210,4 @@ def _left_out(name: str, kind: type[Mechanism], given: dict[str, float], queries
 def _range(kind: type[Mechanism], parameter: str) -> tuple[float, float]:
     """Where a parameter is looked for: its own range within that of any noise."""
     (limits,) = (item.metadata for item in fields(kind) if item.name == parameter)
-    return max(calibrate.LEAST, limits["low"]), min(calibrate.GREATEST, limits["high"])
+    return max(searches.LEAST, limits["low"]), min(searches.GREATEST, limits["high"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patebench.accounting.accountant import check_queries
-from patebench.accounting.sanitised_accountant import SanitisingNoise
+from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.votes import Votes
 from patebench.calculator.calibrate import released
 from patebench.core.bound import Bound, large_delta

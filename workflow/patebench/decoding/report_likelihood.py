@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import make_mechanism
-from patebench.mechanisms.local import LocalMechanism
+from patebench.mechanisms.local_mechanisms import LocalMechanism
 
 Array = NDArray[np.float64]
 

@@ -1,35 +1,101 @@
 """Confident-GNMax of Scalable PATE (Papernot et al. 2018, Algorithm 1): it answers where the teachers agree."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
 
-from patebench.accounting import (
-    conversion,
-    discrete_gaussian,
-    exact,
-    exact_accountant,
-    independent,
-    label,
-    plurality,
-    rdp,
-)
+from patebench.accounting import conversion, discrete_gaussian, exact, exact_accountant, independent, label, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
-from patebench.accounting.logspace import Array
-from patebench.accounting.sanitised_accountant import SanitisingNoise
-from patebench.accounting.sanitised_accountant import accountants as sanitised_accountants
+from patebench.accounting.logspace import Array, log_expm1, softplus
+from patebench.accounting.sanitised import SanitisingNoise
+from patebench.accounting.sanitised import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
-from patebench.accounting.threshold_test import ThresholdTest
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
-from patebench.mechanisms.gnmax import GNMax
 from patebench.mechanisms.noise import GAUSSIAN
+from patebench.mechanisms.noisy_argmax import GNMax
+
+
+@dataclass(frozen=True)
+class ThresholdTest:
+    """The test's threshold and noise, and the noise of the answers: what both cost.
+
+    Whether a query was answered is itself an outcome, so the test is paid for with every query, answered or not.
+
+    Curves are Rényi divergences per query asked. Those that depend on data take one row per query: the largest count,
+    and `log_q`, which bounds ln Pr[the answer is not the plurality] (see `plurality.gaussian_log_q`).
+    """
+
+    threshold: float
+    sigma1: float
+    sigma2: float
+
+    def log_answered(self, top: ArrayLike) -> tuple[Array, Array]:
+        """ln Pr[answered] and ln Pr[no answer] of queries with these largest counts."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above = (np.asarray(top, dtype=np.float64) - self.threshold) / self.sigma1
+        above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
+        return log_ndtr(above), log_ndtr(-above)
+
+    def mu(self, queries: int) -> float:
+        """μ of Gaussian DP: √(T/σ₁² + 2T/σ₂²).
+
+        All that is released follows from noisy maxima and noisy counts of all T queries, which change by 1 and √2.
+        """
+        test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
+        return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
+
+    def discrete(self, queries: int, delta: float) -> float:
+        """ε with discrete Gaussian noise, where as many cells move by one (see `discrete_gaussian`)."""
+        return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
+
+    def test(self, orders: Array) -> Array:
+        """α/(2σ₁²), what the test costs at worst (Mironov 2017, Corollary 3)."""
+        return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
+
+    def data_independent(self, orders: Array) -> Array:
+        """α/(2σ₁²) + α/σ₂², for any query may be answered (Mironov 2017, Corollary 3; Scalable PATE, Proposition 8)."""
+        result: Array = self.test(orders) + rdp.gaussian(self.sigma2, orders)
+        return result
+
+    def data_dependent(self, rows: Array, orders: Array) -> Array:
+        """Test and answer together (queries × orders), or the data-independent curve where that is smaller.
+
+        With s = Pr[answered], s′ that of the neighbour and D the bound of Theorem 6 on the answer, the divergence is at
+        most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1), here for the worst s′ that one vote can lead to.
+        """
+        top, log_q = rows.T
+        answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
+        log_p = np.stack(self.log_answered(top), axis=1)
+        once = np.ones(log_p.shape, dtype=np.int64)
+        worst = np.zeros_like(answer)
+        for change in (-1, 0, 1):
+            log_p_neighbour = np.stack(self.log_answered(top + change), axis=1)
+            test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, once, orders))
+            given = _weight(log_p[:, :1], log_p_neighbour[:, :1], orders)
+            worst = np.maximum(worst, softplus(np.logaddexp(test, given + answer)) / (orders - 1))
+        return np.minimum(worst, self.data_independent(orders))
+
+    def expected(self, rows: Array, orders: Array) -> Array:
+        """Theorem 6 for the test, and for the answer times Pr[answered] (queries × orders): the official tables' sum.
+
+        It is what to expect before it is known which queries get answers. Rényi divergences do not average, so it
+        bounds nothing.
+        """
+        top, log_q = rows.T
+        answered, unanswered = self.log_answered(top)
+        asked = rdp.gaussian_data_dependent(np.minimum(answered, unanswered), math.sqrt(2) * self.sigma1, orders)
+        given = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
+        result: Array = asked + np.exp(answered)[:, None] * given
+        return result
 
 
 @dataclass(frozen=True)
@@ -89,7 +155,7 @@ class ConfidentGNMax(Mechanism):
         )
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        log_q = plurality.gaussian_log_q(votes.counts, self.sigma2)
+        log_q = rdp.gaussian_log_q(votes.counts, self.sigma2)
         rows = np.column_stack([self.test_statistic(votes), log_q])
         test = self._threshold_test
         return [
@@ -139,7 +205,7 @@ class ConfidentGNMax(Mechanism):
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
         """The test at its worst case, composed with the answer as if it were always given: that hides no more."""
         per_query = PerQuery(
-            lambda counts: plurality.gaussian_log_q(counts, self.sigma2),
+            lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: (
                 rdp.gaussian_data_dependent(log_q, self.sigma2, orders) + self._threshold_test.test(orders)
             ),
@@ -163,4 +229,11 @@ def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
     result: NDArray[np.int64] = np.where(
         falls, np.maximum(top - 1, second + (pairs.gains == 1)), np.where(pairs.gains == 0, top + 1, top)
     )
+    return result
+
+
+def _weight(log_s: Array, log_s_neighbour: Array, orders: Array) -> Array:
+    """ln(s^α s′^{1−α}) from ln s and ln s′; −∞ where s = 0."""
+    with np.errstate(invalid="ignore"):
+        result: Array = np.where(log_s > -np.inf, log_s + (orders - 1) * (log_s - log_s_neighbour), -np.inf)
     return result

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import bounded_range, conversion, exact_accountant
+from patebench.accounting import conversion, exact_accountant, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.logspace import Array, exp_multiple
 from patebench.accounting.votes import Votes
@@ -51,14 +51,14 @@ class Exponential(Mechanism):
                 kind=Kind.WORST_CASE,
                 source="Dong, Durfee, Rogers 2020, optimal non-adaptive composition of T steps of range ε",
                 adaptive=False,
-                epsilon=lambda T, delta: bounded_range.composition(self.epsilon, T, delta),
+                epsilon=lambda T, delta: independent.bounded_range_composition(self.epsilon, T, delta),
             ),
             RenyiAccountant(
                 name="rdp",
                 label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Durfee & Rogers 2019 (range ε); Dong, Durfee, Rogers 2020, worst step, its Rényi divergence",
-                totals=repeated(lambda orders: bounded_range.rdp(self.epsilon, orders)),
+                totals=repeated(lambda orders: independent.bounded_range_rdp(self.epsilon, orders)),
                 orders=conversion.ORDERS,
             ),
             *exact_accountant.accountants(votes, self.neighbours),

@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.logspace import LEAST, Array, log1mexp, softplus
 from patebench.core.errors import PatebenchError
-from patebench.mechanisms.lattice_noise import LatticeNoise
+from patebench.mechanisms.noise import LatticeNoise
 
 Integers = NDArray[np.int64]
 

@@ -1,15 +1,22 @@
-"""The noise that mechanisms add to counts: how to draw it, and its density and distribution in log space."""
+"""The noise that mechanisms add to counts: how to draw it, and its probabilities in log space.
+
+Continuous noise; noise on the integers with exact probabilities; and noise on the integers as releases draw it. A
+mechanism whose cost is worked out for integer noise draws integers in seeded mode too: one proof holds for both modes.
+"""
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.accounting import rdp
+from patebench.accounting.logspace import Array, logsumexp
+from patebench.accounting.votes import Counts
+from patebench.core.entropy import Entropy, discrete_normal
 from patebench.core.seeds import Source
-
-Array = NDArray[np.float64]
 
 #: Why what holds for the continuous noise holds for the discrete one of the same scale, added to integers.
 LAPLACE = "discrete noise: Ghosh, Roughgarden, Sundararajan 2012 (geometric mechanism)"
@@ -91,3 +98,177 @@ class Gaussian(Noise):
 
     def steepest(self, distance: Array) -> Array:
         return distance + 1
+
+
+#: Noise this many scales out has probabilities below e⁻⁷⁰⁰, about what a double holds.
+_REACH = 38.0
+_CELLS = 1 << 21
+
+
+@dataclass(frozen=True)
+class IntegerNoise:
+    """ln of the probabilities and of the distribution function at −reach … reach, beyond which nothing happens."""
+
+    log_p: Array
+    log_cdf: Array
+
+    @classmethod
+    def of(cls, log_weights: Array) -> "IntegerNoise":
+        """From ln of weights at −reach … reach."""
+        log_p = log_weights - np.logaddexp.reduce(log_weights)
+        return cls(log_p, np.minimum(np.logaddexp.accumulate(log_p), 0.0))
+
+    @property
+    def reach(self) -> int:
+        return len(self.log_p) // 2
+
+    def log_probability(self, x: NDArray[np.integer]) -> Array:
+        inside = np.abs(x) <= self.reach
+        return np.where(inside, self.log_p[np.clip(x + self.reach, 0, 2 * self.reach)], -np.inf)
+
+    def log_distribution(self, x: NDArray[np.integer]) -> Array:
+        inside = self.log_cdf[np.clip(x + self.reach, 0, 2 * self.reach)]
+        return np.where(x < -self.reach, -np.inf, np.where(x > self.reach, 0.0, inside))
+
+
+def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
+    """The sum of `number` discrete Gaussians of the given scale each, by convolution.
+
+    All terms are positive, so sums of products lose nothing, however small: relative errors stay at rounding.
+    """
+    if scale == 0:
+        return IntegerNoise.of(np.zeros(1))
+    reach = math.ceil(_REACH * scale)
+    x = np.arange(-reach, reach + 1)
+    power, total = np.exp(-(x**2) / (2 * scale**2)), np.ones(1)
+    widest = math.ceil(_REACH * scale * math.sqrt(number))
+    while number:
+        if number & 1:
+            total = _convolved(total, power, widest)
+        number >>= 1
+        power = _convolved(power, power, widest) if number else power
+    with np.errstate(divide="ignore"):
+        return IntegerNoise.of(np.log(total))
+
+
+def _convolved(a: Array, b: Array, reach: int) -> Array:
+    whole = np.convolve(a / a.sum(), b / b.sum())
+    cut = max(0, len(whole) // 2 - reach)
+    return whole[cut : len(whole) - cut]
+
+
+def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Array:
+    """ln of the probability that each class wins, queries × classes, of argmax(counts + noise), by sums in log space.
+
+    Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k): of tied scores the lowest
+    class wins, and with integer noise scores do tie.
+    """
+    rows, inverse = np.unique(counts, axis=0, return_inverse=True)
+    width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
+    block = max(1, _CELLS // width)
+    parts = [_integer_block(rows[start : start + block], noise) for start in range(0, len(rows), block)]
+    result: Array = np.concatenate(parts)[inverse.reshape(-1)]
+    return result
+
+
+def _integer_block(counts: Counts, noise: IntegerNoise) -> Array:
+    """Where the largest score lies: from the largest count's lowest score to its highest."""
+    top = counts.max(axis=1, keepdims=True)
+    x = top - noise.reach + np.arange(2 * noise.reach + 1)
+    lower = [noise.log_distribution(x - 1 - count[:, None]) for count in counts.T]
+    upper = [noise.log_distribution(x - count[:, None]) for count in counts.T]
+    result = np.empty(counts.shape)
+    before, after = np.zeros_like(x, dtype=np.float64), np.cumsum(upper[::-1], axis=0)[::-1]
+    for j, count in enumerate(counts.T):
+        above = after[j + 1] if j + 1 < len(upper) else 0.0
+        result[:, j] = logsumexp(noise.log_probability(x - count[:, None]) + before + above, axis=1)
+        before = before + lower[j]
+    return np.minimum(result, 0.0)
+
+
+Integers = NDArray[np.int64]
+
+#: What is rarer than e⁻²⁰⁰ changes no sum of probabilities that are worked out here.
+_CERTAIN = 200.0
+
+
+@dataclass(frozen=True)
+class LatticeNoise(ABC):
+    """Independent integers, Pr[z] ∝ exp(`log_weights(z)`), symmetric about 0 and falling on both sides."""
+
+    scale: float
+
+    @abstractmethod
+    def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
+        """Independent draws; exact from the operating system's entropy, to be repeated from a seed."""
+
+    @abstractmethod
+    def log_weights(self, z: NDArray[np.integer]) -> Array:
+        """ln Pr[z] but for a constant."""
+
+    @abstractmethod
+    def reach(self, exponent: float) -> int:
+        """A distance with Pr[z ≥ reach] ≤ exp(−exponent)."""
+
+    @abstractmethod
+    def divergence(self, orders: Array) -> Array:
+        """D_α of all noisy counts when one vote moves: the most that a label can cost, whatever the votes are."""
+
+    def log_normaliser(self) -> float:
+        """ln of the sum of all weights."""
+        far = self.reach(_CERTAIN)
+        return float(np.logaddexp.reduce(self.log_weights(np.arange(-far, far + 1))))
+
+    def probabilities(self, teachers: int) -> IntegerNoise:
+        """For exact label probabilities: as far as counts of so many teachers can lie apart, and the tails beyond."""
+        far = teachers + self.reach(_CERTAIN)
+        return IntegerNoise.of(self.log_weights(np.arange(-far, far + 1)))
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(LatticeNoise):
+    """Pr[z] ∝ exp(−z²/(2·scale²)) (Canonne, Kamath, Steinke 2020)."""
+
+    def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
+        return discrete_normal(rng, self.scale, shape)
+
+    def log_weights(self, z: NDArray[np.integer]) -> Array:
+        scaled: Array = z / self.scale
+        return -scaled * scaled / 2
+
+    def reach(self, exponent: float) -> int:
+        """By Chernoff's bound: E exp(tz) ≤ exp(t²·scale²/2), as no shift makes Σ exp(−(z − s)²/(2·scale²)) larger.
+
+        By Poisson's summation formula that sum is one of cosines in s with positive weights, so it is largest at s = 0.
+        """
+        return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
+
+    def divergence(self, orders: Array) -> Array:
+        """α/scale²: two counts change by one each (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        return rdp.gaussian(self.scale, orders)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(LatticeNoise):
+    """Pr[z] ∝ exp(−|z|/scale) (Ghosh, Roughgarden, Sundararajan 2012)."""
+
+    def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
+        if isinstance(rng, Entropy):
+            return rng.laplace(scale=self.scale, size=shape)
+        one, other = (np.floor(self._one_sided(rng, shape)) for _ in range(2))
+        return np.asarray(one - other, dtype=np.int64)
+
+    def _one_sided(self, rng: Source, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Rounded down it is geometric, and the difference of two of these is discrete Laplace."""
+        return rng.exponential(scale=self.scale, size=shape)
+
+    def log_weights(self, z: NDArray[np.integer]) -> Array:
+        result: Array = -np.abs(z) / self.scale
+        return result
+
+    def reach(self, exponent: float) -> int:
+        return math.ceil(exponent * self.scale) + 1
+
+    def divergence(self, orders: Array) -> Array:
+        """That of 2/scale-DP: two counts change by one each, as with LNMax."""
+        return rdp.laplace(1 / self.scale, orders)

@@ -1,23 +1,31 @@
 """Noise that the teachers of an ensemble add together, each a share of its own, whatever counts it is added to.
 
-Mechanisms of this kind can be released without anybody seeing a vote: `patebench.secure` sums the same votes with the
-same shares. What shares make up costs is in `accounting/distributed.py`.
+Here is the plain path: one party sees all votes and sums them with the shares. `patebench.secure` releases the same
+counts from the same shares without anybody seeing a vote. What shares make up costs is in
+`accounting/discrete_gaussian.py`.
 """
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.votes import Counts
+from patebench.accounting import conversion, discrete_gaussian
+from patebench.accounting.accountant import Accountant, RenyiAccountant, repeated
+from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.votes import Counts, Votes, capped
+from patebench.core.bound import Conversion, Kind
 from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.core.text import plural
 from patebench.mechanisms.base import Labels, Mechanism, parameter
-from patebench.mechanisms.integer_noise import IntegerNoise, log_sum_of_normals
+from patebench.mechanisms.noise import Gaussian, IntegerNoise, log_sum_of_normals
+from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
 
 
 @dataclass(frozen=True)
@@ -79,3 +87,103 @@ class NoiseShares(Mechanism):
 def plurality(noisy: Counts) -> Labels:
     """The class with the largest noisy count per query, the lowest of tied ones."""
     return np.asarray(np.argmax(noisy, axis=1), dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class DistributedGNMax(NoiseShares):
+    """argmax of noisy counts, each with n discrete Gaussian shares of variance σ²/(n − t), t the tolerance.
+
+    Labels follow from the noisy counts, so nothing that depends on the votes can make them cheaper.
+    """
+
+    published = ("rdp", Conversion.TIGHT)
+    example: ClassVar[Mapping[str, float]] = {"sigma": 20.0, "tolerance": 5.0}
+
+    def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
+        return votes
+
+    def noisy_counts(self, votes: Votes, rng: Source) -> Counts:
+        """All that is revealed: what the secure path opens from the same draws."""
+        return self.noisy(votes.counts, votes.teachers, rng)
+
+    def release(self, votes: Votes, rng: Source) -> Labels:
+        return plurality(self.noisy_counts(votes, rng))
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        from patebench.mechanisms.noise import log_integer_argmax_probabilities
+
+        answers = log_integer_argmax_probabilities(votes.counts, self.whole_noise(votes.teachers))
+        return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
+        needed = self.needed(teachers)
+        return PerQueryCost(lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders))
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        needed = self.needed(votes.teachers)
+        return [
+            discrete_gaussian.accountant(
+                lambda T, delta: discrete_gaussian.shared_counts_epsilon(self.sigma, needed, T, delta),
+                "losses (T + Y)/σ², Y a sum of 2T draws; Kairouz, Liu, Steinke 2021, Corollary 12, for n − t shares",
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="Kairouz, Liu, Steinke 2021, Theorem 1, for noisy counts (Δ₂ = √2, d = 2) and n − t shares",
+                discrete=discrete_gaussian.DISCRETE,
+                totals=repeated(self.per_query_cost(votes.teachers, votes.classes).answer),
+                orders=conversion.ORDERS,
+            ),
+        ]
+
+
+@dataclass(frozen=True)
+class DistributedSparseGNMax(NoiseShares, SparseArgmax):
+    """Counts of each teacher's first k votes, each with n discrete Gaussian shares of variance σ²/(n − t).
+
+    A teacher adds its share to every cell, also where it keeps silent; t is the tolerance. For k = T it is
+    DistributedGNMax at its cost, with its noisy counts released.
+    """
+
+    published = ("rdp", Conversion.TIGHT)
+    example: ClassVar[Mapping[str, float]] = {"k": 2.0, "sigma": 20.0, "tolerance": 5.0}
+
+    def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
+        return capped(votes, int(self.k), places=teachers)
+
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
+        """The Gaussian of the same variance: discrete shares above scale ½ have its density but for next to nothing."""
+        if teachers is None:
+            raise PatebenchError(
+                f"the noise of {type(self).__name__} depends on the number of teachers, and nothing tells it; "
+                "give labels that do"
+            )
+        return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        """Of each label by itself, given all votes: noise is independent."""
+        from patebench.mechanisms.noise import log_integer_argmax_probabilities
+
+        answers = log_integer_argmax_probabilities(self.counts(votes), self.whole_noise(votes.teachers))
+        return np.column_stack([answers, np.full(votes.queries, -np.inf)])
+
+    def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
+        needed = self.needed(teachers)
+        return [
+            discrete_gaussian.accountant(
+                lambda T, delta: discrete_gaussian.shared_counts_epsilon(self.sigma, needed, cells(T) // 2, delta),
+                "losses (m + Y)/σ², Y a sum of 2m draws (accounting/sparse.py); Kairouz, Liu, Steinke 2021, "
+                "Corollary 12, for n − t shares",
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="Kairouz, Liu, Steinke 2021, Theorem 1, for 2m cells (Δ₂ = √(2m), d = 2m; accounting/sparse.py) "
+                "and n − t shares",
+                discrete=discrete_gaussian.DISCRETE,
+                totals=per_cell(cells, lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders) / 2),
+                orders=conversion.ORDERS,
+            ),
+        ]

@@ -1,18 +1,30 @@
-"""The noisy argmax, which several mechanisms are: argmax(counts + independent noise per count)."""
+"""The noisy argmax, argmax(counts + independent noise per count), and the two of PATE.
+
+LNMax is that of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*, section 2.1), GNMax that of Scalable
+PATE (Papernot et al. 2018, section 4.1).
+"""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact, exact_accountant
-from patebench.accounting.accountant import Accountant
+from patebench.accounting import conversion, discrete_gaussian, exact, exact_accountant, independent, label, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
+from patebench.accounting.filter import PerQueryCost
+from patebench.accounting.label import LabelCost
+from patebench.accounting.logspace import Array
+from patebench.accounting.sanitised import SanitisingNoise
+from patebench.accounting.sanitised import accountants as sanitised_accountants
+from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Counts, Votes
+from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Labels, Mechanism
-from patebench.mechanisms.noise import Noise
+from patebench.mechanisms.base import Labels, Mechanism, parameter
+from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, Laplace, Noise
 
 _CELLS = 1 << 22
 
@@ -50,3 +62,176 @@ class NoisyArgmax(Mechanism):
     def exact_accountants(self, votes: Votes) -> list[Accountant]:
         """The exact accountants; without noise there is no finite bound."""
         return exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None)
+
+
+@dataclass(frozen=True)
+class GNMax(NoisyArgmax):
+    """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² at most (Scalable PATE, Proposition 8)."""
+
+    published = ("rdp", Conversion.CLASSIC)
+    discrete = True
+    example: ClassVar[Mapping[str, float]] = {"sigma": 20.0}
+
+    sigma: float = parameter(low=0)
+
+    @property
+    def noise(self) -> Gaussian:
+        return Gaussian(self.sigma)
+
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
+        return PerQueryCost(label.per_query(*self.label_costs()))
+
+    def label_costs(self) -> tuple[LabelCost, LabelCost]:
+        """What the label of one query costs at most, with continuous noise and with discrete."""
+        return label.gaussian(self.sigma), label.gaussian(self.sigma, discrete=True)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        log_q = rdp.gaussian_log_q(votes.counts, self.sigma)
+        return [
+            DirectAccountant(
+                name="gdp",
+                label="Gaussian DP, PLD",
+                kind=Kind.WORST_CASE,
+                source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
+                epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(self.sigma, T), delta),
+                discrete=discrete_gaussian.accountant(
+                    lambda T, delta: discrete_gaussian.epsilon(self.sigma, 2 * T, delta),
+                    "losses (T + Y)/σ², Y a sum of 2T draws",
+                ),
+            ),
+            label.accountant(*self.label_costs()),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="Scalable PATE, Proposition 8",
+                discrete=GAUSSIAN,
+                totals=repeated(lambda orders: rdp.gaussian(self.sigma, orders)),
+                orders=conversion.ORDERS,
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.DATA_DEPENDENT,
+                source="Scalable PATE, Theorem 6 with Propositions 7, 8 and 10",
+                totals=summed(lambda rows, orders: rdp.gaussian_data_dependent(rows, self.sigma, orders), log_q),
+                orders=conversion.ORDERS,
+            ),
+            *self.exact_accountants(votes),
+        ]
+
+    def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
+        per_query = PerQuery(
+            lambda counts: rdp.gaussian_log_q(counts, self.sigma),
+            lambda log_q, orders: rdp.gaussian_data_dependent(log_q, self.sigma, orders),
+        )
+        theorem = "Scalable PATE, Theorem 6 with Propositions 7, 8 and 10"
+        return sanitised_accountants(votes, per_query, lambda orders: rdp.gaussian(self.sigma, orders), theorem, noise)
+
+
+#: All moments tried by the unrestricted analysis, as Rényi orders l + 1; the published one stops at l = 8.
+_MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
+
+
+@dataclass(frozen=True)
+class LNMax(NoisyArgmax):
+    """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
+
+    So it is with the discrete Laplace distribution: a vote changes two integer counts by one each, which makes no noisy
+    counts more than e^{2γ} times as likely, and the label is computed from these.
+    """
+
+    published = ("moments", Conversion.CLASSIC)
+    discrete = True
+    example: ClassVar[Mapping[str, float]] = {"gamma": 0.05}
+
+    gamma: float = parameter(low=0, above=True)
+
+    @property
+    def noise(self) -> Laplace:
+        return Laplace(1 / self.gamma)
+
+    def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost:
+        return PerQueryCost(label.per_query(*self._label_costs()))
+
+    def _label_costs(self) -> tuple[LabelCost, LabelCost]:
+        """What the label of one query costs at most, with continuous noise and with discrete."""
+        return label.laplace(self.gamma), label.laplace(self.gamma, discrete=True)
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        log_q = rdp.laplace_log_q(votes.counts, self.gamma)
+        return [
+            DirectAccountant(
+                name="strong-composition",
+                label="strong composition",
+                kind=Kind.WORST_CASE,
+                source="PATE 2017, appendix B, after Theorem 3",
+                discrete=LAPLACE,
+                epsilon=lambda T, delta: independent.strong_composition(self.gamma, T, delta),
+            ),
+            DirectAccountant(
+                name="pld",
+                label="Gaussian DP, PLD",
+                kind=Kind.WORST_CASE,
+                source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3",
+                discrete=LAPLACE,
+                epsilon=lambda T, delta: independent.pure_composition(2 * self.gamma, T, delta),
+            ),
+            label.accountant(*self._label_costs()),
+            *self._moments("moments", "moments, l ≤ 8", rdp.PUBLISHED_MOMENTS, log_q),
+            *self._moments("moments-unrestricted", "moments, every l", _MOMENTS, log_q, variant=True),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="PATE 2017, Theorem 3 (2γ-DP); Mironov 2017, Proposition 10",
+                discrete=LAPLACE,
+                totals=repeated(lambda orders: rdp.laplace(self.gamma, orders)),
+                orders=conversion.ORDERS,
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.DATA_DEPENDENT,
+                source="PATE 2017, Theorem 1 and Lemma 4, at moment α − 1; Mironov 2017, Proposition 10",
+                totals=summed(lambda rows, orders: rdp.laplace_data_dependent(rows, self.gamma, orders), log_q),
+                orders=conversion.ORDERS,
+            ),
+            *self.exact_accountants(votes),
+        ]
+
+    def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
+        per_query = PerQuery(
+            lambda counts: rdp.laplace_log_q(counts, self.gamma),
+            lambda log_q, orders: rdp.laplace_data_dependent(log_q, self.gamma, orders),
+        )
+        theorem = "PATE 2017, Theorem 1 and Lemma 4, at moment α − 1"
+        return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
+
+    def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
+        """The moments accountant, α(l) seen as the Rényi curve α(l)/l of order l + 1, converted as published."""
+
+        def worst_case(orders: Array) -> Array:
+            return rdp.moments_data_independent(self.gamma, orders - 1) / (orders - 1)
+
+        def data_dependent(rows: Array, orders: Array) -> Array:
+            return rdp.moments_data_dependent(rows, self.gamma, orders - 1) / (orders - 1)
+
+        return [
+            RenyiAccountant(
+                name=name,
+                label=label,
+                variant=variant,
+                kind=kind,
+                source=source,
+                discrete=LAPLACE if kind is Kind.WORST_CASE else None,
+                totals=totals,
+                orders=tried + 1,
+                conversions=(Conversion.CLASSIC,),
+                refine=False,
+            )
+            for kind, source, totals in (
+                (Kind.WORST_CASE, "PATE 2017, Theorem 3", repeated(worst_case)),
+                (Kind.DATA_DEPENDENT, "PATE 2017, Theorem 1 and Lemma 4", summed(data_dependent, log_q)),
+            )
+        ]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from patebench.accounting import exact_accountant
 from patebench.accounting.accountant import Accountant
+from patebench.accounting.independent import pure_accountants
 from patebench.accounting.logspace import exp_multiple, log1mexp, logsumexp
-from patebench.accounting.pure import pure_accountants
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion
 from patebench.core.seeds import Source

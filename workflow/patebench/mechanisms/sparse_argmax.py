@@ -1,26 +1,28 @@
-"""One table of noisy counts in which each teacher has few votes, which several mechanisms release whole.
+"""One table of noisy counts in which each teacher has at most k votes, released whole; with Gaussian or Laplace noise.
 
 The theorem is in `accounting/sparse.py`.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting.accountant import Accountant, Totals
+from patebench.accounting import conversion, discrete_gaussian, independent, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, Totals
 from patebench.accounting.logspace import Array
 from patebench.accounting.sparse import most_votes, participations
 from patebench.accounting.votes import Counts, Votes, capped
 from patebench.accounting.votes import counts as count
+from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, parameter
-from patebench.mechanisms.noise import Noise
+from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, Laplace, Noise
 
 #: In how many cells the tables of neighbours differ, after so many queries.
 Cells = Callable[[int], int]
@@ -138,3 +140,129 @@ def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
         return result
 
     return totals
+
+
+@dataclass(frozen=True)
+class SparseGNMax(SparseArgmax):
+    """counts + N(0, σ²), √(2k)/σ-GDP as a whole, however many queries there are; with k = 1, one vote for each teacher.
+
+    For k = T it is GNMax with its noisy counts released, at GNMax's cost by Gaussian DP.
+    """
+
+    published = ("gdp", Conversion.NONE)
+    example: ClassVar[Mapping[str, float]] = {"k": 2.0, "sigma": 10.0}
+
+    sigma: float = parameter(low=0)
+
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
+        return Gaussian(self.sigma)
+
+    def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
+        def curve(orders: Array) -> Array:
+            return rdp.gaussian(self.sigma, orders) / 2
+
+        return [
+            DirectAccountant(
+                name="gdp",
+                label="Gaussian DP, PLD",
+                kind=Kind.WORST_CASE,
+                source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Theorem 3.2; accounting/sparse.py, 2m cells",
+                epsilon=lambda T, delta: self._gdp(cells(T), delta),
+                discrete=discrete_gaussian.accountant(
+                    lambda T, delta: discrete_gaussian.epsilon(self.sigma, cells(T), delta),
+                    "losses (m + Y)/σ², Y a sum of 2m draws (accounting/sparse.py)",
+                ),
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="Mironov 2017, Proposition 7; accounting/sparse.py, L2 distance √(2m)",
+                discrete=GAUSSIAN,
+                totals=per_cell(cells, curve),
+                orders=conversion.ORDERS,
+            ),
+        ]
+
+    def exact(self, cells: Cells) -> list[Accountant]:
+        return [
+            DirectAccountant(
+                name="exact-per-teacher",
+                label="exact per teacher",
+                exact=True,
+                kind=Kind.DATA_DEPENDENT,
+                source="Balle & Wang 2018, Theorem 8: the worst row in place of the teacher's with most votes",
+                epsilon=lambda T, delta: self._gdp(cells(T), delta),
+            )
+        ]
+
+    def _gdp(self, cells: int, delta: float) -> float:
+        return independent.gaussian_dp(independent.cells_mu(self.sigma, cells), delta)
+
+
+@dataclass(frozen=True)
+class SparseLNMax(SparseArgmax):
+    """counts + Lap(1/γ), 2kγ-DP as a whole, however many queries there are.
+
+    Each cell that changes, changes by one, so it is γ-DP, with discrete Laplace noise as well. Cells that do not change
+    cost nothing.
+    """
+
+    published = ("basic", Conversion.NONE)
+    example: ClassVar[Mapping[str, float]] = {"k": 2.0, "gamma": 0.05}
+
+    gamma: float = parameter(low=0, above=True)
+
+    def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Laplace:
+        return Laplace(1 / self.gamma)
+
+    def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
+        theorem = "accounting/sparse.py, 2m cells that are γ-DP each"
+        any_noise = RenyiAccountant(
+            name="rdp",
+            label="Rényi",
+            kind=Kind.WORST_CASE,
+            source=f"{theorem}; Mironov 2017, Proposition 10",
+            discrete=LAPLACE,
+            totals=per_cell(cells, lambda orders: rdp.pure(self.gamma, orders)),
+            orders=conversion.ORDERS,
+        )
+        return [
+            DirectAccountant(
+                name="basic",
+                kind=Kind.WORST_CASE,
+                source=f"Dwork & Roth 2014, Theorems 3.6 and 3.16: 2mγ; {theorem}",
+                discrete=LAPLACE,
+                epsilon=lambda T, delta: cells(T) * self.gamma,
+            ),
+            DirectAccountant(
+                name="pld",
+                label="Gaussian DP, PLD",
+                kind=Kind.WORST_CASE,
+                source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
+                discrete=LAPLACE,
+                epsilon=lambda T, delta: independent.pure_composition(self.gamma, cells(T), delta),
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="Mironov 2017, Proposition 6, for 2m cells (accounting/sparse.py)",
+                discrete=any_noise,
+                totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+                orders=conversion.ORDERS,
+            ),
+        ]
+
+    def exact(self, cells: Cells) -> list[Accountant]:
+        return [
+            RenyiAccountant(
+                name="exact-per-teacher",
+                label="exact per teacher",
+                exact=True,
+                kind=Kind.DATA_DEPENDENT,
+                source="Mironov 2017, Proposition 6: the worst row in place of the teacher's with most votes",
+                totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
+                orders=conversion.ORDERS,
+            )
+        ]

@@ -1,27 +1,66 @@
-"""The stable argmax: propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality."""
+"""The stable argmax: the plurality of queries that few teachers cannot change, and no answer to others.
+
+It is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse vector
+technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
+
+A *stable release* says the plurality of a query or nothing. Which of the two is decided by tests that see of the votes
+nothing but the distance d(q) of each query. In Thakurta & Smith 2013 that is propose-test-release (Dwork & Lei 2009).
+
+Theorem. If the outcomes of the tests are (ε, δ)-private, and for every adjacent pair of votes the probability that some
+query is answered whose plurality differs between them is at most F, then the release is (ε, δ + F)-private.
+
+Proof. Let G be the event that no such query is answered. On G a release is one function of the outcomes of the tests,
+the same for both sides: it names the plurality of answered queries only, and of these both have the same. So, for
+every set E of releases, Pr[M(D) ∈ E] ≤ Pr[M(D) ∈ E, G] + F ≤ e^ε Pr[M(D′) ∈ E, G] + δ + F.
+
+How large F is. Where pluralities differ, d ≤ 1 on both sides, and the mechanisms put their threshold where a query with
+d ≤ 1 is answered with probability at most `failure`. So F = T·failure for T queries, whatever the votes are, and
+F = failure·#{q: d(q) ≤ 1} for given votes and all their neighbours, in both directions.
+"""
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from patebench.accounting import exact, exact_accountant, independent, stability
-from patebench.accounting.accountant import Accountant, DirectAccountant
+from patebench.accounting import conversion, exact, exact_accountant, independent, sparse_vector
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
+from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.neighbours import one_by_one
-from patebench.mechanisms.noise import Laplace
+from patebench.mechanisms.noise import Gaussian, Laplace, Noise
+
+
+def distance(counts: Counts) -> NDArray[np.int64]:
+    """d = ⌈g/2⌉ per query, with g the gap between the two largest counts (queries × classes).
+
+    The plurality of tied classes is the lowest. One teacher narrows the gap by 2 at most, so g must be at most 2k for k
+    teachers to bring about a tie, and below 2k for them to let another class win. The plurality thus changes after d or
+    d + 1 teachers, as the lower class is the other or the plurality. d itself ignores which it is: it is 0 for ties
+    alone, one teacher changes it by at most 1, and it is at most 1 wherever one teacher can change the plurality.
+    """
+    top = np.partition(counts, -2, axis=1)[:, -2:]
+    result: NDArray[np.int64] = (top[:, 1] - top[:, 0] + 1) // 2
+    return result
+
+
+def changeable(counts: Counts) -> NDArray[np.int64]:
+    """For T = 0, 1, …: how many of the first T queries have d ≤ 1, so that one teacher may change their plurality."""
+    return np.concatenate([[0], np.cumsum(distance(counts) <= 1)])
 
 
 @dataclass(frozen=True)
 class StableArgmax(Mechanism):
-    """The plurality if d + Lap(1/ε) > threshold, else no answer, with d of `stability.distance`.
+    """The plurality if d + Lap(1/ε) > threshold, else no answer, with d of `distance`.
 
     The threshold, 1 + ln(1/(2·failure))/ε, is passed at d = 1 with probability `failure`. d changes by at most 1, so
     each test is ε-DP (Dwork et al. 2006), and where T ε-DP steps are (ε_T, δ)-private, T queries are
@@ -40,7 +79,7 @@ class StableArgmax(Mechanism):
         return 1 - math.log(2 * self.failure) / self.epsilon
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        score = stability.distance(votes.counts) + rng.laplace(scale=1 / self.epsilon, size=votes.queries)
+        score = distance(votes.counts) + rng.laplace(scale=1 / self.epsilon, size=votes.queries)
         return np.where(score > self.threshold, votes.plurality, np.int32(NO_ANSWER))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
@@ -85,7 +124,7 @@ class StableArgmax(Mechanism):
 
     def _split(self, votes: Votes) -> list[Accountant]:
         """The exact divergence of the tests alone, the failures that these votes allow being paid in δ."""
-        changeable = stability.changeable(votes.counts)
+        may_change = changeable(votes.counts)
 
         def tests(counts: Counts) -> Iterator[exact.Pairs]:
             return one_by_one(counts, self._log_test)
@@ -95,13 +134,199 @@ class StableArgmax(Mechanism):
                 each,
                 name=each.name.replace("exact", "exact-split"),
                 source=f"{each.source}, of the tests; failure for each query that one teacher may change, in δ",
-                failure=lambda T: float(changeable[T]) * self.failure,
+                failure=lambda T: float(may_change[T]) * self.failure,
             )
             for each in exact_accountant.accountants(votes, tests)
         ]
 
     def _log_test(self, counts: Counts) -> Array:
         """ln Pr[answered] and ln Pr[no answer] (queries × 2)."""
-        missing = np.asarray(self.epsilon * (1.0 - stability.distance(counts)) - math.log(2 * self.failure))
+        missing = np.asarray(self.epsilon * (1.0 - distance(counts)) - math.log(2 * self.failure))
         noise = Laplace(1.0)
         return np.column_stack([noise.log_distribution(-missing), noise.log_distribution(missing)])
+
+
+#: How far quadrature reaches, in scales of the threshold's noise: e⁻⁴⁰ and less lies beyond.
+_REACH = 40.0
+
+#: Probabilities below this make no difference to what is seen.
+_NOTHING = 1e-20
+
+#: Gauss–Legendre nodes and weights on [0, 1], for each panel.
+_NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
+
+
+@dataclass(frozen=True)
+class SparseVector(Mechanism):
+    """The plurality if d + ν > threshold + ρ, else no answer, and none any more after `cutoff` queries without.
+
+    ρ is drawn once and ν for every query; d is `distance`. A query with d ≤ 1 is answered with probability
+    `failure` at most, so T·failure is paid in δ (the theorem of `stability`). What the tests cost is the theorem of
+    `accounting.sparse_vector`.
+    """
+
+    independent_queries: ClassVar[bool] = False
+    tests_stability: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.parameters()["cutoff"] % 1:
+            raise PatebenchError(f"{type(self).__name__}: cutoff = {self.parameters()['cutoff']:g} is no whole number")
+
+    @property
+    @abstractmethod
+    def threshold(self) -> float:
+        """Where d is compared, before noise."""
+
+    @property
+    @abstractmethod
+    def noises(self) -> tuple[Noise, Noise]:
+        """The noise of the threshold, and that of each test."""
+
+    @property
+    def failures(self) -> int:
+        """How many queries may fail before it stops."""
+        return int(self.parameters()["cutoff"])
+
+    def release(self, votes: Votes, rng: Source) -> Labels:
+        of_threshold, of_test = self.noises
+        limit = self.threshold + of_threshold.draw((1,), rng)
+        failed = distance(votes.counts) + of_test.draw((votes.queries,), rng) <= limit
+        answered = ~failed & (np.cumsum(failed) < self.failures)
+        return np.where(answered, votes.plurality, np.int32(NO_ANSWER))
+
+    def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
+        """Marginals: queries depend on each other through ρ and through how many failed before.
+
+        Given ρ they are independent, so the number of failures so far is carried from query to query at every node of
+        a quadrature over ρ.
+        """
+        answered = self._answered(distance(votes.counts))
+        log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
+        with np.errstate(divide="ignore"):
+            log_p[np.arange(votes.queries), votes.plurality] = np.log(answered)
+        log_p[:, -1] = np.log1p(-answered)
+        return log_p
+
+    def _answered(self, distance: NDArray[np.int64]) -> Array:
+        """Pr[answered] of each query."""
+        values, which = np.unique(distance, return_inverse=True)
+        rho, mass = self._threshold_nodes(values)
+        of_test = self.noises[1]
+        failing = np.exp(of_test.log_distribution((self.threshold + rho - values[:, None]) / of_test.scale))
+        state = np.zeros((min(self.failures, len(distance)), len(rho)))
+        state[0] = mass
+        result = np.zeros(len(distance))
+        for query, row in enumerate(which):
+            failed = state * failing[row]
+            state -= failed
+            result[query] = state.sum()
+            state[1:] += failed[:-1]
+            if query % 64 == 0 and state.sum() < _NOTHING:
+                break
+        return np.clip(result, 0.0, 1 - 1e-16)
+
+    def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Nodes for ρ and their mass: panels end where its density bends, or the chance of some distance does."""
+        noise = self.noises[0]
+        edge = _REACH * noise.scale
+        bends = np.concatenate([np.linspace(-edge, edge, 161), distances - self.threshold])
+        edges = np.unique(bends[np.abs(bends) <= edge])
+        width = np.diff(edges)[:, None]
+        rho = (edges[:-1, None] + width * (_NODES + 0.5)).ravel()
+        mass = np.exp(noise.log_density(rho / noise.scale)) / noise.scale * (width * _WEIGHTS).ravel()
+        return rho[mass > _NOTHING], mass[mass > _NOTHING]
+
+
+@dataclass(frozen=True)
+class StableSVT(SparseVector):
+    """Laplace noise of scale b₁ on the threshold and b₂ on the distances; all tests together are ε-DP.
+
+    1/b₁ + 2c/b₂ = ε for c = `cutoff`, shared out as 1 : (2c)^{2/3}, which makes the least noise of a comparison (Lyu,
+    Su, Li 2017, section 4.2). The paper draws the threshold anew after each unstable query and composes c runs; here
+    one threshold is for all, and costs once.
+    """
+
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 120.0, "failure": 1e-8, "cutoff": 40.0}
+
+    epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of all queries")
+    failure: float = parameter(low=0, above=True, high=0.5)
+    cutoff: float = parameter(low=1)
+
+    @property
+    def noises(self) -> tuple[Laplace, Laplace]:
+        share = (2 * self.cutoff) ** (2 / 3)
+        whole = (1 + share) / self.epsilon
+        return Laplace(whole), Laplace(2 * self.cutoff / share * whole)
+
+    @property
+    def threshold(self) -> float:
+        """1 + z with Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²) ≤ failure, b₁ < b₂."""
+        first, second = (noise.scale for noise in self.noises)
+        return 1 - second * math.log(2 * self.failure * (1 - (first / second) ** 2))
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        first, second = (noise.scale for noise in self.noises)
+        stable = "Bassily, Thakkar, Thakurta 2018 (T·failure in δ)"
+        return [
+            DirectAccountant(
+                name="basic",
+                kind=Kind.WORST_CASE,
+                source=f"{stable}; Lyu, Su, Li 2017, Algorithm 7 (the tests are 1/b₁ + 2c/b₂-DP)",
+                epsilon=lambda T, _: 1 / first + 2 * min(self.failures, T) / second,
+                failure=lambda T: T * self.failure,
+            ),
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source=f"{stable}; Rényi divergence of the sparse vector technique, proved in accounting/sparse_vector",
+                totals=lambda queries, orders: np.stack(
+                    [sparse_vector.laplace(first, second, T, self.failures, orders) for T in queries]
+                ),
+                orders=conversion.ORDERS,
+                failure=lambda T: T * self.failure,
+            ),
+        ]
+
+
+#: Each order has constants to be found, so only so many are tried.
+_ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.05) & (conversion.ORDERS < 1000)][::2]
+
+
+@dataclass(frozen=True)
+class StableSVTGaussian(SparseVector):
+    """N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on the distance of every query."""
+
+    example: ClassVar[Mapping[str, float]] = {"sigma1": 1.0, "sigma2": 1.5, "failure": 1e-8, "cutoff": 40.0}
+
+    sigma1: float = parameter(low=0, above=True)
+    sigma2: float = parameter(low=0, above=True)
+    failure: float = parameter(low=0, above=True, high=0.5)
+    cutoff: float = parameter(low=1)
+
+    @property
+    def noises(self) -> tuple[Gaussian, Gaussian]:
+        return Gaussian(self.sigma1), Gaussian(self.sigma2)
+
+    @property
+    def threshold(self) -> float:
+        """1 + z with Pr[ν − ρ > z] = failure."""
+        return 1 - float(np.hypot(self.sigma1, self.sigma2) * ndtri(self.failure))
+
+    def accountants(self, votes: Votes) -> list[Accountant]:
+        return [
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.WORST_CASE,
+                source="Bassily, Thakkar, Thakurta 2018 (T·failure in δ); Rényi divergence of the sparse vector "
+                "technique, proved in accounting/sparse_vector",
+                totals=lambda queries, orders: np.stack(
+                    [sparse_vector.gaussian(self.sigma1, self.sigma2, T, self.failures, orders) for T in queries]
+                ),
+                orders=_ORDERS,
+                refine=False,
+                failure=lambda T: T * self.failure,
+            )
+        ]

@@ -16,8 +16,8 @@ of μ₁, …, μ_T together √(Σ μᵢ²)-GDP (Corollary 3.3), and μ-GDP giv
 import math
 from enum import Enum
 
-from patebench.accounting.calibrate import edge
 from patebench.accounting.independent import gaussian_dp
+from patebench.accounting.searches import edge
 
 #: A few roundings of μ, which are to make it larger.
 _ROUNDING = 1e-14

@@ -10,8 +10,8 @@ import numpy as np
 
 from patebench.accounting import spending
 from patebench.accounting.accountant import DirectAccountant, check_queries
-from patebench.accounting.sanitised_accountant import SanitisingNoise
-from patebench.accounting.sanitised_accountant import seeded as seeded_noise
+from patebench.accounting.sanitised import SanitisingNoise
+from patebench.accounting.sanitised import seeded as seeded_noise
 from patebench.accounting.votes import Votes
 from patebench.artefacts.ledger_file import Entry, Ledger, records_of, shards_of
 from patebench.artefacts.reading import Selected, check_drawn_from
@@ -25,8 +25,14 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import LABELS, PARTITION_FACTS
 from patebench.core.seeds import Mode
 from patebench.core.text import plural
-from patebench.mechanisms.base import Mechanism, check_adaptive, check_budget, check_releasable
-from patebench.mechanisms.budget import budget_bounds, labels_within
+from patebench.mechanisms.base import (
+    Mechanism,
+    budget_bounds,
+    check_adaptive,
+    check_budget,
+    check_releasable,
+    labels_within,
+)
 
 #: What bounds repeat of the labels that they are of.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)

@@ -28,8 +28,15 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS, PARTITION_FACTS
 from patebench.core.seeds import Mode
-from patebench.mechanisms.base import NO_ANSWER, Mechanism, check_abstentions, check_adaptive, check_budget, plain
-from patebench.mechanisms.budget import labels_within
+from patebench.mechanisms.base import (
+    NO_ANSWER,
+    Mechanism,
+    check_abstentions,
+    check_adaptive,
+    check_budget,
+    labels_within,
+    plain,
+)
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]

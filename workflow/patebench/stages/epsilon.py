@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from patebench.accounting.logspace import Array
-from patebench.accounting.sanitised_accountant import SanitisingNoise, fresh
+from patebench.accounting.sanitised import SanitisingNoise, fresh
 from patebench.accounting.spending import Spending
 from patebench.artefacts import votes_file
 from patebench.artefacts.ledger_file import Entry, Place, records_of, shards_of

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.text import plural
 from patebench.mechanisms import MECHANISMS as REGISTRY
-from patebench.mechanisms.local import LocalMechanism
+from patebench.mechanisms.local_mechanisms import LocalMechanism
 from patebench.reporting.figures.axes import SMALLER, accuracy_over, level
 from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, least, over_seeds, sound

@@ -7,15 +7,17 @@ sets differ in one teacher's shard, hence in all votes of that teacher. All boun
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, exact, independent, lattice
+from patebench.accounting import conversion, exact, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
+from patebench.accounting.exact import divergence
 from patebench.accounting.logspace import Array
 from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
@@ -23,10 +25,62 @@ from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
-from patebench.mechanisms.channels import Channel
 
 #: The golden ratio's fraction: its multiples spread teachers evenly over a round, however many there are.
 _PHASE = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """How one teacher perturbs its own vote before anybody else sees it; all of it is public.
+
+    `log_p[vote, report]` is ln Pr[report | vote]; `inverse` is the inverse of the matrix of probabilities. Whoever sees
+    every perturbed vote sees T uses of the channel by one teacher, so its privacy is that of the channel, whatever the
+    other teachers vote.
+
+    The rows of the first and of the last class are the pair that is told apart best, in the sense of Blackwell: no
+    other pair has a larger δ(ε) for any ε. Its losses, from the first report to the last, may repeat, and `step` holds
+    the probabilities of the distinct ones, which are evenly spaced from `local_epsilon` to its negative.
+    """
+
+    log_p: Array
+    inverse: Array
+    step: Array
+
+    @property
+    def classes(self) -> int:
+        return len(self.log_p)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """Pr[report | vote], votes × reports."""
+        return np.exp(self.log_p)
+
+    @cached_property
+    def local_epsilon(self) -> float:
+        """The largest ln(Pr[report | vote] / Pr[report | other vote]), rounded up: what one use is private with."""
+        with np.errstate(invalid="ignore"):
+            ratio = float(np.max(self.log_p.max(axis=0) - self.log_p.min(axis=0)))
+        return ratio * (1 + 4 * float(np.finfo(np.float64).eps))
+
+    @cached_property
+    def variance(self) -> float:
+        """Total variance of the unbiased estimate of one vote, if all votes are equally likely: Σ Var[estimate_j]."""
+        second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
+        return second_moment - 1 / self.classes
+
+    @cached_property
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All ordered pairs of unequal votes."""
+        one, other = np.nonzero(~np.eye(self.classes, dtype=bool))
+        return one, other
+
+    def renyi(self, orders: Array) -> Array:
+        """Rényi divergence of one use: the worst pair of rows at each order (Mironov 2017, Definition 4)."""
+        one, other = self.pairs
+        alike = np.ones((len(one), self.classes), dtype=np.int64)
+        result: Array = divergence(self.log_p[one], self.log_p[other], alike, orders).max(axis=0)
+        return result
 
 
 @dataclass(frozen=True)
@@ -171,7 +225,9 @@ class LocalMechanism(Mechanism):
                 label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Sommer, Meiser, Mohammadi 2019, Lemma 5, for the pair of votes that is told apart best",
-                epsilon=lambda T, delta: lattice.composition(channel.step, top, self.most_participation(T), delta),
+                epsilon=lambda T, delta: independent.lattice_composition(
+                    channel.step, top, self.most_participation(T), delta
+                ),
             ),
             RenyiAccountant(
                 name="rdp",
@@ -188,7 +244,7 @@ class LocalMechanism(Mechanism):
 
         def composed(epsilon: float, times: int) -> float:
             channel = self.channel(epsilon, votes.classes)
-            return lattice.composition(channel.step, channel.local_epsilon, times, delta)
+            return independent.lattice_composition(channel.step, channel.local_epsilon, times, delta)
 
         return [TeacherCosts.of(T, delta, self.asked(votes.teachers, T), personal, composed) for T in queries]
 
@@ -199,3 +255,58 @@ class LocalMechanism(Mechanism):
             if epsilon not in known:
                 known[epsilon] = self.channel(float(epsilon), classes)
             yield known[epsilon]
+
+
+@dataclass(frozen=True)
+class TruncatedGeometric(LocalMechanism):
+    """Truncated geometric votes, the local mechanism of distributed PATE (Zhao 2018, equations 1 and 2).
+
+    Geometric noise with ratio α = e^{−ε/M} is added to a vote's number, and the sum is cut off at both end classes.
+
+    The paper's formula lets the sum run over M + 1 values, one more than there are classes; here they are the M
+    classes (as in Ghosh, Roughgarden, Sundararajan 2012). α is the paper's, for a sensitivity of M; two votes differ by
+    M − 1 at most, so that one vote is ε·(M − 1)/M-locally private, which is what the accountants count.
+
+    Labels get an order that they do not have: what a vote becomes depends on how the classes are numbered.
+    """
+
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 8.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
+
+    @staticmethod
+    def channel(epsilon: float, classes: int) -> Channel:
+        """Vote k is reported as z with α^{|z − k|}, times 1/(1 + α) at the ends and (1 − α)/(1 + α) between them.
+
+        The matrix of α^{|z − k|} has a tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
+        """
+        rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
+        alpha, less = np.exp(-rate), -np.expm1(-rate)
+        ends = np.isin(np.arange(classes), (0, classes - 1))
+        log_scale = np.where(ends, 0.0, np.log(less)) - np.log1p(alpha)
+        log_power = np.where(distance > 0, -rate, 0.0) * np.maximum(distance, 1)
+        log_p = log_power + log_scale
+        band = np.where(distance == 1, -alpha, 0.0) + np.diag(np.where(ends, 1.0, 1 + alpha * alpha))
+        inverse = band / np.where(ends, less, less * less)[:, None]
+        return Channel(log_p, inverse, np.exp(log_p[0]))
+
+
+@dataclass(frozen=True)
+class RandomisedResponse(LocalMechanism):
+    """The true vote with probability e^ε/(e^ε + M − 1), each other class with 1/(e^ε + M − 1): ε-locally private.
+
+    It is the mechanism for labels without an order (Kairouz, Oh, Viswanath 2014, *Extremal mechanisms for local
+    differential privacy*).
+    """
+
+    example: ClassVar[Mapping[str, float]] = {"epsilon": 2.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
+
+    @staticmethod
+    def channel(epsilon: float, classes: int) -> Channel:
+        """Truth has p, each other class q; inverting gives (1[report = j] − q)/(p − q) per class j.
+
+        A report is evidence for the first class against the last (ε), the other way round (−ε), or neither (0).
+        """
+        log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
+        log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)
+        p, q = np.exp(-log_sum), np.exp(-epsilon - log_sum)
+        inverse = (np.eye(classes) - q) / (-np.expm1(-epsilon) * p)
+        return Channel(log_p, inverse, np.array([p, (classes - 2) * q, q]))

@@ -4,18 +4,23 @@ A constant c is added to the largest count before the noise, so that the noise h
 claims that this costs next to nothing. What is computed here beside the claim says what it costs.
 """
 
+import math
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import exact_accountant
-from patebench.accounting.accountant import Accountant
+from patebench.accounting import conversion, exact_accountant, independent, rdp
+from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.logspace import Array, logsumexp
 from patebench.accounting.votes import Counts, Votes
+from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism
-from patebench.mechanisms.noise import Noise
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 #: A constant above so many noise scales leaves the other classes a chance below exp(−10¹²), which no double holds.
 _CERTAIN = 1e12
@@ -106,3 +111,89 @@ class ImmutableArgmax(Mechanism):
 def _largest(counts: Counts) -> NDArray[np.bool_]:
     result: NDArray[np.bool_] = counts == counts.max(axis=1, keepdims=True)
     return result
+
+
+@dataclass(frozen=True)
+class ImmutableGNMax(ImmutableArgmax):
+    """argmax(counts + c·[largest] + N(0, σ²)), claimed to cost what GNMax(σ) does, whatever c is (NZC, section 4.2)."""
+
+    published = ("rdp", Conversion.CLASSIC)
+    example: ClassVar[Mapping[str, float]] = {"c": 5.0, "sigma": 20.0, "distance": 0.0}
+
+    c: float = parameter(low=0, high=1e300)
+    sigma: float = parameter(low=0)
+    distance: float = parameter(low=0)
+
+    @property
+    def noise(self) -> Gaussian:
+        return Gaussian(self.sigma)
+
+    def claimed(self) -> list[Accountant]:
+        return [
+            RenyiAccountant(
+                name="rdp",
+                label="Rényi",
+                kind=Kind.CLAIMED,
+                source="NZC, section 4.2, which refers to Scalable PATE, Proposition 8",
+                totals=repeated(lambda orders: rdp.gaussian(self.sigma, orders)),
+                orders=conversion.CLAIMED_ORDERS,
+                conversions=(Conversion.CLASSIC,),
+            )
+        ]
+
+    def worst_case(self) -> Accountant:
+        sigma = 0.0 if self.certain else self.sigma / (self.c + 1)
+        proof = "Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with L2 sensitivity √2·(c + 1)"
+        return DirectAccountant(
+            name="gdp",
+            label="Gaussian DP, PLD",
+            kind=Kind.WORST_CASE,
+            source=ENDLESS if self.certain else proof,
+            epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(sigma, T), delta),
+        )
+
+
+@dataclass(frozen=True)
+class ImmutableLNMax(ImmutableArgmax):
+    """argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query whatever c is (NZC, Theorem 4)."""
+
+    published = ("moments", Conversion.CLASSIC)
+    example: ClassVar[Mapping[str, float]] = {"c": 5.0, "gamma": 0.05, "distance": 0.0}
+
+    c: float = parameter(low=0, high=1e300)
+    gamma: float = parameter(low=0, above=True)
+    distance: float = parameter(low=0)
+
+    @property
+    def noise(self) -> Laplace:
+        return Laplace(1 / self.gamma)
+
+    def claimed(self) -> list[Accountant]:
+        return [
+            DirectAccountant(
+                name="strong-composition",
+                label="strong composition",
+                kind=Kind.CLAIMED,
+                source="NZC, section 4.2, after Theorem 4",
+                epsilon=lambda T, delta: independent.strong_composition(self.gamma, T, delta),
+            ),
+            RenyiAccountant(
+                name="moments",
+                kind=Kind.CLAIMED,
+                source="NZC, Theorem 4, (5), and the tail bound of section 4.1, at every moment",
+                totals=repeated(lambda orders: 2 * self.gamma * self.gamma * orders),
+                orders=conversion.CLAIMED_ORDERS,
+                conversions=(Conversion.CLASSIC,),
+            ),
+        ]
+
+    def worst_case(self) -> Accountant:
+        epsilon = math.inf if self.certain else 2 * (self.c + 1) * self.gamma
+        proof = "Laplace mechanism with L1 sensitivity 2(c + 1); Kairouz, Oh, Viswanath 2015, Theorem 3.3"
+        return DirectAccountant(
+            name="pld",
+            label="Gaussian DP, PLD",
+            kind=Kind.WORST_CASE,
+            source=ENDLESS if self.certain else proof,
+            epsilon=lambda T, delta: independent.pure_composition(epsilon, T, delta),
+        )

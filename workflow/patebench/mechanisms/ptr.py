@@ -5,7 +5,7 @@ The theorem and its proof are in `accounting.propose_test_release`, what a gap c
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from patebench.accounting import conversion
 from patebench.accounting.accountant import Accountant, RenyiAccountant
-from patebench.accounting.calibrate import arithmetic, bisect
 from patebench.accounting.filter import allowance
 from patebench.accounting.logspace import Array
 from patebench.accounting.propose_test_release import Decision, WholeAccountant, gaps, steps
+from patebench.accounting.searches import arithmetic, bisect
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
@@ -25,7 +25,7 @@ from patebench.core.seeds import Source
 from patebench.core.text import at_most
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
 from patebench.mechanisms.gap_divergence import gap_divergence
-from patebench.mechanisms.lattice_noise import LatticeNoise
+from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 
 #: Orders at which the cost of given votes is worked out.
 _ORDERS = np.array([2, 4, 7, 12, 20, 33, 54, 90], dtype=np.float64)
@@ -102,9 +102,9 @@ class ProposeTestRelease(Mechanism):
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Marginals: all queries are answered, or none."""
-        from patebench.mechanisms.integer_noise import log_argmax_probabilities
+        from patebench.mechanisms.noise import log_integer_argmax_probabilities
 
-        answers = log_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
+        answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
         p = self.pass_probability(votes)
         with np.errstate(divide="ignore"):
             return np.column_stack([answers + np.log(p), np.full(votes.queries, np.log(1 - p))])
@@ -198,3 +198,33 @@ def _upward(value: float) -> float:
     """Rounded up to four digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - 3)
     return float(f"{math.ceil(value / step) * step:.4g}")
+
+
+@dataclass(frozen=True)
+class PtrGNMax(ProposeTestRelease):
+    """Discrete Gaussian noise of scale `sigma` on every count."""
+
+    example: ClassVar[Mapping[str, float]] = {
+        "order": 4.0, "cost": 5.0, "epsilon": 10.0, "failure": 1e-6, "sigma": 20.0,
+    }  # fmt: skip
+
+    sigma: float = parameter(low=0.01, high=1e6)
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        return DiscreteGaussian(self.sigma)
+
+
+@dataclass(frozen=True)
+class PtrLNMax(ProposeTestRelease):
+    """Discrete Laplace noise of scale 1/`gamma` on every count."""
+
+    example: ClassVar[Mapping[str, float]] = {
+        "order": 6.0, "cost": 6.0, "epsilon": 9.0, "failure": 1e-6, "gamma": 0.05,
+    }  # fmt: skip
+
+    gamma: float = parameter(low=1e-6, high=100)
+
+    @property
+    def noise(self) -> DiscreteLaplace:
+        return DiscreteLaplace(1 / self.gamma)
