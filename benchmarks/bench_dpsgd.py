@@ -24,12 +24,11 @@ from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from torch import nn
 
-from patebench.baselines.dpsgd.linear import LinearModel
-from patebench.baselines.dpsgd.network import NetworkModel
-from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
+from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
+from patebench.baselines.private_models import LinearModel, NetworkModel
 from patebench.core.files import write_text
 from patebench.models.architectures import small_cnn, tanh_cnn
-from patebench.models.network import Standardise
+from patebench.models.scaling import Standardise
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-dpsgd.md"
 SHAPE, CLASSES, FEATURES = (1, 28, 28), 10, 32

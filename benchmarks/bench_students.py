@@ -21,7 +21,7 @@ from torch import nn
 from patebench.core.files import write_text
 from patebench.models.learner import make_learner
 from patebench.students import STUDENTS
-from patebench.students.adversaries import networks
+from patebench.students.gan import networks
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.semi_supervised import LARGE
 

@@ -35,7 +35,7 @@ from patebench.config.parameters import PartitionParameters, SplitParameters
 from patebench.core.files import read_arrays, read_json, write_text
 from patebench.core.formats import PARTITION, POOL
 from patebench.core.seeds import derive
-from patebench.models.precision import SWITCH
+from patebench.models.device import SWITCH
 from patebench.stages import data, partition, split
 
 REFERENCE = Path(__file__).parents[1] / "results" / "reference" / "benchmarks-teachers.md"

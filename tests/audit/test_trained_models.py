@@ -14,10 +14,10 @@ from torch import Tensor
 
 from patebench.audit.trained_models import exact, noise_reaches, sampled
 from patebench.audit.verdict import Verdict
-from patebench.petdl import FORMS, accounting, clipping
-from patebench.petdl.accounting import Release
+from patebench.petdl import FORMS, releases
 from patebench.petdl.form import Form, Settings, Streams
-from patebench.petdl.knowledge import Knowledge
+from patebench.petdl.releases import Release
+from patebench.petdl.student import Knowledge
 from tests.petdl import world
 
 RUNS, CONFIDENCE, NOISE, CLIP, TEACHERS = 3000, 0.999, 2.0, 0.5, 5
@@ -91,7 +91,7 @@ def verdicts(name: str, sort: Release, stated: float | None = None) -> tuple[Ver
     form: Form = FORMS.load(name)
     means = released(form, sort, replace(SETTINGS, noise=0.0))[:, 0]
     found = released(form, sort)
-    stated = accounting.mu(NOISE, {sort: 1}) if stated is None else stated
+    stated = releases.mu(NOISE, {sort: 1}) if stated is None else stated
     deviation = NOISE * CLIP
     measured = sampled(lambda side, runs: found[0 if side else 1][:runs], means[0] - means[1], RUNS, CONFIDENCE, stated)
     return exact(means[0], means[1], deviation, stated).verdict, measured.verdict, measured.audited
@@ -101,31 +101,31 @@ def verdicts(name: str, sort: Release, stated: float | None = None) -> tuple[Ver
 def test_the_sound_forms_hold(name: str, sort: Release) -> None:
     by_means, by_runs, mu = verdicts(name, sort)
     assert (by_means, by_runs) == (Verdict.HOLDS, Verdict.HOLDS)
-    assert mu > 0.7 * accounting.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
+    assert mu > 0.7 * releases.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
 def test_a_forgotten_clip_is_found(name: str, sort: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clipping, "factors", lambda norms, clip: torch.ones_like(norms))
+    monkeypatch.setattr(releases, "factors", lambda norms, clip: torch.ones_like(norms))
     monkeypatch.setattr("patebench.petdl.noisy_gradient.factors", lambda norms, clip: torch.ones_like(norms))
     assert verdicts(name, sort)[:2] == (Verdict.VIOLATED, Verdict.VIOLATED)
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
 def test_noise_for_the_mean_on_the_sum_is_found(name: str, sort: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = clipping.with_noise
+    whole = releases.with_noise
 
     def for_the_mean(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
         return whole(total, clip, noise / TEACHERS, rng)
 
-    monkeypatch.setattr(clipping, "with_noise", for_the_mean)
+    monkeypatch.setattr(releases, "with_noise", for_the_mean)
     monkeypatch.setattr("patebench.petdl.noisy_gradient.with_noise", for_the_mean)
     assert verdicts(name, sort)[1] is Verdict.VIOLATED, "only runs show it: what is stated of the noise is right"
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
 def test_half_the_sensitivity_is_found(name: str, sort: Release) -> None:
-    half = accounting.mu(NOISE, {sort: 1}) / 2
+    half = releases.mu(NOISE, {sort: 1}) / 2
     assert verdicts(name, sort, stated=half)[:2] == (Verdict.VIOLATED, Verdict.VIOLATED)
 
 

@@ -10,15 +10,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
-from patebench.baselines.dpsgd.clipping import clip_factors
-from patebench.baselines.dpsgd.forms import FORMS
-from patebench.baselines.dpsgd.linear import LinearModel
-from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
-from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
-from patebench.baselines.dpsgd.training import train
+from patebench.baselines import DPSGD_FORMS
+from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler, train
+from patebench.baselines.private_models import LinearModel, NetworkModel, clip_factors, with_new_head
 from patebench.core.errors import PatebenchError
 from patebench.models.architectures import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
-from patebench.models.network import Standardise
+from patebench.models.scaling import Standardise
 
 CLASSES = 4
 
@@ -405,7 +402,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 
 def test_defaults_are_sound() -> None:
-    for form in FORMS.values():
+    for form in DPSGD_FORMS.values():
         assert 0 < form.rate <= 1
         assert 0 <= form.ema < 1
         assert form.views >= 1

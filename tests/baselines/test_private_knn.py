@@ -16,16 +16,16 @@ from scipy.stats import binom, norm
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian, epsilon_together
 from patebench.audit.trained_models import audit_step
 from patebench.audit.verdict import Verdict
-from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
-from patebench.baselines.private_knn import labels as labelling
-from patebench.baselines.private_knn.accounting import ANSWER, TEST, Settings, claimed, sound
-from patebench.baselines.private_knn.voting import NearestVotes
+from patebench.baselines import knn_labels as labelling
+from patebench.baselines.knn_accounting import ANSWER, TEST, KNNSettings, claimed, sound
+from patebench.baselines.knn_labels import NearestVotes
+from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.errors import PatebenchError
 
 DELTA = 1e-5
 #: What the authors' code has for MNIST.
-MNIST = Settings(rate=0.15, neighbours=300, threshold=180, sigma1=75, sigma2=25, queries=1000)
+MNIST = KNNSettings(rate=0.15, neighbours=300, threshold=180, sigma1=75, sigma2=25, queries=1000)
 CLASSES = 3
 
 
@@ -48,7 +48,7 @@ def _moment(noise: float, rate: float, order: int) -> mpmath.mpf:
 
 @pytest.mark.parametrize(("noise", "rate", "order"), [(1.5, 0.2, 2), (3.0, 0.15, 9), (0.8, 0.5, 4)])
 def test_the_claimed_divergence_is_that_of_the_integral(noise: float, rate: float, order: int) -> None:
-    settings = Settings(rate=rate, neighbours=1, threshold=0, sigma1=noise, sigma2=1, queries=1)
+    settings = KNNSettings(rate=rate, neighbours=1, threshold=0, sigma1=noise, sigma2=1, queries=1)
     exact = float(mpmath.log(_moment(noise, rate, order)) / (order - 1))
     for delta in (1e-3, DELTA, 1e-8):
         found = claimed(settings, 0, delta)
@@ -152,7 +152,7 @@ def _subsets(votes: NearestVotes, rate: float):
 
 
 @cache
-def _passed(most: int, settings: Settings) -> float:
+def _passed(most: int, settings: KNNSettings) -> float:
     return float(norm.sf((settings.threshold - most) / settings.sigma1))
 
 
@@ -166,20 +166,20 @@ def _won(counts: tuple[int, ...], sigma: float) -> np.ndarray:
     return found
 
 
-def _passes(votes: NearestVotes, query: int, settings: Settings) -> float:
+def _passes(votes: NearestVotes, query: int, settings: KNNSettings) -> float:
     """Pr[the test is passed]."""
     subsets = _subsets(votes, settings.rate)
     return sum(share * _passed(int(votes.counts(query, chosen).max()), settings) for chosen, share in subsets)
 
 
-def _answers(votes: NearestVotes, query: int, settings: Settings) -> np.ndarray:
+def _answers(votes: NearestVotes, query: int, settings: KNNSettings) -> np.ndarray:
     """Pr[label] of an answer."""
     subsets = _subsets(votes, settings.rate)
     found: np.ndarray = sum(share * _won(tuple(votes.counts(query, each)), settings.sigma2) for each, share in subsets)
     return found
 
 
-def _outcomes(votes: NearestVotes, settings: Settings) -> np.ndarray:
+def _outcomes(votes: NearestVotes, settings: KNNSettings) -> np.ndarray:
     """The probabilities of all that can come out of two queries, of which the first that passes is answered."""
     passed = [_passes(votes, query, settings) for query in range(2)]
     given = [_answers(votes, query, settings) for query in range(2)]
@@ -201,7 +201,7 @@ def _adjacent(records: int):
 
 @pytest.mark.parametrize(("rate", "sigma1", "sigma2", "neighbours"), [(0.5, 0.4, 0.6, 2), (0.8, 0.6, 0.8, 3)])
 def test_no_neighbours_are_told_apart_better_than_stated(rate, sigma1, sigma2, neighbours) -> None:
-    settings = Settings(
+    settings = KNNSettings(
         rate=rate, neighbours=neighbours, threshold=0.8, sigma1=sigma1, sigma2=sigma2, queries=2, answers=1
     )
     everybody = {present for pair in _adjacent(4) for present in pair}
@@ -257,14 +257,14 @@ class Unanimous:
 
 
 def test_a_run_takes_the_steps_that_are_stated() -> None:
-    settings = Settings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=60, answers=20)
-    found, spent = labelling.sound(Unanimous(), settings, PoissonSampler(0.5, _rng()), _rng(1))
+    settings = KNNSettings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=60, answers=20)
+    found, spent = labelling.sound_labels(Unanimous(), settings, PoissonSampler(0.5, _rng()), _rng(1))
     assert spent == (settings.tests, settings.answered(20))
     assert (found >= 0).sum() == 20
     assert set(found) == {0, -1}
     assert sound(settings, DELTA, spent).epsilon > 0
     nobody = replace(settings, threshold=100)
-    found, spent = labelling.sound(Unanimous(), nobody, PoissonSampler(0.5, _rng()), _rng(1))
+    found, spent = labelling.sound_labels(Unanimous(), nobody, PoissonSampler(0.5, _rng()), _rng(1))
     assert (found == -1).all()
     assert sound(nobody, DELTA, spent) == sound(nobody, DELTA), "that nobody passed is no discount"
 
@@ -288,14 +288,14 @@ class FixedSize(AsPublished):
 
 @pytest.mark.parametrize(("sampler", "words"), [(AsPublished(), "drew a sample twice"), (FixedSize(), "Poisson")])
 def test_subsets_that_are_not_poisson_are_refused(sampler, words: str) -> None:
-    settings = Settings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=100)
+    settings = KNNSettings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=100)
     with pytest.raises(PatebenchError, match=words):
-        labelling.sound(Unanimous(), settings, sampler, _rng())
+        labelling.sound_labels(Unanimous(), settings, sampler, _rng())
 
 
 def test_the_published_form_answers_all_that_pass() -> None:
-    settings = Settings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=60)
-    found = labelling.published(Unanimous(), settings, _rng())
+    settings = KNNSettings(rate=0.5, neighbours=10, threshold=5, sigma1=2, sigma2=1.5, queries=60)
+    found = labelling.published_labels(Unanimous(), settings, _rng())
     assert (found == 0).sum() > 55
 
 

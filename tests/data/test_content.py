@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from patebench.data.content import content
+from patebench.data.division import content
 
 
 def test_equal_samples_have_equal_contents_and_others_do_not() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patebench.core.errors import PatebenchError
-from patebench.data.split import check_apart, divide
+from patebench.data.division import check_apart, divide
 
 
 @pytest.mark.parametrize(("public", "pool", "test"), [(10000, 9000, 1000), (26032, 10000, 16032)])

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
-from patebench.data import DATASETS, _files
-from patebench.data._torchvision import torchvision_datasets
+from patebench.data import DATASETS, torchvision_sets
 from patebench.data.dataset import Dataset
+from patebench.data.torchvision_sets import torchvision_datasets
 
 RNG = np.random.default_rng(0)
 LABELS = np.arange(12) % 10
@@ -193,7 +193,7 @@ def test_without_a_network_the_download_fails_in_one_line(tmp_path: Path, monkey
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_files, "TIMEOUT", 0.2)
+    monkeypatch.setattr(torchvision_sets, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         point_at(monkeypatch, silent.getsockname()[1])
         with pytest.raises(PatebenchError, match=r"the download failed: .*timed out"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from patebench.decoding.row_likelihood import Shape, log_likelihood
+from patebench.decoding.table_likelihood import Shape, row_log_likelihood
 from patebench.mechanisms.noise import Gaussian, Laplace
 
 
@@ -37,7 +37,7 @@ def test_what_it_says_comes_true_as_often_as_it_says(noise):
         counts = np.full((20, 10), 250 * 0.1 / 9)
         counts[np.arange(20), truth] = 225
         table = np.round(counts) + noise.draw(counts.shape, rng)
-        found = posterior(log_likelihood(table, noise, [np.ones(20)]))
+        found = posterior(row_log_likelihood(table, noise, [np.ones(20)]))
         promised.append(found.max(axis=1))
         right.append(found.argmax(axis=1) == truth)
     assert np.mean(promised) == pytest.approx(np.mean(right), abs=0.04)
@@ -48,12 +48,12 @@ def test_the_guess_that_suits_the_table_is_taken():
     table = 3000 * sizes[:, None] * np.eye(4)[[0, 1, 2, 3, 0, 1]] + rng.normal(scale=20.0, size=(6, 4))
     guesses = [np.ones(6), sizes]
     assert np.array_equal(
-        log_likelihood(table, Gaussian(20.0), guesses), log_likelihood(table, Gaussian(20.0), guesses[1:])
+        row_log_likelihood(table, Gaussian(20.0), guesses), row_log_likelihood(table, Gaussian(20.0), guesses[1:])
     )
 
 
 def test_rows_without_votes_are_doubtful_where_others_are_not():
     table = np.vstack([np.eye(4) * 500.0, [[12.0, 0.0, -3.0, 1.0]]])
-    found = posterior(log_likelihood(table, Gaussian(10.0), [np.ones(5)]))
+    found = posterior(row_log_likelihood(table, Gaussian(10.0), [np.ones(5)]))
     assert found[:4].max(axis=1) == pytest.approx(1)
     assert found[4].max() < 0.5

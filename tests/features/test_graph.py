@@ -6,10 +6,9 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_moons
 
-from patebench.baselines.naming import majority
 from patebench.core.errors import PatebenchError
-from patebench.features import contrast, graph
-from patebench.features.encoders import ENCODERS
+from patebench.features import ENCODERS, contrast, graph
+from patebench.features.clusters import majority
 
 rng = np.random.default_rng(0)
 POOL = rng.integers(0, 256, (60, 1, 8, 8), dtype=np.uint8)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
-from patebench.features.encoders import ENCODERS
+from patebench.features import ENCODERS
 from patebench.features.plain_encoders import BLOCK, CUT, DIRECTIONS, Gradients, Pixels
 
 rng = np.random.default_rng(0)

@@ -10,9 +10,8 @@ from torch import nn
 
 from patebench.core.errors import PatebenchError
 from patebench.models import architectures
-from patebench.models.hints import WithHints, blocks
 from patebench.models.learner import make_learner
-from patebench.models.network import Network
+from patebench.models.network import Network, WithHints, blocks
 from patebench.models.recipes import PLAIN
 from patebench.models.stack import Stack
 

@@ -12,8 +12,9 @@ from patebench.models import MODELS, RECIPES, on_queries
 from patebench.models.architectures import ChannelNormalise
 from patebench.models.augment import random_affine
 from patebench.models.learner import epochs_of, make_learner
-from patebench.models.network import Network, Standardise, oversampled
+from patebench.models.network import Network, oversampled
 from patebench.models.recipes import FAST, MODERN, MODERN_OVERSAMPLED, PAPER, PLAIN, PLAIN_OVERSAMPLED, Recipe
+from patebench.models.scaling import Standardise
 
 
 def blobs(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import torch
 from patebench.core.errors import PatebenchError
 from patebench.models.architectures import mlp as perceptron
 from patebench.models.architectures import small_cnn
-from patebench.models.precision import SWITCH, compute_dtype, compute_dtype_for
+from patebench.models.device import SWITCH, compute_dtype, compute_dtype_for
 from patebench.models.recipes import MODERN, PAPER
 
 CPU = torch.device("cpu")

@@ -6,8 +6,7 @@ import torch
 
 from patebench.features import contrast, graph
 from patebench.models.learner import make_learner
-from patebench.models.network import Standardise
-from patebench.models.scaling import LIMIT, Columns
+from patebench.models.scaling import LIMIT, Columns, Standardise
 from patebench.students import STUDENTS, reads_table
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.student_training import train

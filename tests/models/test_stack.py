@@ -10,10 +10,9 @@ from torch import nn
 
 from patebench.models.architectures import mlp as perceptron
 from patebench.models.architectures import small_cnn
-from patebench.models.device import device
+from patebench.models.device import SWITCH, device
 from patebench.models.learner import make_learner
 from patebench.models.network import Network
-from patebench.models.precision import SWITCH
 from patebench.models.recipes import MODERN, PAPER, Recipe
 from patebench.models.stack import Stack, stackable
 
@@ -91,7 +90,7 @@ def test_weights_of_one_network_are_kept_as_if_it_had_been_alone(tmp_path: Path)
 
 
 def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("patebench.models.precision.compute_dtype", lambda device: torch.bfloat16)
+    monkeypatch.setattr("patebench.models.device.compute_dtype", lambda device: torch.bfloat16)
     owned = shards([33, 40, 40], (1, 28, 28))
     alone, stack = both(Network(small_cnn, replace(MODERN, epochs=1), classes=4), owned)
     assert stack.device_facts == alone[0].device_facts == {"device": device().type, "precision": "bfloat16"}

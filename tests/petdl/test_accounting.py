@@ -8,8 +8,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from patebench.core.errors import PatebenchError
-from patebench.petdl import accounting
-from patebench.petdl.accounting import Release
+from patebench.petdl import releases
+from patebench.petdl.releases import Release
 
 
 def delta_of_shift(shift: float, epsilon: float) -> float:
@@ -20,7 +20,7 @@ def delta_of_shift(shift: float, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("noise", "releases", "shift"),
+    ("noise", "counts", "shift"),
     [
         (40.0, {Release.VECTOR: 100}, 2 * 10 / 40),
         (30.0, {Release.NON_NEGATIVE: 50}, 10 / 30),
@@ -29,9 +29,9 @@ def delta_of_shift(shift: float, epsilon: float) -> float:
     ],
 )
 def test_epsilon_is_that_of_one_shift_as_long_as_all_together(
-    noise: float, releases: dict[Release, int], shift: float
+    noise: float, counts: dict[Release, int], shift: float
 ) -> None:
-    epsilon = accounting.epsilon(noise, releases, 1e-5)
+    epsilon = releases.epsilon(noise, counts, 1e-5)
     assert delta_of_shift(shift, epsilon) == pytest.approx(1e-5, rel=1e-4)
 
 
@@ -48,18 +48,18 @@ def test_sensitivities_are_reached_and_not_exceeded() -> None:
 
 
 def test_without_noise_nothing_holds_and_without_releases_nothing_is_lost() -> None:
-    assert accounting.epsilon(0.0, {Release.VECTOR: 1}, 1e-5) == math.inf
-    assert accounting.epsilon(0.0, {Release.VECTOR: 0}, 1e-5) == 0
+    assert releases.epsilon(0.0, {Release.VECTOR: 1}, 1e-5) == math.inf
+    assert releases.epsilon(0.0, {Release.VECTOR: 0}, 1e-5) == 0
 
 
 @pytest.mark.parametrize("target", [0.1, 1.0, 8.0])
 def test_the_noise_for_a_target_keeps_it_and_hardly_less_does_not(target: float) -> None:
-    releases = {Release.VECTOR: 700}
-    noise = accounting.noise_for(target, releases, 1e-5)
-    assert accounting.epsilon(noise, releases, 1e-5) <= target
-    assert accounting.epsilon(noise * (1 - 1e-9), releases, 1e-5) > target
+    counts = {Release.VECTOR: 700}
+    noise = releases.noise_for(target, counts, 1e-5)
+    assert releases.epsilon(noise, counts, 1e-5) <= target
+    assert releases.epsilon(noise * (1 - 1e-9), counts, 1e-5) > target
 
 
 def test_a_target_without_releases_is_refused() -> None:
     with pytest.raises(PatebenchError, match="does not change the cost"):
-        accounting.noise_for(1.0, {Release.VECTOR: 0}, 1e-5)
+        releases.noise_for(1.0, {Release.VECTOR: 0}, 1e-5)

@@ -8,12 +8,11 @@ from tests.petdl import world
 
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
-from patebench.models.precision import compute_dtype
-from patebench.petdl import FORMS, noisy_gradient, noisy_knowledge, published
-from patebench.petdl.accounting import Release
-from patebench.petdl.clipping import clipped, noisy_sum
+from patebench.models.device import compute_dtype
+from patebench.petdl import FORMS, noisy_gradient, noisy_knowledge, published_form
 from patebench.petdl.form import Form, Settings, Streams
-from patebench.petdl.knowledge import Knowledge
+from patebench.petdl.releases import Release, clipped, noisy_sum
+from patebench.petdl.student import Knowledge
 
 QUIET = Settings(noise=0.0, hint_epochs=2, distillation_epochs=12, batch=32, clip=100.0, hint_clip=100.0)
 GIVEN = {"noise": 3.0, "delta": 1e-5}
@@ -61,7 +60,7 @@ def test_a_student_in_bfloat16_learns_as_well_and_hands_out_single_precision(nam
 def test_the_published_loss_by_hand() -> None:
     losses = torch.tensor([[1.0, 3.0], [10.0, 20.0]], requires_grad=True)
     settings = replace(QUIET, clip=4.0)
-    found = published.aggregated(losses, torch.ones(2, 2), settings, torch.Generator())
+    found = published_form.aggregated(losses, torch.ones(2, 2), settings, torch.Generator())
     assert found.item() == pytest.approx((2 + 4) / 2), "mean losses 2 and 15, the second clipped to 4"
     found.backward()  # type: ignore[no-untyped-call]
     assert losses.grad is not None
@@ -71,7 +70,7 @@ def test_the_published_loss_by_hand() -> None:
 def test_the_published_noise_has_the_stated_deviation_and_no_gradient() -> None:
     settings, rng = replace(QUIET, noise=5.0, clip=4.0), torch.Generator().manual_seed(0)
     losses = torch.zeros((10, 3), requires_grad=True)
-    drawn = torch.stack([published.aggregated(losses, torch.ones(10, 3), settings, rng) for _ in range(4000)])
+    drawn = torch.stack([published_form.aggregated(losses, torch.ones(10, 3), settings, rng) for _ in range(4000)])
     assert drawn.std().item() == pytest.approx(5.0 * 4.0 / 10, rel=0.05)
     (gradient,) = torch.autograd.grad(drawn[0], losses)
     assert gradient.flatten().tolist() == pytest.approx([1 / 30] * 30)
@@ -79,7 +78,7 @@ def test_the_published_noise_has_the_stated_deviation_and_no_gradient() -> None:
 
 def test_weights_by_confidence_by_hand() -> None:
     known = Knowledge(torch.tensor([[[0.9, 0.1]], [[0.4, 0.6]]]))
-    found = published.weights(known, torch.tensor([0]), replace(QUIET, weighted=True))
+    found = published_form.weights(known, torch.tensor([0]), replace(QUIET, weighted=True))
     assert found.flatten().tolist() == pytest.approx([0.9 / 0.75, 0.6 / 0.75])
 
 

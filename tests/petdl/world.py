@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from patebench.petdl.form import Settings, Streams
-from patebench.petdl.knowledge import Knowledge
-from patebench.petdl.student import Student
+from patebench.petdl.student import Knowledge, Student
 
 TEACHERS, SAMPLES, CLASSES = 4, 96, 3
 FEATURES = 20

@@ -23,12 +23,12 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.data import folder as folder_loader
 from patebench.data import npz
-from patebench.data.content import content
 from patebench.data.dataset import Dataset
+from patebench.data.division import content
 from patebench.data.partitions import PARTITIONS, Change
 from patebench.models import stack
 from patebench.models.estimators import Estimator
-from patebench.models.network import Standardise
+from patebench.models.scaling import Standardise
 from patebench.models.stack import Stack
 from patebench.stages import adjacency, partition, split, train_teachers
 

@@ -14,7 +14,7 @@ from patebench.config.parameters import DistilParameters, SplitParameters, Stude
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import LABELS, POOL, PREDICTIONS, TRUTH, VOTES
-from patebench.models.network import Standardise
+from patebench.models.scaling import Standardise
 from patebench.stages import data, distil, extract_features, split, train_baseline, train_student
 
 LARGEST = np.finfo(np.float32).max

@@ -12,7 +12,7 @@ from patebench.config.parameters import SplitParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
-from patebench.data.split import Split
+from patebench.data.division import Split
 from patebench.stages import data, split
 
 Writer = Callable[..., Path]

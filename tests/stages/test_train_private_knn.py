@@ -9,7 +9,7 @@ from tests.stages.digits import WithEncoder
 
 from patebench.artefacts.provenance import of_private_model
 from patebench.artefacts.reading import read_samples
-from patebench.baselines.private_knn.accounting import claimed, sound
+from patebench.baselines.knn_accounting import claimed, sound
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError

@@ -19,10 +19,9 @@ from torch.overrides import TorchFunctionMode
 from patebench.baselines.distillation import fit
 from patebench.features import contrast
 from patebench.models import MODELS, on_queries
-from patebench.models.device import claim, device, release
+from patebench.models.device import SWITCH, claim, device, release
 from patebench.models.learner import make_learner
 from patebench.models.network import Network
-from patebench.models.precision import SWITCH
 from patebench.students import STRATEGIES, STUDENTS, acquisition
 from patebench.students.interface import AcquisitionState, StudentConfig
 from patebench.students.student_training import train

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.students.world import images, student_data, table
 
-from patebench.students import label_spreading
+from patebench.students import neighbour_labels
 from patebench.students.interface import StudentConfig, StudentData
-from patebench.students.label_spreading import Spreading
+from patebench.students.neighbour_labels import Spreading
 from patebench.students.student_training import train
 
 CONFIG = StudentConfig(method="label-spreading")
@@ -27,7 +27,7 @@ def test_labels_spread_as_in_the_closed_form() -> None:
 
 @pytest.mark.parametrize("dense", [10, 1000])
 def test_large_pools_have_a_graph_of_nearest_neighbours(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_spreading, "_DENSE", dense)
+    monkeypatch.setattr(neighbour_labels, "_DENSE", dense)
     x, y = images(160, seed=0)
     unseen, truth = images(200, seed=1)
     student, _ = train(student_data(x, y, 24), CONFIG, seed=0)
@@ -49,7 +49,7 @@ def test_the_scale_of_a_feature_does_not_matter() -> None:
 @pytest.mark.parametrize("dense", [10, 1000])
 def test_where_no_label_arrives_all_classes_are_as_likely(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two clusters far from each other, one without a label; class 2 has no label anywhere."""
-    monkeypatch.setattr(label_spreading, "_DENSE", dense)
+    monkeypatch.setattr(neighbour_labels, "_DENSE", dense)
     x = np.concatenate([np.random.default_rng(0).normal(size=(20, 1)), np.full((20, 1), 1e6)]).astype(np.float32)
     labels = np.where(np.arange(40) < 6, np.arange(40) % 2, -1)
     student, _ = train(StudentData(pool=x, labels=labels, classes=3), CONFIG, seed=0)

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from patebench.students.alignment import DistributionAlignment, class_shares
 from patebench.students.interface import StudentData
-from patebench.students.label_cleaning import cleaned
+from patebench.students.pseudo_labels import DistributionAlignment, class_shares, cleaned
 
 TRUTH = np.arange(80) % 4
 

@@ -12,7 +12,7 @@ from tests.students.world import images, student_data, table, told
 
 from patebench.core.errors import PatebenchError
 from patebench.students import STUDENTS, learns_from_unlabelled, needs_features, reads_table, takes
-from patebench.students.adversaries import Discriminator, initialise, networks
+from patebench.students.gan import Discriminator, initialise, networks
 from patebench.students.interface import StudentConfig, StudentData
 from patebench.students.student_training import Checkpoint, train
 

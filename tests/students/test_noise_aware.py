@@ -17,8 +17,8 @@ from patebench.models.learner import make_learner
 from patebench.models.network import Network
 from patebench.stages import aggregate
 from patebench.students.interface import StudentConfig
-from patebench.students.noise_aware import negative_log_likelihood, symmetric_channel, wrong_label_rate
 from patebench.students.student_training import train
+from patebench.students.supervised import negative_log_likelihood, symmetric_channel, wrong_label_rate
 
 
 def channels(*epsilons: float, classes: int = 3) -> list[np.ndarray]:

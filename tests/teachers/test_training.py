@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from patebench.models.device import SWITCH
 from patebench.models.learner import make_learner
-from patebench.models.precision import SWITCH
 from patebench.models.stack import Stack
-from patebench.teachers.knowledge import Knowledge
-from patebench.teachers.soft import SoftVotes
+from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
 from patebench.teachers.teacher_training import SingleTeacher, train
 
 #: Two numbers of batches of 32 among four shards.
@@ -133,7 +132,7 @@ class Diverged:
 
 
 def test_a_teacher_that_diverged_is_undecided_and_leaves_others_alone() -> None:
-    together, knowledge = SoftVotes([1, 3], 2, 2), Knowledge("layer")
+    together, knowledge = SoftVotes([1, 3], 2, 2), TeacherKnowledge("layer")
     together.add(Diverged(), np.zeros((2, 1)))  # type: ignore[arg-type]
     knowledge.add([0, 1, 2], Diverged(), np.zeros((2, 1)))  # type: ignore[arg-type]
     np.testing.assert_allclose(together.arrays()["soft"][0], [[2, 1], [1.6, 1.4]], rtol=1e-6)

@@ -27,7 +27,7 @@ from patebench.core.files import Artefact, check_writable, read_json, write_json
 from patebench.core.locks import alone
 from patebench.core.seeds import Mode
 from patebench.core.text import in_json, plural
-from patebench.data.content import tallies
+from patebench.data.division import tallies
 from patebench.mechanisms.base import Mechanism, check_abstentions, check_budget, check_drawable, keeper_of, plain
 
 log = logging.getLogger("patebench")

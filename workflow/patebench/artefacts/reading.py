@@ -16,11 +16,11 @@ from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import ENCODER, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
 from patebench.data.partitions import check_disjoint
-from patebench.features.encoders import DEFAULT, ENCODERS
+from patebench.features import DEFAULT, ENCODERS
 from patebench.models import MODELS, on_queries
 
 if TYPE_CHECKING:
-    from patebench.features.encoders import Encoder
+    from patebench.features import Encoder
     from patebench.models.learner import Learner
 
 #: Number of samples for which a fitted learner must not predict NaN: one that diverged does so for all.

@@ -21,7 +21,7 @@ from patebench.cli.command import together
 from patebench.core.errors import ArtefactError, PatebenchError, located
 from patebench.core.files import META, Artefact
 from patebench.core.text import listing, plural
-from patebench.data.content import tallies
+from patebench.data.division import tallies
 
 #: What a table of votes has in place of the digest of a pool. Not of the votes: it stands in labels that are released.
 _NO_POOL = "queries of a table of votes"

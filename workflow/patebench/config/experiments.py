@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patebench.baselines.dpsgd.forms import form_of
-from patebench.baselines.private_knn import forms as private_knn
+from patebench.baselines import DPSGD_FORMS, KNN_FORMS, form_of
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Round, Setting, Split
 from patebench.config.checks import (
     Agreement,
@@ -56,7 +55,7 @@ from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.models import MODELS, RECIPES, by_recipe, check_compressible, on_queries
 from patebench.petdl import FORMS
 from patebench.students import STRATEGIES, STUDENTS, initial_strategy, refuse_choice
-from patebench.teachers.knowledge import PROBABILITIES
+from patebench.teachers.teacher_outputs import PROBABILITIES
 
 Grid = Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -367,7 +366,7 @@ class _Expanded:
         for where, settings in entries(f"{self.where}.dpsgd", self.settings.dpsgd):
             self._refuse_in_release(where, "draws noise from a seed")
             with located(f"{where}.form"):
-                form_of(settings.form)
+                form_of(DPSGD_FORMS, settings.form)
             if settings.model is not None:
                 check_registered(f"{where}.model", settings.model, MODELS)
             if settings.compression is not None:
@@ -383,7 +382,7 @@ class _Expanded:
         for where, settings in entries(f"{self.where}.private_knn", self.settings.private_knn):
             self._refuse_in_release(where, "draws noise from a seed")
             with located(f"{where}.form"):
-                private_knn.form_of(settings.form)
+                form_of(KNN_FORMS, settings.form)
             check_registered(f"{where}.student", settings.student, STUDENTS)
             check_pool(f"{where}.queries", [settings.queries], split.parameters.pool)
             given = PrivateKnnTraining.of(settings).model_dump()

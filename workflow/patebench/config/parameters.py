@@ -9,9 +9,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA
-from patebench.baselines.dpsgd.forms import FORMS, form_of
-from patebench.baselines.private_knn import forms as private_knn
-from patebench.baselines.private_knn.accounting import Settings
+from patebench.baselines import DPSGD_FORMS, KNN_FORMS, form_of
+from patebench.baselines.knn_accounting import KNNSettings
 from patebench.core.bound import SMALLEST_DELTA
 from patebench.core.fields import (
     NOT_IN_PATH,
@@ -29,10 +28,10 @@ from patebench.core.fields import (
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
 from patebench.core.spelling import Part, slug
+from patebench.data.division import SHIFTS
 from patebench.data.partitions import PARTITIONS, default_strategy
-from patebench.data.shifts import SHIFTS
-from patebench.features.encoders import DEFAULT as DEFAULT_ENCODER
-from patebench.features.encoders import ENCODERS
+from patebench.features import DEFAULT as DEFAULT_ENCODER
+from patebench.features import ENCODERS
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 WholeFrom0 = Annotated[Whole, Field(ge=0)]
@@ -332,7 +331,7 @@ class DistilParameters(TrainingParameters):
 class DpsgdTraining(Parameters):
     """What DP-SGD trains and how; what is left out is the form's own choice."""
 
-    form: Text = Field(description=", ".join(f"{name} ({form.about})" for name, form in FORMS.items()) + ".")
+    form: Text = Field(description=", ".join(f"{name} ({form.about})" for name, form in DPSGD_FORMS.items()) + ".")
     model: Text | None = Field(
         None,
         description="The network, a name of the registry of models, only for scratch; tanh-cnn or mlp by the data's"
@@ -362,9 +361,9 @@ class DpsgdTraining(Parameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
-        form = FORMS.get(self.form)
-        network = form is FORMS["scratch"]
-        for key, fits in (("model", network), ("compression", network), ("views", form is not FORMS["linear"])):
+        form = DPSGD_FORMS.get(self.form)
+        network = form is DPSGD_FORMS["scratch"]
+        for key, fits in (("model", network), ("compression", network), ("views", form is not DPSGD_FORMS["linear"])):
             if form is not None and getattr(self, key) is not None and not fits:
                 hint = f"is {show(getattr(self, key))}, and the form {self.form} has none to choose; leave it out"
                 raise mistake(hint, key)
@@ -384,7 +383,7 @@ class DpsgdParameters(DpsgdTraining):
 
     def chosen(self) -> dict[str, float]:
         """The numbers that steer the training: what is given here, and else the form's own."""
-        form = form_of(self.form)
+        form = form_of(DPSGD_FORMS, self.form)
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         given = {name: getattr(self, name) for name in names}
         return {name: getattr(form, name) if value is None else value for name, value in given.items()}
@@ -393,7 +392,7 @@ class DpsgdParameters(DpsgdTraining):
 class PrivateKnnTraining(Parameters):
     """How the nearest private records label public samples, and what learns from these labels."""
 
-    form: Text = Field(description="; ".join(f"{name}: {about}" for name, about in private_knn.FORMS.items()) + ".")
+    form: Text = Field(description="; ".join(f"{name}: {about}" for name, about in KNN_FORMS.items()) + ".")
     rate: Number = Field(gt=0, le=1, description="The share of the private records that is drawn for a query.")
     neighbours: PositiveWhole = Field(description="How many of these, the nearest ones, vote on it.")
     threshold: Number = Field(ge=0, description="The noisy count of a class above which a query is answered.")
@@ -423,9 +422,9 @@ class PrivateKnnParameters(PrivateKnnTraining):
         return slug(*self.parts())
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> KNNSettings:
         """What the labels cost follows from these."""
-        return Settings(**self.model_dump(exclude={"form", "student", "delta"}))
+        return KNNSettings(**self.model_dump(exclude={"form", "student", "delta"}))
 
 
 class PetdlParameters(Parameters):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patebench.baselines.dpsgd.forms import form_of
+from patebench.baselines import DPSGD_FORMS, form_of
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Options, Round, Setting, Split
 from patebench.config.parameters import (
     AuditParameters,
@@ -280,7 +280,7 @@ class Run:
         self.add_split(split)
         name = f"{split.name}/dpsgd/{parameters.slug}"
         self._add_record("train_dpsgd", name, "dpsgd.json", {**parameters.options(), **split.random(name)}, "models")
-        if form_of(parameters.form).from_encoder:
+        if form_of(DPSGD_FORMS, parameters.form).from_encoder:
             self._use_encoder(split, f"{name}/dpsgd.json")
 
     def add_private_knn(self, split: Split, parameters: PrivateKnnParameters) -> None:

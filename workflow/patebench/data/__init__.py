@@ -7,29 +7,26 @@ neither torch nor scikit-learn; a data set imports what it needs when it is load
 from patebench.core.registry import Registry, taking
 
 DATASETS = Registry("data set", "patebench.datasets", taking("root", "download"))
-#: With how many public samples each has, so that a pool that is too large is told before anything is loaded.
-for _name, _public in {
-    "digits": 600,
-    "mnist": 10_000,
-    "fashion_mnist": 10_000,
-    "svhn": 26_032,
-    "cifar10": 10_000,
-    "adult": 16_281,
-    "breast_cancer": 200,
-    "wine": 70,
-}.items():
-    DATASETS.add(_name, f"patebench.data.{_name}:load", public=_public)
+# The number of public samples is known beforehand, so that a pool that is too large is refused before loading.
+DATASETS.add("digits", "patebench.data.scikit_learn_sets:digits", public=600)
+DATASETS.add("mnist", "patebench.data.torchvision_sets:mnist", public=10_000)
+DATASETS.add("fashion_mnist", "patebench.data.torchvision_sets:fashion_mnist", public=10_000)
+DATASETS.add("svhn", "patebench.data.torchvision_sets:svhn", public=26_032)
+DATASETS.add("cifar10", "patebench.data.torchvision_sets:cifar10", public=10_000)
+DATASETS.add("adult", "patebench.data.adult:load", public=16_281)
+DATASETS.add("breast_cancer", "patebench.data.scikit_learn_sets:breast_cancer", public=200)
+DATASETS.add("wine", "patebench.data.scikit_learn_sets:wine", public=70)
 DATASETS.add("npz", "patebench.data.npz:load", own_files=True)
 DATASETS.add("folder", "patebench.data.folder:load", own_files=True)
 
 
 def public_samples(name: str) -> int | None:
-    """How many public samples the data set `name` has; None for one that is not built in and tells when it is read."""
+    """Return the number of public samples of the data set `name`; None for one that is not built in."""
     return DATASETS.fact(name, "public") if DATASETS.is_built_in(name) else None
 
 
 def reads_own_files(name: str) -> bool:
-    """Whether the entry `name` reads a user's own files and so needs the options `private` and `public`.
+    """Return whether the entry `name` reads a user's own files and so needs the options `private` and `public`.
 
     Its fact `own_files` (default False) says so. Raises PatebenchError for an unknown name.
     """

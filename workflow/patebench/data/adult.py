@@ -9,9 +9,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.data._files import Files
-from patebench.data._torchvision import torchvision_datasets
 from patebench.data.dataset import Dataset
+from patebench.data.torchvision_sets import Files, torchvision_datasets
 
 URL = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
 SOURCE = Files(

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.features.encoders import one_by_one
+from patebench.features import one_by_one
 from patebench.features.views import Views
 from patebench.models.architectures import untrained_network
-from patebench.models.network import Standardise
+from patebench.models.device import autocast
 from patebench.models.optimisers import AdamW
-from patebench.models.precision import autocast
+from patebench.models.scaling import Standardise
 
 WIDTH, BATCH, LEARNING_RATE, TEMPERATURE = 32, 128, 3e-3, 0.3
 #: The number of passes over the pool, and the least number of steps.

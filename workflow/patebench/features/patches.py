@@ -24,7 +24,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.features.encoders import one_by_one
+from patebench.features import one_by_one
 
 #: Patches are so many pixels wide, and so many pixels apart.
 SIZE, STRIDE = 6, 2

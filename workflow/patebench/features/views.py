@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.models.augment import random_affine
+from patebench.models.device import autocast
 from patebench.models.network import seeded
-from patebench.models.precision import autocast
 from patebench.models.recipes import MODERN, Recipe
 
 _WEAK = replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04)

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.models import check_compressible
 from patebench.models.learner import Learner, make_learner
-from patebench.models.network import Build, Network, Standardise
+from patebench.models.network import Build, Network
+from patebench.models.scaling import Standardise
 
 #: Hidden units of the perceptron's two layers.
 _HIDDEN = 128

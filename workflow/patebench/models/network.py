@@ -1,4 +1,4 @@
-"""The training loop that all networks share, written to be read in one sitting."""
+"""The training loop that all networks share, written to be read in one sitting, and the hints of their layers."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -13,68 +13,64 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from patebench.core.errors import PatebenchError
 from patebench.core.files import atomic
 from patebench.models.augment import draw, move
-from patebench.models.device import device
-from patebench.models.ema import ema_copy, ema_update
-from patebench.models.hints import WithHints
+from patebench.models.device import autocast_to, compute_dtype_for, device
 from patebench.models.learner import Progress
-from patebench.models.optimisers import SGD, AdamW
-from patebench.models.precision import autocast_to, compute_dtype_for
+from patebench.models.optimisers import SGD, AdamW, ema_copy, ema_update
 from patebench.models.recipes import Recipe
-from patebench.models.scaling import LIMIT, ROUNDING, Columns
+from patebench.models.scaling import Standardise
+
+#: A layer's maps are averaged over a grid of so many cells on each side: what is kept of every sample stays small.
+GRID = 2
+
+
+class WithHints(nn.Module):
+    """A network that gives the hints of one of its layers beside its logits; it shares the network's weights."""
+
+    def __init__(self, net: nn.Module, layer: str) -> None:
+        super().__init__()
+        check_layer(net, layer)
+        assert isinstance(net, nn.Sequential)
+        self.net, self.layer = net, layer
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (samples, classes) and hints (samples, channels, `GRID`, `GRID`) of samples `x`."""
+        hints: Any = None
+        for name, part in self.net.named_children():
+            x = part(x)
+            if name == self.layer:
+                hints = F.adaptive_avg_pool2d(x, GRID)
+        return x, hints
+
+    def hints(self, x: Tensor) -> Tensor:
+        """The hints alone, without what follows their layer."""
+        for name, part in self.net.named_children():
+            x = part(x)
+            if name == self.layer:
+                break
+        return F.adaptive_avg_pool2d(x, GRID)
+
+
+def blocks(net: nn.Module) -> list[str]:
+    """The layers of a network that can give hints: what it calls block1, block2, …"""
+    names = [name for name, _ in net.named_children()] if isinstance(net, nn.Sequential) else []
+    return [name for name in names if name.startswith("block")]
+
+
+def check_layer(net: nn.Module, layer: str) -> None:
+    """Raise PatebenchError unless a network can give hints of this layer."""
+    if layer not in (found := blocks(net)):
+        words = f"it names {', '.join(found)}" if found else "it names no blocks; conv-small and conv-middle do"
+        raise PatebenchError(f"this network has no layer '{layer}' for hints: {words}")
+
 
 #: Makes an untrained network for samples of a shape (channels, height, width) or (features,) and a number of classes.
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
 #: Small enough for the activations to stay in a core's cache: twice as fast as 1000 on a CPU.
 _PREDICT_BATCH = 100
-
-
-class Standardise(nn.Module):
-    """Subtract the mean and divide by the standard deviation of the samples that a network is fitted on.
-
-    Both are per channel for images (samples, channels, height, width), per feature for tables (samples, features). For
-    a teacher, these samples are its own shard and nothing else. A constant channel or feature is divided by 1, and no
-    result exceeds ±`scaling.LIMIT`. Tables are computed in double precision, images, which are bytes, in single.
-    """
-
-    mean: Tensor
-    spread: Tensor
-
-    def __init__(self, x: Tensor) -> None:
-        super().__init__()
-        mean, spread = _channels(x) if x.ndim == 4 else _features(x)
-        self.register_buffer("mean", mean)
-        self.register_buffer("spread", spread)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return standardised(x, self.mean, self.spread)
-
-    @property
-    def background(self) -> float:
-        """The standardised value of 0 (black), in the channel where it is lowest."""
-        return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
-
-
-def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-    """Standardise `x` in the precision of `mean`, within ±`LIMIT`; the result is in single precision."""
-    return ((x.to(mean.dtype) - mean) / spread).clamp_(-LIMIT, LIMIT).float()
-
-
-def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and divisor (1, channels, 1, 1) of images."""
-    x, axes = x.float(), (0, 2, 3)
-    mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
-    constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
-    return mean, torch.where(constant, deviation.clamp_min(1.0), deviation)
-
-
-def _features(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and divisor (1, features) of a table."""
-    columns = Columns.of(x.cpu().numpy())
-    mean, scale = (torch.from_numpy(each)[None].to(x.device) for each in (columns.mean, columns.scale))
-    return mean, scale
 
 
 #: The loss to minimise, from a batch's logits (samples, classes) and its labels (samples,).
@@ -144,7 +140,7 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """What a layer says of samples `x`: (samples, features), its maps averaged over a grid (`hints.GRID`)."""
+        """What a layer says of samples `x`: (samples, features), its maps averaged over a grid (`GRID`)."""
         net = WithHints(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast_to(self.device, self.compute_dtype):

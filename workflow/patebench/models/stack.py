@@ -21,21 +21,20 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from patebench.models.augment import move
-from patebench.models.ema import ema_update_tensors
-from patebench.models.hints import WithHints
+from patebench.models.device import autocast_to, compute_dtype_for
 from patebench.models.learner import Progress
 from patebench.models.network import (
     Network,
-    Standardise,
+    WithHints,
     device_facts,
     optimisation,
     save_weights,
     seeded,
     shuffle,
-    standardised,
     steps,
 )
-from patebench.models.precision import autocast_to, compute_dtype_for
+from patebench.models.optimisers import ema_update_tensors
+from patebench.models.scaling import Standardise, standardised
 
 #: The samples of a shard and their labels.
 Shard = tuple[NDArray[Any], NDArray[np.integer]]

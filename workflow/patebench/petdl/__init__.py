@@ -7,6 +7,6 @@ loop and the accounting are shared. What the teachers know comes in as `knowledg
 from patebench.core.registry import Registry, instance_of
 
 FORMS = Registry("form of PET-DL", "patebench.petdl", instance_of("patebench.petdl.form:Form"))
-FORMS.add("published", "patebench.petdl.published:FORM")
+FORMS.add("published", "patebench.petdl.published_form:FORM")
 FORMS.add("noisy-gradient", "patebench.petdl.noisy_gradient:FORM")
 FORMS.add("noisy-knowledge", "patebench.petdl.noisy_knowledge:FORM")

@@ -1,4 +1,4 @@
-"""What a form of PET-DL is: a way for knowledge to reach a student, and what that costs."""
+"""What a form of PET-DL is: a way for knowledge to reach a student, its cost, and the loop that forms share."""
 
 import math
 from abc import ABC, abstractmethod
@@ -7,16 +7,16 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import derive
 from patebench.core.text import plural
-from patebench.petdl import accounting
-from patebench.petdl.accounting import Release
-from patebench.petdl.knowledge import Knowledge
-from patebench.petdl.student import Student
+from patebench.models.network import optimisation, steps
+from patebench.models.recipes import Recipe
+from patebench.petdl.releases import Release, epsilon, noise_for
+from patebench.petdl.student import Knowledge, Student
 
 
 @dataclass(frozen=True)
@@ -111,16 +111,14 @@ class Form(ABC):
         chosen = replace(chosen, samples=used)
         if given.get("epsilon") is None:
             return chosen
-        return replace(
-            chosen, noise=accounting.noise_for(given["epsilon"], self.releases(chosen, used), given["delta"])
-        )
+        return replace(chosen, noise=noise_for(given["epsilon"], self.releases(chosen, used), given["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
         """What all releases cost together, by noise that is drawn afresh; seeded noise is no release."""
         assert settings.samples is not None
         releases = self.releases(settings, settings.samples)
         return Bound(
-            epsilon=accounting.epsilon(settings.noise, releases, delta),
+            epsilon=epsilon(settings.noise, releases, delta),
             delta=delta,
             queries=sum(releases.values()),
             accountant="gdp",
@@ -129,3 +127,52 @@ class Form(ABC):
             publishable=False,
             source=self.source,
         )
+
+
+#: Sets the gradients of the weights for one batch: its samples, and their positions.
+Backward = Callable[[Tensor, Tensor], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Hint learning or distillation: so many epochs, in which `backward` gives the gradients of `weights`."""
+
+    name: str
+    epochs: int
+    weights: list[nn.Parameter]
+    backward: Backward
+
+
+def run(
+    student: Student,
+    x: Tensor,
+    stage: Stage,
+    settings: Settings,
+    streams: Streams,
+    done: Done | None = None,
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None,
+) -> None:
+    """Train one stage on standardised samples `x`, by AdamW under one cycle of learning rates."""
+    if not stage.epochs:
+        return
+    recipe = Recipe(
+        optimiser="adamw",
+        learning_rate=settings.learning_rate,
+        batch=settings.batch,
+        epochs=stage.epochs,
+        schedule="one-cycle",
+        weight_decay=1e-2,
+    )
+    optimiser, schedule = optimisation(stage.weights, recipe, steps(len(x), recipe))
+    order = streams.generator(f"{stage.name}/order")
+    for epoch in range(stage.epochs):
+        student.net.train()
+        for rows in torch.randperm(len(x), generator=order).split(settings.batch):  # type: ignore[no-untyped-call]
+            here = rows.to(x.device)
+            samples = x[here] if augment is None else augment(x[here], order)
+            optimiser.zero_grad(set_to_none=True)
+            stage.backward(samples, here)
+            optimiser.step()
+            schedule.step()
+        if done:
+            done(epoch + 1)

@@ -2,7 +2,7 @@
 
 What a teacher says of a public batch gives the gradient of its loss with respect to the student's weights. It is
 clipped to the norm S; Gaussian noise of standard deviation zS goes on every entry of the sum; the sum is divided by n.
-Each step is one release of the sort `accounting.Release.VECTOR`, (2/z)-GDP, whatever the steps before have shown.
+Each step is one release of the sort `releases.Release.VECTOR`, (2/z)-GDP, whatever the steps before have shown.
 
 The samples are public and all teachers take part in all steps, so there is no subsampling that would help. Weighted,
 a teacher counts by its own confidence alone: to divide by the sum over teachers would let each change all others.
@@ -14,12 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from patebench.core.bound import Kind
-from patebench.petdl.accounting import Release
-from patebench.petdl.clipping import factors, with_noise
-from patebench.petdl.form import Done, Form, Settings, Streams
-from patebench.petdl.knowledge import Knowledge
-from patebench.petdl.student import Student
-from patebench.petdl.training import Stage, run
+from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
+from patebench.petdl.releases import Release, factors, with_noise
+from patebench.petdl.student import Knowledge, Student
 
 #: Samples, summed over teachers, that one call goes back through; bounds the memory for activations.
 _AT_ONCE = 1 << 13

@@ -2,7 +2,7 @@
 
 For every sample each teacher's softened output, a vector without negative entries, is clipped to the norm S, and the
 sum over teachers gets Gaussian noise of standard deviation zS; hints are clipped to a norm of their own and get noise
-in proportion to that. These are one release of the sort `accounting.Release.NON_NEGATIVE` for each sample and, with
+in proportion to that. These are one release of the sort `releases.Release.NON_NEGATIVE` for each sample and, with
 hints, one of the sort `VECTOR`: M samples cost μ = √(2M)/z without hints and √(6M)/z with them. All else is made of
 what was released, so no number of epochs costs more. Weighted, a teacher's output is multiplied by its own confidence.
 
@@ -18,12 +18,9 @@ from torch import Tensor
 from patebench.core.bound import Kind
 from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN
-from patebench.petdl.accounting import Release
-from patebench.petdl.clipping import noisy_sum
-from patebench.petdl.form import Done, Form, Settings, Streams
-from patebench.petdl.knowledge import Knowledge
-from patebench.petdl.student import Student
-from patebench.petdl.training import Stage, run
+from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
+from patebench.petdl.releases import Release, noisy_sum
+from patebench.petdl.student import Knowledge, Student
 
 
 class NoisyKnowledge(Form):

@@ -35,7 +35,7 @@ from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
-from patebench.data.content import records
+from patebench.data.division import records
 from patebench.data.partitions import NOBODY
 
 #: Number of neighbouring teachers that are trained again together, unless all are.

@@ -9,7 +9,7 @@ from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import ENCODER, FEATURES, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.features.encoders import ENCODERS
+from patebench.features import ENCODERS
 
 
 def run(*, pool: Path, seed: int, stream: str, out: Path, encoder: Path) -> None:

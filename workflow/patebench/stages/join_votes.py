@@ -15,7 +15,7 @@ from patebench.cli.command import file_option, stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
-from patebench.teachers import soft
+from patebench.teachers.teacher_outputs import join_soft
 
 log = logging.getLogger("patebench")
 
@@ -77,7 +77,7 @@ def run(
         arrays["votes"] = np.concatenate([before["votes"], arrays["votes"]], axis=1)
         arrays["queries"] = np.concatenate([before["queries"], arrays["queries"]])
         meta |= {"rounds": [*before.meta["rounds"], *meta["rounds"]], "earlier_votes": before.digest}
-    digest = write_arrays(out, VOTES, {**arrays, **soft.joined(parts)}, meta)
+    digest = write_arrays(out, VOTES, {**arrays, **join_soft(parts)}, meta)
     votes, abstentions = arrays["votes"], may_abstain(parts[0])
     truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
     measured = votes, arrays.get("test_votes"), truths, test_set["y"], facts["classes"]

@@ -15,8 +15,8 @@ from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, write_arrays
 from patebench.core.formats import PARTITION
 from patebench.core.seeds import derive, generator
-from patebench.data.content import content, records
 from patebench.data.dataset import OWN_DATA
+from patebench.data.division import content, records
 from patebench.data.partitions import (
     NOBODY,
     PARTITIONS,

@@ -18,11 +18,10 @@ from patebench.accounting.independent import gaussian_dp
 from patebench.audit.trained_models import Audited, exact, noise_reaches, sampled
 from patebench.audit.verdict import Verdict
 from patebench.core.text import in_json
-from patebench.petdl import accounting
-from patebench.petdl.accounting import Release
+from patebench.petdl import releases
 from patebench.petdl.form import Form, Settings, Streams
-from patebench.petdl.knowledge import Knowledge
-from patebench.petdl.student import Student
+from patebench.petdl.releases import Release
+from patebench.petdl.student import Knowledge, Student
 
 #: On how many public samples the audit trains, in batches of how many, for one epoch of each stage.
 _SAMPLES, _BATCH = 64, 32
@@ -91,7 +90,7 @@ def _releases(form: Form, settings: Settings, teachers: int, samples: int) -> li
     """The audit of one release of each sort that the form makes."""
     found = []
     for sort, count in form.releases(settings, samples).items():
-        stated, deviation = accounting.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
+        stated, deviation = releases.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
         pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))
         rng = torch.Generator().manual_seed(0)
 

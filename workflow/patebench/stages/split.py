@@ -9,9 +9,7 @@ from patebench.config.parameters import SplitParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
 from patebench.core.seeds import generator
-from patebench.data.content import content
-from patebench.data.shifts import shifted
-from patebench.data.split import check_apart, divide
+from patebench.data.division import check_apart, content, divide, shifted
 
 log = logging.getLogger("patebench")
 

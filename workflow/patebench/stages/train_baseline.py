@@ -19,7 +19,7 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.data.content import content
+from patebench.data.division import content
 
 log = logging.getLogger("patebench")
 

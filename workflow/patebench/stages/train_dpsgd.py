@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
-from patebench.baselines.dpsgd.forms import form_of
+from patebench.baselines import DPSGD_FORMS, form_of
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
@@ -25,12 +25,12 @@ from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
-from patebench.data.content import content
+from patebench.data.division import content
 
 if TYPE_CHECKING:
     import torch
 
-    from patebench.baselines.dpsgd.clipping import PrivateModel
+    from patebench.baselines.private_models import PrivateModel
 
 log = logging.getLogger("patebench")
 
@@ -62,11 +62,10 @@ def run(
     """
     import torch
 
-    from patebench.baselines.dpsgd.steps import NoisySteps, PoissonSampler
-    from patebench.baselines.dpsgd.training import train
+    from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler, train
 
     started = time.monotonic()
-    if encoder is not None and not form_of(training.form).from_encoder:
+    if encoder is not None and not form_of(DPSGD_FORMS, training.form).from_encoder:
         raise PatebenchError(f"the form {training.form} learns from private samples alone; leave out --encoder")
     given, public, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     if training.views is not None and public["x"].ndim != 4:
@@ -143,14 +142,13 @@ def _model(
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
     """What learns, with the name of its architecture; it starts from public samples and a seed alone."""
-    from patebench.baselines.dpsgd.linear import LinearModel
-    from patebench.baselines.dpsgd.network import NetworkModel, with_new_head
+    from patebench.baselines.private_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
     from patebench.models.architectures import untrained_network
     from patebench.models.network import seeded as weights_from
 
     classes, several = pool.meta["classes"], int(training.chosen()["views"])
-    if form_of(training.form).from_encoder:
+    if form_of(DPSGD_FORMS, training.form).from_encoder:
         if encoder is None:
             raise PatebenchError("this form learns on from the encoder of the public pool; give --encoder")
         learnt = read_encoder(encoder, pool)

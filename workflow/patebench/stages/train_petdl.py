@@ -29,7 +29,7 @@ from patebench.core.spelling import slug
 
 if TYPE_CHECKING:
     from patebench.petdl.form import Form
-    from patebench.petdl.knowledge import Knowledge
+    from patebench.petdl.student import Knowledge
 
 log = logging.getLogger("patebench")
 
@@ -133,7 +133,7 @@ def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]
     """What all teachers say of the pool, in their order, and the layer that hints are of."""
     import torch
 
-    from patebench.petdl.knowledge import Knowledge
+    from patebench.petdl.student import Knowledge
 
     chunks = [read_arrays(path, CHUNK) for path in paths]
     if sorted(each.digest for each in chunks) != sorted(votes.meta["chunks"]):

@@ -1,20 +1,18 @@
 """The stage `train_private_knn`: a student of labels that the nearest private records vote for (Zhu et al. 2020).
 
 Records are compared by features learnt from the public pool alone. Each is encoded by itself, so where it lies depends
-on no other private record; all else that is done with them is a step of `baselines/private_knn`.
+on no other private record; all else that is done with them is a step of `baselines/knn_labels`.
 """
 
 import logging
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
-from patebench.baselines.private_knn import accounting
-from patebench.baselines.private_knn.forms import form_of
-from patebench.baselines.private_knn.voting import NearestVotes
+from patebench.baselines import KNN_FORMS, form_of, knn_accounting
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, large_delta
@@ -24,7 +22,10 @@ from patebench.core.formats import ENCODER, POOL, TRUTH
 from patebench.core.progress import progress
 from patebench.core.seeds import derive
 from patebench.core.text import plural
-from patebench.data.content import content
+from patebench.data.division import content
+
+if TYPE_CHECKING:
+    from patebench.baselines.knn_labels import NearestVotes
 
 log = logging.getLogger("patebench")
 
@@ -56,7 +57,7 @@ def run(
     them. True labels measure the labels and steer nothing.
     """
     started = time.monotonic()
-    form_of(parameters.form)
+    form_of(KNN_FORMS, parameters.form)
     given, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
     true.require("pool", public.digest, str(pool))
@@ -100,8 +101,10 @@ def run(
 
 def _votes(
     parameters: PrivateKnnParameters, given: Artefact, public: Artefact, test_set: Artefact, encoder: Path
-) -> NearestVotes:
+) -> "NearestVotes":
     """Who votes on the first queries."""
+    from patebench.baselines.knn_labels import NearestVotes
+
     learnt = read_encoder(encoder, public)
     elsewhere = np.concatenate([content(public["x"]), content(test_set["x"])])
     own = ~np.isin(content(given["x"]), elsewhere)
@@ -113,13 +116,13 @@ def _votes(
 
 
 def _labelled(
-    parameters: PrivateKnnParameters, votes: NearestVotes, seed: int, stream: str
+    parameters: PrivateKnnParameters, votes: "NearestVotes", seed: int, stream: str
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Bound]:
     """The labels (queries,) of a form, −1 where there is none, and what they cost."""
     import torch
 
-    from patebench.baselines.dpsgd.steps import PoissonSampler
-    from patebench.baselines.private_knn import labels
+    from patebench.baselines.knn_labels import published_labels, sound_labels
+    from patebench.baselines.noisy_steps import PoissonSampler
 
     settings, delta = parameters.settings, parameters.delta
 
@@ -128,11 +131,11 @@ def _labelled(
 
     with progress(f"Private-kNN, {parameters.form}", None, "steps") as done:
         if parameters.form == "published":
-            found = labels.published(votes, settings, random("noise"), done)
-            return found, accounting.claimed(settings, int((found >= 0).sum()), delta)
+            found = published_labels(votes, settings, random("noise"), done)
+            return found, knn_accounting.claimed(settings, int((found >= 0).sum()), delta)
         sampler = PoissonSampler(settings.rate, random("sampling"))
-        found, spent = labels.sound(votes, settings, sampler, random("noise"), done)
-        return found, accounting.sound(settings, delta, spent)
+        found, spent = sound_labels(votes, settings, sampler, random("noise"), done)
+        return found, knn_accounting.sound(settings, delta, spent)
 
 
 def _student(

@@ -223,8 +223,7 @@ def _trained(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Votes of trained teachers, and what they were trained on."""
     from patebench.models.learner import make_learner
-    from patebench.teachers.knowledge import Knowledge
-    from patebench.teachers.soft import SoftVotes
+    from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
 
     numbers, classes = chunk.numbers, chunk.samples.meta["classes"]
@@ -232,7 +231,7 @@ def _trained(
     smallest = np.min_scalar_type(classes - 1)  # that holds every label
     votes = np.empty((len(numbers), len(queries)), smallest)
     test_votes = np.empty((len(numbers), len(test_set["x"])), smallest)
-    together, knowledge = SoftVotes(kept.soft, len(queries), classes), Knowledge(kept.hints)
+    together, knowledge = SoftVotes(kept.soft, len(queries), classes), TeacherKnowledge(kept.hints)
     learner = partial(make_learner, training.model, training.recipe, classes=classes, epochs=training.epochs)
     owned = [shard(chunk.samples, chunk.shards, int(number)) for number in numbers]
     seeds = [derive(*randomness, "teacher", int(number)) for number in numbers]

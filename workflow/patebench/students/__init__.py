@@ -19,12 +19,12 @@ from patebench.core.registry import Registry, called_with
 
 STUDENTS = Registry("student method", "patebench.students", called_with("data", "config", "seed"))
 STUDENTS.add("supervised", "patebench.students.supervised:trainer", options=("model", "recipe"), unlabelled=False)
-STUDENTS.add("noise-aware", "patebench.students.noise_aware:trainer", options=("model", "recipe"), unlabelled=False)
+STUDENTS.add("noise-aware", "patebench.students.supervised:noise_aware", options=("model", "recipe"), unlabelled=False)
 STUDENTS.add("gan", "patebench.students.gan:trainer", options=())
 STUDENTS.add("vat", "patebench.students.vat:trainer", options=("model",))
 STUDENTS.add("consistency", "patebench.students.consistency:trainer", options=("model",))
-STUDENTS.add("label-spreading", "patebench.students.label_spreading:trainer", options=())
-STUDENTS.add("nearest-label", "patebench.students.nearest_label:trainer", options=(), needs_features=True)
+STUDENTS.add("label-spreading", "patebench.students.neighbour_labels:label_spreading", options=())
+STUDENTS.add("nearest-label", "patebench.students.neighbour_labels:nearest_label", options=(), needs_features=True)
 STUDENTS.add(
     "table-regression", "patebench.students.table_regression:trainer", options=(), needs_features=True, reads_table=True
 )

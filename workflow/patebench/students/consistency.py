@@ -14,11 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patebench.models.precision import autocast
-from patebench.students.agreement import agreement_loss
-from patebench.students.alignment import DistributionAlignment
+from patebench.models.device import autocast
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
-from patebench.students.label_cleaning import cleaned
+from patebench.students.pseudo_labels import DistributionAlignment, agreement_loss, cleaned
 from patebench.students.semi_supervised import (
     LARGE,
     Batch,

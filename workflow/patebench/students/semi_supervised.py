@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.features.views import Views
 from patebench.models.architectures import untrained_network
-from patebench.models.ema import ema_copy, ema_update
-from patebench.models.optimisers import AdamW
+from patebench.models.optimisers import AdamW, ema_copy, ema_update
 from patebench.students.interface import StudentConfig, StudentData
 
 #: A pool of at least so many samples is large.

@@ -1,15 +1,30 @@
-"""The plainest student: a learner fitted to the labelled samples, the rest of the pool unused."""
+"""Students that learn from the labelled samples alone: from labels as they are, or knowing that they are noisy.
 
+`trainer` fits any learner. `noise_aware` maximises the likelihood of what was released. Under local mechanisms, and
+where noisy counts are released, that likelihood is public (`StudentData.log_likelihood`). Under others what was
+released depends on the private counts, so the share of wrong labels is estimated from the released labels alone: by
+cross-validation, among the samples of which the held-out student is confident (after Northcutt et al. 2021, *Confident
+learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural networks robust to label noise*),
+section 4.2.
+"""
+
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from patebench.models.architectures import require_network
 from patebench.models.learner import Learner, epochs_of, make_learner
 from patebench.models.network import Fitting, Network
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 
 RECIPE = "modern"
+_FOLDS = 4
+#: With more than half of the labels wrong, no correction helps.
+_MOST_WRONG = 0.5
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
@@ -75,3 +90,63 @@ class EstimatorTrainer:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.epoch()
+
+
+def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
+    """The trainer of a network, of any recipe, on the samples of the pool that have a label.
+
+    Its settings record the channel, "public" or "estimated", and the estimated share of "wrong labels". Raises
+    PatebenchError if the model is no network.
+    """
+    model, recipe = model_and_recipe(data, config)
+
+    def learner() -> Learner:
+        return make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
+
+    network = require_network(learner(), model)
+    log_likelihood, rate = data.log_likelihood, None
+    if log_likelihood is None:
+        rate = wrong_label_rate(data, network, seed)
+        log_likelihood = np.log(symmetric_channel(rate, data.classes))[:, data.labels].T
+    x, released = data.pool[data.labelled], torch.from_numpy(log_likelihood[data.labelled]).float()
+    fitting = network.begin(x, np.arange(len(x)), seed=seed, loss=partial(negative_log_likelihood, released))
+    found = NetworkTrainer(network, fitting, model, recipe, epochs_of(recipe, config.epochs))
+    found.settings = {"channel": "public"} if rate is None else {"channel": "estimated", "wrong labels": rate}
+    return found
+
+
+def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
+    """−ln Σ_class Pr[class | sample] Pr[released | class], the mean over a batch.
+
+    `log_likelihood` (samples, classes) holds ln Pr[released | class] of all samples; `logits` (batch, classes) are of
+    the samples at the positions `rows` (batch,).
+    """
+    released = log_likelihood.to(logits.device)[rows]
+    return -(logits.log_softmax(1) + released).logsumexp(1).mean()
+
+
+def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
+    """Pr[released label | class] (classes, labels) if a share `rate` of labels is wrong, evenly over other classes."""
+    wrong = rate / (classes - 1)
+    return np.full((classes, classes), wrong) + (1 - rate - wrong) * np.eye(classes)
+
+
+def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
+    """The estimated share of wrong labels: of those that a student of the other folds contradicts with confidence.
+
+    A student is confident where its probability is at least its mean for samples that bear that label. The estimate is
+    shrunk towards one half of a wrong label, and is never 0, so that no label counts as certain. `network` is fitted to
+    each fold with `seed`.
+    """
+    labelled, labels = data.labelled, data.labels[data.labelled]
+    folds = np.random.default_rng(seed).permutation(len(labelled)) % _FOLDS
+    found = np.zeros((len(labelled), data.classes))
+    for fold in range(min(_FOLDS, len(labelled)) if len(labelled) > 1 else 0):
+        others, held_out = labelled[folds != fold], labelled[folds == fold]
+        network.fit(data.pool[others], data.labels[others], seed=seed)
+        found[folds == fold] = np.exp(network.log_probabilities(data.pool[held_out]))
+    predicted = found.argmax(1)
+    typical = np.array([found[labels == k, k].mean() if (labels == k).any() else 1.0 for k in range(data.classes)])
+    confident = found.max(1) >= typical[predicted]
+    contradicted = np.sum(confident & (predicted != labels))
+    return float(min(_MOST_WRONG, (contradicted + 0.5) / (confident.sum() + 1)))

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from patebench.models.precision import autocast
+from patebench.models.device import autocast
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 from patebench.students.semi_supervised import (
     Batch,

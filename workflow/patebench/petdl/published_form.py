@@ -16,11 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patebench.core.bound import Kind
-from patebench.petdl.accounting import Release
-from patebench.petdl.form import Done, Form, Settings, Streams
-from patebench.petdl.knowledge import Knowledge
-from patebench.petdl.student import Student
-from patebench.petdl.training import Stage, run
+from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
+from patebench.petdl.releases import Release
+from patebench.petdl.student import Knowledge, Student
 
 
 class Published(Form):

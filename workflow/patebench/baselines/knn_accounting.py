@@ -44,7 +44,7 @@ _ORDERS = np.arange(2.0, 513.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class KNNSettings:
     """What is asked, of whom, and with how much noise; `answers` is the most that are given, all by default."""
 
     rate: float
@@ -70,7 +70,7 @@ class Settings:
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 
-def sound(settings: Settings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
+def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
     """The bound of the module's proof, with every answer that may be given; PatebenchError if more was `spent`.
 
     How many were given follows from private records, so it is not what the bound is of.
@@ -82,7 +82,7 @@ def sound(settings: Settings, delta: float, spent: Sequence[SubsampledGaussian] 
     return bound_together(stated, delta)
 
 
-def claimed(settings: Settings, answered: int, delta: float) -> Bound:
+def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
     """What the authors' code says of so many answers: tests and answers as if each had a Poisson subset of its own.
 
     Their Rényi divergences add up and are converted as Mironov 2017, Proposition 3 has it. No proof: the subsets that

@@ -1,6 +1,7 @@
-"""The teachers' class probabilities for the pool, for distillation; only their sum over teachers is ever written.
+"""What teachers say of the pool beyond their votes: sums of probabilities for distillation, and knowledge for PET-DL.
 
-Probabilities say much more than votes do, and no mechanism here protects them: nothing learnt from them is private.
+Both are as private as the shards: no noise protects them, and nothing learnt from them is private. Only chunks hold the
+knowledge, and of probabilities for distillation only the sum over teachers is ever written.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,9 +50,46 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
     return probabilities
 
 
-def joined(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
+def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
     """The array "soft" of the whole ensemble, the sum of that of its chunks; none if they have none."""
     if not chunks[0].meta.get("temperatures"):
         return {}
     total = np.sum(np.stack([chunk["soft"] for chunk in chunks]), axis=0, dtype=np.float64)
     return {"soft": np.asarray(total, np.float32)}
+
+
+#: What is asked for where no layer is: the probabilities alone.
+PROBABILITIES = "probabilities"
+
+#: The largest number in half precision, in which hints are kept.
+_MOST = float(np.finfo(np.float16).max)
+
+
+class TeacherKnowledge:
+    """Probabilities (teachers, queries, classes) of the pool and, where a layer is named, hints (teachers, queries,
+    features).
+
+    `wanted` is None for nothing, `PROBABILITIES`, or the name of a layer for both.
+    """
+
+    def __init__(self, wanted: str | None) -> None:
+        self.wanted = wanted
+        self.found: dict[str, list[NDArray[Any]]] = {}
+        self.positions: list[int] = []
+
+    def add(self, positions: Sequence[int], teachers: "TrainedTeachers", queries: NDArray[Any]) -> None:
+        """Keep what fitted `teachers` at these positions of the chunk say of the `queries` (queries, …)."""
+        if self.wanted is None:
+            return
+        self.positions += positions
+        said = {"probabilities": np.exp(finite_opinions(teachers, queries)).astype(np.float32)}
+        if self.wanted != PROBABILITIES:
+            hints = np.nan_to_num(teachers.hints(queries, self.wanted), posinf=_MOST, neginf=-_MOST)
+            said["hints"] = np.clip(hints, -_MOST, _MOST).astype(np.float16)
+        for name, each in said.items():
+            self.found.setdefault(name, []).append(each)
+
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of the chunk's file, in the order of its teachers."""
+        order = np.argsort(self.positions)
+        return {name: np.concatenate(each)[order] for name, each in self.found.items()}

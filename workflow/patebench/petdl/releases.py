@@ -1,6 +1,7 @@
-"""What the forms of PET-DL cost: each is a number of Gaussian releases, which compose exactly.
+"""The noisy releases of PET-DL's forms: how a sum of clipped vectors is made, and what releases cost together.
 
-Neighbours differ in one teacher's shard, so in everything that this one teacher says: one of n vectors is replaced.
+Each form makes a number of Gaussian releases, which compose exactly. Neighbours differ in one teacher's shard, so in
+everything that this one teacher says: one of n vectors is replaced.
 
 - *A clipped vector of any sign.* Vectors of norm ≤ S differ by ≤ 2S (triangle inequality), so their sum has sensitivity
   2S. With Gaussian noise of standard deviation zS in every coordinate its release is (2/z)-GDP.
@@ -11,10 +12,14 @@ Neighbours differ in one teacher's shard, so in everything that this one teacher
 
 The Gaussian mechanism is μ-GDP with μ = sensitivity/deviation (Dong, Roth, Su 2022, Theorem 2.7), T adaptive releases
 of μ₁, …, μ_T together √(Σ μᵢ²)-GDP (Corollary 3.3), and μ-GDP gives (ε, δ) exactly (Balle & Wang 2018, Theorem 8).
+The audit runs `noisy_sum` itself (`audit.gaussian_sums`).
 """
 
 import math
 from enum import Enum
+
+import torch
+from torch import Tensor
 
 from patebench.accounting.independent import gaussian_dp
 from patebench.accounting.searches import edge
@@ -47,3 +52,32 @@ def epsilon(noise: float, releases: dict[Release, int], delta: float) -> float:
 def noise_for(target: float, releases: dict[Release, int], delta: float) -> float:
     """The least noise, in clips, whose ε at δ is at most `target`; PatebenchError where there is none."""
     return edge(lambda noise: epsilon(noise, releases, delta), target)
+
+
+#: Clipped norms stay this far below the clip, relatively: more than rounding in single precision can add.
+_MARGIN = 1e-5
+
+
+def clipped(vectors: Tensor, clip: float) -> Tensor:
+    """Vectors (…, features) scaled down to a Euclidean norm of at most `clip`; a shorter one stays as it is."""
+    return vectors * factors(vectors.double().square().sum(-1, keepdim=True).sqrt(), clip).to(vectors.dtype)
+
+
+def factors(norms: Tensor, clip: float) -> Tensor:
+    """What vectors of these norms are multiplied by; 0 where a norm is no number, so that nothing of it is told."""
+    scale = (clip * (1 - _MARGIN) / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1 - _MARGIN)
+    return torch.where(norms.isfinite(), scale, 0.0)
+
+
+def noisy_sum(vectors: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
+    """The sum over the first axis, teachers, of clipped vectors, with noise of standard deviation noise·clip.
+
+    `vectors` is (teachers, …, features); each is clipped along the last axis.
+    """
+    vectors = torch.where(vectors.isfinite(), vectors, 0.0)
+    return with_noise(clipped(vectors, clip).sum(0), clip, noise, rng)
+
+
+def with_noise(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
+    """A sum of clipped vectors with Gaussian noise of standard deviation noise·clip on each entry, drawn on the CPU."""
+    return total + noise * clip * torch.randn(total.shape, generator=rng).to(total.device, total.dtype)

@@ -1,7 +1,12 @@
-"""Networks whose gradients are clipped one sample at a time."""
+"""Models for DP-SGD (Abadi et al. 2016), with the gradient of each sample clipped: a linear one, and networks.
+
+One sample changes a sum by the clipping norm at most, whatever its gradient is. Each sample's gradient is computed from
+that sample alone, so no layer can mix samples. A model is one vector of weights.
+"""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -10,11 +15,73 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from patebench.baselines.dpsgd.clipping import clip_factors, counted
 from patebench.core.errors import PatebenchError
 from patebench.models.augment import random_affine
-from patebench.models.network import Standardise
 from patebench.models.recipes import MODERN
+from patebench.models.scaling import Standardise
+
+#: Clipped norms are this much below the bound, relatively, so that rounding to single precision does not pass it.
+_ROUNDING = 1e-5
+
+
+class PrivateModel(Protocol):
+    """A model together with the private samples that it learns from."""
+
+    def start(self) -> Tensor:
+        """The weights before the first step, as one vector; they depend on no private sample."""
+
+    def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
+        """The sum of the gradients (weights,) of the samples at positions `chosen`, each clipped to the norm `clip`."""
+
+    def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
+        """Unnormalised log-probabilities (samples, classes) of other samples."""
+
+
+def clip_factors(norms: Tensor, clip: float) -> Tensor:
+    """What makes gradients of these norms no longer than `clip`; 0 where a norm is no number, or infinite."""
+    return torch.where(torch.isfinite(norms), (clip / norms).clamp(max=1.0) * (1 - _ROUNDING), 0.0)
+
+
+def counted(gradients: Tensor, factors: Tensor) -> Tensor:
+    """The same rows, but those whose factor is 0 are 0: a factor does not undo what is no number."""
+    return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
+
+
+#: Public features (samples, features) of any samples.
+Features = Callable[[NDArray[Any]], NDArray[np.floating]]
+
+
+class LinearModel:
+    """A linear classifier of features, with weights (features + 1, classes): the last row is of a constant input 1."""
+
+    def __init__(self, features: Features, x: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
+        self._features = features
+        self._inputs = self._inputs_of(x)
+        labels = torch.from_numpy(y.astype(np.int64))
+        self._targets = F.one_hot(labels, classes).to(self._inputs.dtype)
+        self._norms = self._inputs.norm(dim=1)
+
+    def start(self) -> Tensor:
+        """All weights 0: every class is as likely as any other."""
+        return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
+
+    def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
+        inputs = self._inputs[chosen]
+        errors = self._logits(weights, inputs).softmax(1) - self._targets[chosen]
+        factors = clip_factors(errors.norm(dim=1) * self._norms[chosen], clip)
+        inputs, errors = counted(inputs, factors), counted(errors, factors)
+        return (inputs.T @ (errors * factors[:, None])).flatten()
+
+    def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
+        return self._logits(weights, self._inputs_of(x))
+
+    def _logits(self, weights: Tensor, inputs: Tensor) -> Tensor:
+        return inputs @ weights.view(inputs.shape[1], -1)
+
+    def _inputs_of(self, x: NDArray[Any]) -> Tensor:
+        """Features of samples, and a last one that is 1."""
+        return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
+
 
 #: So many images at most, each view being one, are looked at together, and their samples' gradients hold so many
 #: numbers at most: what is larger needs more memory and is no faster.

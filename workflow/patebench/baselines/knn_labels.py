@@ -1,4 +1,7 @@
-"""Labels by the nearest private records: the form whose cost is proven, and the one that was published."""
+"""Labels by the nearest private records (Private-kNN; Zhu, Yu, Chandraker, Wang, CVPR 2020).
+
+`sound_labels` is the form whose cost is proven (`knn_accounting.py`), `published_labels` the one that was published.
+"""
 
 from functools import partial
 from typing import Protocol
@@ -9,9 +12,43 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
-from patebench.baselines.dpsgd.steps import NoisySteps, Sampler
-from patebench.baselines.private_knn.accounting import ANSWER, TEST, Settings
+from patebench.baselines.knn_accounting import ANSWER, TEST, KNNSettings
+from patebench.baselines.noisy_steps import NoisySteps, Sampler
 from patebench.core.progress import Report
+from patebench.features.cells import on_grid
+
+
+class NearestVotes:
+    """Private records and public queries, by public features (…, features) of at most unit length."""
+
+    def __init__(
+        self,
+        records: NDArray[np.floating],
+        labels: NDArray[np.integer],
+        queries: NDArray[np.floating],
+        *,
+        neighbours: int,
+        classes: int,
+    ) -> None:
+        self._records, self._queries = on_grid(records), on_grid(queries)
+        self._square = np.square(self._records).sum(axis=1)
+        self._labels, self._neighbours, self._classes = labels, neighbours, classes
+
+    def __len__(self) -> int:
+        """How many private records there are."""
+        return len(self._records)
+
+    def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The counts (classes,) of a query, by the records at positions `chosen`; one of them may stand there twice.
+
+        Of equally near ones, the first are taken. Distances are exact on their grid (`teachers/nearest_query.py`), so
+        how two records stand to each other depends on no third one.
+        """
+        distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
+        nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]
+        found: NDArray[np.int64] = np.bincount(self._labels[nearest], minlength=self._classes)
+        return found
+
 
 NO_ANSWER = -1
 Labels = NDArray[np.int64]
@@ -25,13 +62,13 @@ class Votes(Protocol):
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]: ...
 
 
-def sound(
-    votes: Votes, settings: Settings, sampler: Sampler, rng: torch.Generator, report: Report | None = None
+def sound_labels(
+    votes: Votes, settings: KNNSettings, sampler: Sampler, rng: torch.Generator, report: Report | None = None
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
     """Labels (queries,), −1 where there is none, and what was done: tests and answers.
 
     All queries are tested, then the first that passed are answered. Every step draws its own subset, adds the noise and
-    counts itself (`dpsgd/steps.py`), so what was done is what the account is made of.
+    counts itself (`noisy_steps.py`), so what was done is what the account is made of.
     """
     tests = NoisySteps(sampler, len(votes), noise=settings.sigma1 / TEST, clip=TEST, rng=rng)
     answers = NoisySteps(sampler, len(votes), noise=settings.sigma2 / ANSWER, clip=ANSWER, rng=rng)
@@ -59,7 +96,7 @@ def _counts(votes: Votes, query: int, chosen: Tensor, clip: float) -> Tensor:
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 
-def published(votes: Votes, settings: Settings, rng: torch.Generator, report: Report | None = None) -> Labels:
+def published_labels(votes: Votes, settings: KNNSettings, rng: torch.Generator, report: Report | None = None) -> Labels:
     """Labels (queries,), −1 where there is none, as the authors' code makes them.
 
     Each query draws one subset, of a fixed size and with replacement, for its test and for its answer; a record that is

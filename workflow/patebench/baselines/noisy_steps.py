@@ -1,19 +1,26 @@
-"""The only way to private gradients: a Poisson batch, a clipped sum, noise, and the count of what was done.
+"""The only way to private gradients: a Poisson batch, a clipped sum, noise, and the count of the steps.
 
-What the accountant assumes is what ran, since its account is made of the count: the rate of the sampler that drew, the
-noise that was added, and the number of steps. A sampler that did not draw as it says is refused.
+The account is made of the count, the rate of the sampler and the noise that was added, so it holds for what ran. A
+sampler that did not draw as it says is refused. All but `NoisySteps` is post-processing: noisy sums drive Adam
+(`train`), and an average of the weights predicts. Adam's steps do not change when all gradients are scaled alike, so a
+sum serves as well as a mean, and the number of private samples stays private.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
-from patebench.baselines.dpsgd.sampling_check import SamplingCheck
+from patebench.baselines.private_models import PrivateModel
+from patebench.baselines.sampling_check import SamplingCheck
 from patebench.core.errors import PatebenchError
+from patebench.core.progress import Report
+from patebench.models.optimisers import Adam, ema_update_tensors
 
 #: Of the samples at these positions, what one more sample changes by the norm given at most: such as the sum of their
 #: gradients, each clipped to that norm.
@@ -83,3 +90,46 @@ class NoisySteps:
                 f"{what} can not come from Poisson sampling at a rate of {self._rate:g}, which the account assumes;"
                 " use PoissonSampler"
             )
+
+
+#: How many points a learning curve has.
+_POINTS = 10
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The averaged weights, and the accuracy on the way."""
+
+    weights: Tensor
+    curve: list[dict[str, float]]
+
+
+def train(
+    model: PrivateModel,
+    noisy: NoisySteps,
+    *,
+    steps: int,
+    learning_rate: float,
+    ema: float,
+    evaluate: Callable[[Tensor], float],
+    report: Report | None = None,
+) -> Trained:
+    """Take so many noisy steps; the learning rate falls to 0 along a line.
+
+    `evaluate` gives the accuracy of weights on public samples, ten times on the way.
+    """
+    weights = model.start()
+    average = weights.clone()
+    optimiser = Adam([weights], learning_rate)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
+    curve = []
+    for step in range(1, steps + 1):
+        weights.grad = noisy.step(partial(model.clipped_sum, weights))
+        optimiser.step()
+        schedule.step()
+        ema_update_tensors([average], [weights], step, ema)
+        if step * _POINTS // steps > (step - 1) * _POINTS // steps:
+            curve.append({"step": step, "accuracy": evaluate(average)})
+        if report:
+            report(step, steps)
+    return Trained(average, curve)

@@ -1,0 +1,96 @@
+"""What is public of a data set: pool and test set, in which no sample lies on two sides; shifts of the pool; contents.
+
+Two samples are one if they have the same bytes. Nothing here knows the private data; a private sample that is public
+too is left out on the teachers' side (`partitions`).
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import PatebenchError
+from patebench.core.text import plural
+
+
+def content(x: NDArray[Any]) -> NDArray[np.uint64]:
+    """A hash of each sample's content; x is (samples, …), and the two floating-point zeros count as one.
+
+    Should two samples collide, one too many is left out and none is let through.
+    """
+    if x.dtype.kind == "f":
+        x = np.where(x == 0, np.zeros((), x.dtype), x)
+    digests = b"".join(hashlib.blake2b(sample, digest_size=8).digest() for sample in np.ascontiguousarray(x))
+    return np.frombuffer(digests, dtype=np.uint64)
+
+
+def records(x: NDArray[Any], y: NDArray[Any]) -> str:
+    """A digest of all records, x (samples, …) with labels y, whatever their order: who holds the data can tell it."""
+    each = np.stack([content(x), y.astype(np.uint64)], axis=1)
+    return hashlib.sha256(each[np.lexsort(each.T)].tobytes()).hexdigest()
+
+
+def tallies(counts: NDArray[np.integer]) -> str:
+    """Return a digest of vote counts (queries, classes) that no order of queries, classes or teachers changes.
+
+    Of each query only its counts in descending order enter, without classes that got no vote. Tables that agree in
+    these are taken for the same data.
+    """
+    ordered = -np.sort(-np.asarray(counts, dtype="<i8"), axis=1)
+    voted = ordered[:, : max(1, int(ordered.any(axis=0).sum()))]
+    return hashlib.sha256(np.sort(content(voted)).tobytes()).hexdigest()
+
+
+#: What is done to images (samples, channels, height, width) of bytes.
+SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "inverted": lambda x: 255 - x,
+    "rotated": lambda x: np.ascontiguousarray(np.rot90(x, axes=(2, 3))),
+}
+
+
+def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
+    """Images `x` after the shift of that name, or as they are without one. PatebenchError for tables."""
+    if shift is None:
+        return x
+    if x.ndim != 4:
+        raise PatebenchError(f"these samples are no images, so they can not be {shift}; leave out pool_shift")
+    return SHIFTS[shift](x)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Positions in the public data, and how many samples were left out of the test set because the pool has them."""
+
+    pool: NDArray[np.int64]
+    test: NDArray[np.int64]
+    in_pool: int
+
+
+def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> Split:
+    """Shuffle the public samples; the first `pool` are queries and the next `test` (None: all others) the test set.
+
+    `public` are the samples' contents. Test samples that occur in the pool are passed over. Raises PatebenchError when
+    too few remain.
+    """
+    if pool < 1 or (test is not None and test < 1):
+        raise PatebenchError(f"pool = {pool} and test = {test} were asked for; both need at least one sample")
+    order = rng.permutation(len(public))
+    queries, others = order[:pool], order[pool:]
+    unseen = others[~np.isin(public[others], public[queries])]
+    split = Split(queries, unseen[:test], len(others) - len(unseen))
+    if len(split.pool) < pool or len(split.test) < (test or 1):
+        raise PatebenchError(
+            f"{len(public)} public samples, less {split.in_pool} that are in the pool as well, are too few for a pool"
+            f" of {pool} and {test or 'any'} test samples; choose smaller numbers"
+        )
+    return split
+
+
+def check_apart(pool: NDArray[np.uint64], test: NDArray[np.uint64]) -> None:
+    """Refuse a pool and a test set that share a sample; both are given as contents. Raises PatebenchError."""
+    shared = int(np.isin(pool, test).sum())
+    if shared:
+        raise PatebenchError(f"{plural(shared, 'sample')} of the pool in the test set as well; make the split anew")

@@ -1,0 +1,199 @@
+"""Image data sets that torchvision reads: MNIST, Fashion-MNIST, CIFAR-10 and SVHN, with its checksums and download."""
+
+import hashlib
+import importlib
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from patebench.core.errors import PatebenchError
+from patebench.data.dataset import Dataset
+
+#: Seconds without an answer after which a download gives up.
+TIMEOUT = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """The files of a data set in a folder below the data root, each with its MD5, or None where it is not known."""
+
+    name: str
+    folder: str
+    files: Mapping[str, str | None]
+
+    def require(self, root: Path, download: bool) -> None:
+        """Raise PatebenchError where a file is missing and must not be fetched."""
+        missing = self.missing(root)
+        if missing and not download:
+            raise self._lacks(root, missing, "downloading is off")
+
+    def read(self, root: Path, reader: Callable[[], Any]) -> Any:
+        """Return what `reader` reads and fetches if missing; PatebenchError if it fails or a file is wrong."""
+        try:
+            with _impatient():
+                contents = reader()
+        except (OSError, RuntimeError, ValueError, TypeError, AssertionError, EOFError, HTTPException) as fault:
+            if missing := self.missing(root):
+                raise self._lacks(root, missing, f"the download failed: {fault}") from None
+            raise self._damaged(root, str(fault) or type(fault).__name__) from None
+        for name, expected in self.files.items():
+            if expected is not None and _md5(root / self.folder / name) != expected:
+                raise self._damaged(root, f"the MD5 of {name} is wrong")
+        return contents
+
+    def missing(self, root: Path) -> list[str]:
+        return [name for name in self.files if not (root / self.folder / name).is_file()]
+
+    def _lacks(self, root: Path, missing: list[str], why: str) -> PatebenchError:
+        return PatebenchError(
+            f"the data set '{self.name}' is not complete under {root} ({why}); put {', '.join(missing)} into"
+            f" {root / self.folder}, or allow the download where there is a network"
+        )
+
+    def _damaged(self, root: Path, why: str) -> PatebenchError:
+        return PatebenchError(
+            f"the data set '{self.name}' in {root / self.folder} is damaged ({why}); put good"
+            f" files in the place of {', '.join(self.files)}, or move these away and let them be downloaded again"
+        )
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """Let no socket wait for ever: a machine behind a silent firewall should fail in seconds."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _md5(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def torchvision_datasets() -> Any:
+    """Import `torchvision.datasets`.
+
+    Where torchvision's compiled part does not fit torch (a CUDA build beside a CPU torch), its import fails with
+    "operator torchvision::nms does not exist" (pytorch/vision#9085). Data sets need no compiled operator, so declaring
+    the two that the import expects is enough.
+    """
+    try:
+        return importlib.import_module("torchvision.datasets")
+    except ImportError as fault:
+        raise PatebenchError(f"this data set needs torchvision ({fault}); install it beside torch") from None
+    except RuntimeError as fault:
+        if "does not exist" not in str(fault):
+            raise
+    import torch
+
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return importlib.import_module("torchvision.datasets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Files):
+    """One of torchvision's data sets: its class there, and the files that it keeps below the data root.
+
+    `files` gives an MD5 where torchvision itself does not check the file that it reads; otherwise None.
+    """
+
+    attribute: str
+
+    def open(self, root: Path, download: bool, **arguments: Any) -> Any:
+        """Open torchvision's data set; PatebenchError when a file is missing, damaged or cannot be fetched."""
+        self.require(root, download)
+        reader = getattr(torchvision_datasets(), self.attribute)
+        return self.read(root, lambda: reader(root, download=download, **arguments))
+
+
+_IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+# torchvision checks the archives of MNIST that it fetches, not the unpacked files that it reads.
+_MNIST_MD5 = (
+    "6bbc9ace898e44ae57da46a324031adb",
+    "a25bea736e30d166cdddb491f175f624",
+    "2646ac647ad5339dbf082846283269ea",
+    "27ae3e4e09519cfbb04c329615203637",
+)
+_MNIST = Source(
+    name="mnist", attribute="MNIST", folder="MNIST/raw", files=dict(zip(_IDX_FILES, _MNIST_MD5, strict=True))
+)
+_FASHION_MNIST = Source(
+    name="fashion_mnist", attribute="FashionMNIST", folder="FashionMNIST/raw", files=dict.fromkeys(_IDX_FILES)
+)
+_CIFAR10 = Source(
+    name="cifar10",
+    attribute="CIFAR10",
+    folder="cifar-10-batches-py",
+    files=dict.fromkeys((*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta")),
+)
+_SVHN = Source(
+    name="svhn",
+    attribute="SVHN",
+    folder="",
+    files=dict.fromkeys(("train_32x32.mat", "extra_32x32.mat", "test_32x32.mat")),
+)
+_DIGITS = tuple("0123456789")
+_CLOTHES = (
+    "T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+)  # fmt: skip
+
+
+def mnist(root: Path, download: bool) -> Dataset:
+    """Load MNIST: 60,000 private (train) and 10,000 public (test) images (1, 28, 28) of handwritten digits.
+
+    Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, *Gradient-based learning applied to document recognition*, 1998.
+    """
+    return _load_idx(_MNIST, root, download, _DIGITS)
+
+
+def fashion_mnist(root: Path, download: bool) -> Dataset:
+    """Load Fashion-MNIST: 60,000 private (train) and 10,000 public (test) images (1, 28, 28) of clothes.
+
+    H. Xiao, K. Rasul, R. Vollgraf, *Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms*,
+    2017.
+    """
+    return _load_idx(_FASHION_MNIST, root, download, _CLOTHES)
+
+
+def _load_idx(source: Source, root: Path, download: bool, class_names: tuple[str, ...]) -> Dataset:
+    parts = []
+    for train in (True, False):
+        opened = source.open(root, download, train=train)
+        parts += [opened.data.numpy()[:, None], opened.targets.numpy().astype(np.int64)]
+    private_x, private_y, public_x, public_y = parts
+    return Dataset(private_x, private_y, public_x, public_y, class_names)
+
+
+def cifar10(root: Path, download: bool) -> Dataset:
+    """Load CIFAR-10: 50,000 private (train) and 10,000 public (test) colour images (3, 32, 32).
+
+    A. Krizhevsky, *Learning multiple layers of features from tiny images*, 2009. The official batches are pickles;
+    torchvision opens each only after its MD5 has proved it to be the published file.
+    """
+    train, test = (_CIFAR10.open(root, download, train=train) for train in (True, False))
+    (private_x, private_y), (public_x, public_y) = (
+        (np.ascontiguousarray(part.data.transpose(0, 3, 1, 2)), np.asarray(part.targets, dtype=np.int64))
+        for part in (train, test)
+    )
+    return Dataset(private_x, private_y, public_x, public_y, tuple(train.classes))
+
+
+def svhn(root: Path, download: bool) -> Dataset:
+    """Load SVHN: 73,257 + 531,131 private (train and extra) and 26,032 public (test) colour images (3, 32, 32).
+
+    Y. Netzer, T. Wang, A. Coates, A. Bissacco, B. Wu, A. Ng, *Reading digits in natural images with unsupervised
+    feature learning*, 2011. PATE 2017 uses train and extra as the private data. Takes about 5 GB of memory.
+    """
+    train, extra, test = (_SVHN.open(root, download, split=split) for split in ("train", "extra", "test"))
+    private = np.concatenate([train.data, extra.data]), np.concatenate([train.labels, extra.labels]).astype(np.int64)
+    return Dataset(*private, np.ascontiguousarray(test.data), test.labels.astype(np.int64), _DIGITS)

@@ -1,0 +1,91 @@
+"""What students do against wrong labels: agreement with confident predictions, alignment of classes, label cleaning."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from patebench.students.interface import Student, StudentData
+
+
+def agreement_loss(
+    logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, done: float
+) -> Tensor:
+    """Cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities` (samples, classes).
+
+    Samples count where the probability of that class is above a threshold, which falls from `confident` to
+    `confident_last` as `done`, the share of the training steps taken, rises from 0 to 1. The mean is over all samples.
+    """
+    probability, label = ema_probabilities.max(1)
+    sure = probability > confident + done * (confident_last - confident)
+    return (F.cross_entropy(logits, label, reduction="none") * sure).mean()
+
+
+#: Decay of the moving average of the predictions' mean, batch by batch.
+_DECAY = 0.99
+
+
+class DistributionAlignment(nn.Module):
+    """Scales predicted probabilities so that their mean over the pool moves towards the shares of the classes.
+
+    `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean prediction.
+    """
+
+    shares: Tensor
+    guessed: Tensor
+
+    def __init__(self, data: StudentData) -> None:
+        super().__init__()
+        labels = torch.from_numpy(data.labels[data.labelled])
+        self.register_buffer("shares", class_shares(torch.bincount(labels, minlength=data.classes)))
+        self.register_buffer("guessed", torch.full((data.classes,), 1 / data.classes))
+
+    @torch.no_grad()
+    def forward(self, probabilities: Tensor) -> Tensor:
+        """The aligned `probabilities` (samples, classes) of a batch, which also updates the moving average."""
+        self.guessed.lerp_(probabilities.mean(0), 1 - _DECAY)
+        aligned = probabilities * (self.shares / self.guessed)
+        return aligned / aligned.sum(1, keepdim=True)
+
+
+def class_shares(counts: Tensor) -> Tensor:
+    """The estimated share (classes,) of each class, all above 0 and 1 together, from its number of labels `counts`.
+
+    Without a label, all shares are equal.
+    """
+    classes, equal = len(counts), counts.sum() / len(counts)
+    chi_squared = (counts - equal).square().sum() / equal
+    kept = (1 - (classes - 1) / chi_squared).clamp_min(0).nan_to_num(0.0)
+    return kept * counts / counts.sum().clamp_min(1) + (1 - kept) / classes
+
+
+_FOLDS = 4
+#: A label with a probability below this one is left out, …
+_IMPROBABLE = 0.1
+#: … unless more than this share of the labels would be: the students that judge have then learnt too little; …
+_MOST = 0.25
+#: … or less than this share: those labels then belong to rare samples rather than being wrong. A few wrong labels do
+#: little harm, and the only label of a kind of sample stands for all samples of that kind.
+_LEAST = 0.05
+
+
+def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
+    """`data` without the labels that are improbable to students which `train` makes of the labels of other folds.
+
+    Classes with fewer labels than folds keep theirs. Folds are stratified by class and drawn from torch's global
+    generator.
+    """
+    labelled, labels = data.labelled, data.labels[data.labelled]
+    shuffled = torch.randperm(len(labelled)).numpy()
+    fold = np.empty(len(labelled), int)
+    fold[shuffled[np.argsort(labels[shuffled], kind="stable")]] = np.arange(len(labelled)) % _FOLDS
+    probability = np.ones(len(labelled))
+    for held_out in (np.flatnonzero(fold == number) for number in range(_FOLDS)):
+        if 0 < len(held_out) < len(labelled):
+            judge = train(data.without(labelled[held_out]))
+            found = judge.log_probabilities(data.pool[labelled[held_out]])
+            probability[held_out] = np.exp(found[np.arange(len(held_out)), labels[held_out]])
+    improbable = (probability < _IMPROBABLE) & (np.bincount(labels)[labels] >= _FOLDS)
+    return data.without(labelled[improbable]) if _LEAST <= improbable.mean() <= _MOST else data
