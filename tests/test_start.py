@@ -18,9 +18,7 @@ MORE = {
     "audit": "patebench.audit.show, rich.table",
     "calibrate": "patebench.calculator.show, rich.table",
     "epsilon": "patebench.calculator.show, rich.table",
-    "figures": "patebench.reporting.figures, pandas, matplotlib.figure, matplotlib.backends.backend_agg",
-    "tables": "patebench.reporting.tables, pandas",
-    "report": "patebench.reporting.report, jinja2",
+    "report": "patebench.reporting.pages, patebench.reporting.figures, pandas, jinja2, matplotlib.backends.backend_agg",
     "config": "patebench.config",
 }
 

@@ -22,6 +22,8 @@ from patebench.config.parameters import (
 )
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.tables import TABLES
 
 SPLIT = Split(Data("digits"), seed=0, parameters=SplitParameters(pool=400))
 ENSEMBLE = Ensemble(SPLIT, 250, PartitionParameters(), TrainingParameters(model="small-cnn"))
@@ -204,7 +206,7 @@ def test_every_label_set_and_student_is_collected_once() -> None:
     for kind, file in (("labels", "labels.npz"), ("students", "student.json"), ("distilled", "distillation.json")):
         gathered = [f"{voters}/{below}" for voters, kinds in made.gathered.items() for below in kinds.get(kind, [])]
         assert sorted(gathered) == sorted(targets(made, file))
-    assert made.paths("collected") == [f"results/{voters}/collected.json" for voters in made.gathered]
+    assert made.record_files()["collected"] == [f"results/{voters}/collected.json" for voters in made.gathered]
 
 
 def test_tables_read_a_record_of_every_model() -> None:
@@ -273,7 +275,7 @@ def test_experiments_share_what_they_have_in_common() -> None:
         students=[{**DEMO["students"][0], "queries": [100, 200]}],
     )
     alone, both = run(demo()), run(demo(), more | {"audit": None})
-    assert len(set(both.job_names())) == len(both.job_names()) == len({*both.options}) + 5, "one job for each target"
+    assert len(set(both.job_names())) == len(both.job_names()) == len({*both.options}) + 2, "one job for each target"
     added = {Path(path).name for path in both.options.keys() - alone.options.keys()}
     assert added == {"labels.npz", "bounds.json", "student.json"}
     assert len(both.options) == len(alone.options) + 3 * 3
@@ -300,7 +302,7 @@ def test_clusters_that_are_named_are_those_that_an_ensemble_is_asked_for() -> No
     assert sorted(targets(made, "queries.npz")) == [f"{folder}-{clusters}" for clusters in (10, 30)]
     (ensemble,) = made.experiments[0].ensembles
     assert made.selections == {ensemble.name: ["prototypes-30"]}
-    assert made.paths("baselines") == [f"results/{folder}-{clusters}/naming.json" for clusters in (10, 30)]
+    assert made.record_files()["baselines"] == [f"results/{folder}-{clusters}/naming.json" for clusters in (10, 30)]
     with pytest.raises(PatebenchError, match=r"public_reference\.clusters\[1\]: is 401, but the pool holds 400"):
         run(ONE_VOTE | {"public_reference": {"clusters": [10, 401]}})
 
@@ -317,3 +319,23 @@ def test_teachers_that_vote_in_rounds_are_dealt_once_and_vote_in_each() -> None:
     assert sorted(targets(made, "votes.npz")) == sorted(made.chunks) == sorted(made.gathered) == voting
     assert made.uses_features >= {f"{each}/votes.npz" for each in voting}
     assert made.gathered[then[0]] == {"labels": [""], "students": [""]}
+
+
+def test_a_run_shows_the_figures_and_tables_that_it_has_content_for() -> None:
+    figures = set(run(demo()).with_content(FIGURES))
+    assert {"methods", "noisy-accuracy", "gap", "epsilon", "label-frontier", "learning-curves", "audit"} <= figures
+    assert not {"distance", "local", "cap", "clusters", "pool"} & figures
+    tables = set(run(demo()).with_content(TABLES))
+    assert {"utility-privacy", "bounds", "ensembles", "active-learning", "petdl"} <= tables
+    assert not {"papers", "verdicts", "nzc-students", "bits", "teacher-costs"} & tables
+
+
+def test_figures_over_a_setting_need_two_values_of_it_for_one_data_set() -> None:
+    student = {"method": "consistency", "mechanisms": ONE_VOTE["mechanisms"]}
+    one = ONE_VOTE | {"students": [student]}
+    shown = [
+        set(run(*experiments).with_content(FIGURES))
+        for experiments in ([one], [one, one | {"pool": 300}], [one, one | {"queries": 20}])
+    ]
+    assert "gap" not in shown[0], "records that vote are not trained"
+    assert [each & {"pool", "clusters", "cap"} for each in shown] == [set(), {"pool"}, {"clusters"}]

@@ -11,10 +11,11 @@ from patebench.artefacts.records import read_records
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind
 from patebench.core.files import write_json
 from patebench.reporting.manifest import manifest
-from patebench.stages import figures, tables
+from patebench.stages import report
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
 CAPTIONS = Path(__file__).parents[2] / "report"
+CITATION = Path(__file__).parents[2] / "CITATION.cff"
 GAMMAS = (0.01, 0.05, 0.2, 1.0)
 SIGMAS = (10.0, 40.0, 100.0)
 WHOLE_POOL: dict[str, Any] = {"rounds": "", "strategy": "", "round": 0, "selection": []}
@@ -223,20 +224,23 @@ def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: 
     return read_records([Path(path) for path in collected], baselines, audits, models)
 
 
-def draw_figure(name: str, collected: Any, baselines: Any, published: Path, png: Path, pdf: Path) -> None:
-    assert png.stem == pdf.stem == name
-    figures.run(collected=collected, baselines=baselines, audits=(), published=published, png=[png], pdf=[pdf])
+def write_manifest(path: Path, config: Any = None, *, modes: Any = None, **sources: Any) -> dict[str, Any]:
+    """Write a manifest that lists these records, releases, figures and tables; return its content."""
+    content = manifest(config or {"name": ""}, [0, 1], modes or {}, path.parent / "no benchmarks", [])
+    lists: dict[str, Any] = {"records": {}, "released": {}, "copies": {}, "figures": [], "tables": []}
+    content |= lists | sources
+    write_json(path, "manifest", content)
+    return content
 
 
-def write_table(
-    name: str, collected: Any, baselines: Any, published: Path, csv: Path, markdown: Path, latex: Path, audits: Any = ()
-) -> None:
-    assert csv.stem == name
-    tables.run(
-        collected=collected, baselines=baselines, audits=audits, published=published, csv=[csv], markdown=[markdown],
-        latex=[latex],
+def write_report(
+    folder: Path, collected: Any = (), baselines: Any = (), figures: Any = (), tables: Any = (), **more: Any
+) -> str:
+    """Run the stage `report` on these records and return the page."""
+    records = {"collected": [str(path) for path in collected], "baselines": [str(path) for path in baselines]}
+    write_manifest(folder / "manifest.json", records=records, figures=[*figures], tables=[*tables], **more)
+    report.run(
+        manifest=folder / "manifest.json", published=PUBLISHED, captions=CAPTIONS, citation=CITATION,
+        out=folder / "report.html",
     )  # fmt: skip
-
-
-def write_manifest(config: Any, seeds: Any, benchmarks: Path, jobs: Any, out: Path, modes: Any = None) -> None:
-    write_json(out, "manifest", manifest(config, seeds, modes or {}, benchmarks, jobs))
+    return (folder / "report.html").read_text(encoding="utf-8")

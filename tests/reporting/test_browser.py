@@ -15,7 +15,6 @@ from patebench.core.bound import Kind
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
-from patebench.stages.report import run as write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
@@ -46,19 +45,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         one = {**weak, "mechanism": mechanism, "parameters": dict(MECHANISMS.load(mechanism).example)}
         costly += [made.student_record(one, 100, 0.9), made.bound_record(one, 100, 5.0, "pld", Kind.WORST_CASE)]
     collected = [*collected, made.write_collected(folder / "weak.json", costly)]
-    figures, tables = [], []
-    for name in FIGURES:
-        figures.append(folder / "figures" / f"{name}.png")
-        made.draw_figure(name, collected, baselines, made.PUBLISHED, figures[-1], figures[-1].with_suffix(".pdf"))
-    for name in TABLES:
-        paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
-        made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
-        tables.append(paths[0])
-    manifest, out = folder / "manifest.json", folder / "report.html"
-    made.write_manifest({"name": ""}, [0, 1], folder / "none", [], manifest)
-    texts = {"captions": made.CAPTIONS, "citation": made.CAPTIONS.parent / "CITATION.cff"}
-    write_report(figures=figures, tables=tables, manifest=manifest, out=out, **texts)
-    return out
+    made.write_report(folder, collected, baselines, FIGURES, TABLES)
+    return folder / "report.html"
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +100,7 @@ def test_every_figure_is_visible(opened, way):
     figures = page.locator("figure").all()
     assert len(figures) > 5
     for figure in figures:
-        box = figure.locator("img").bounding_box()
+        box = figure.locator("svg").bounding_box()
         assert box is not None, f"{figure.get_attribute('id')} is not shown"
         assert box["width"] > 200
         assert box["height"] > 60

@@ -5,11 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from tests.reporting import made
 
 from patebench import __version__
 from patebench.core.errors import ArtefactError
-from patebench.core.files import read_json
 from patebench.reporting import manifest
 
 HEAD = "s\th:m:s\tmax_rss\tmax_vms\n"
@@ -52,8 +50,7 @@ def test_refuses_a_damaged_benchmark(tmp_path, lines):
 
 def test_holds_config_versions_and_machine(tmp_path):
     config = {"name": "", "seeds": [0, 2], "experiments": {"digits": {"dataset": "digits"}}}
-    made.write_manifest(config, [0, 2], tmp_path / "none", [], tmp_path / "manifest.json", {"a": "release"})
-    content = read_json(tmp_path / "manifest.json", "manifest")
+    content = manifest.manifest(config, [0, 2], {"a": "release"}, tmp_path / "none", [])
     assert content["labels"] == {"a": "release"}
     assert content["config"] == config
     assert content["seeds"] == [0, 2]

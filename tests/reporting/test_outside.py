@@ -14,7 +14,6 @@ from patebench.reporting.frames import Records
 from patebench.reporting.published import read_published
 from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
-from patebench.stages.report import run as write_report
 
 PUBLISHED = read_published(made.PUBLISHED)
 MODULE = '''
@@ -129,19 +128,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 def _page(folder: Path) -> str:
-    """The page of the package's figure and table."""
-    from tests.reporting.test_report import STAND_IN
-
+    """Return the page of the package's figure and table."""
     collected = [made.write_collected(folder / "c.json", [made.ensemble_record(made.ensemble())])]
-    (folder / "numbers.png").write_bytes(STAND_IN)
-    paths = [folder / f"names.{suffix}" for suffix in ("csv", "md", "tex")]
-    made.write_table("names", collected, [], made.PUBLISHED, *paths)
-    made.write_manifest({"name": ""}, [0], folder / "none", [], folder / "manifest.json")
-    write_report(
-        figures=[folder / "numbers.png"], tables=[folder / "names.csv"], manifest=folder / "manifest.json",
-        captions=made.CAPTIONS, out=folder / "report.html",
-    )  # fmt: skip
-    return (folder / "report.html").read_text(encoding="utf-8")
+    return made.write_report(folder, collected, figures=["numbers"], tables=["names"])
 
 
 def test_figures_and_tables_of_other_packages_take_their_captions_from_docstrings(

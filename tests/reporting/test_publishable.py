@@ -19,7 +19,6 @@ from patebench.core.formats import POOL, VOTES
 from patebench.data.partitions import PARTITIONS
 from patebench.reporting.wording import epsilon_in_digits
 from patebench.stages import train_student
-from patebench.stages.report import run as write_report
 
 TEACHERS, QUERIES, CLASSES = 20, 60, 10
 TABLES = ("ensembles", "utility-privacy")
@@ -66,23 +65,17 @@ def release(digits: Digits, monkeypatch: pytest.MonkeyPatch) -> Release:
     return made_of
 
 
-def report(folder: Path, mode: str = "release", shown: tuple[str, ...] = TABLES, **files: Any) -> str:
-    """The page that shows everything, made from records of a run."""
-    collected, baselines = made.files(folder / "records")
-    for name in shown:
-        paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
-        made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
-    manifest = folder / "manifest.json"
-    made.write_manifest({"name": "mine"}, [0], folder / "none", [], manifest, {"labels.npz": mode})
-    tables = [folder / "tables" / f"{name}.csv" for name in shown]
-    out = folder / "report.html"
-    write_report(figures=[], tables=tables, manifest=manifest, captions=made.CAPTIONS, out=out, **files)
-    return out.read_text(encoding="utf-8")
+def report(folder: Path, mode: str = "release", shown: tuple[str, ...] = TABLES, **released: Any) -> str:
+    """Return the page that shows everything, made from records of a run."""
+    files = {kind: [str(path) for path in paths] for kind, paths in released.items()}
+    modes, config = {"labels.npz": mode}, {"name": "mine"}
+    records = made.files(folder / "records")
+    return made.write_report(folder, *records, tables=shown, modes=modes, config=config, released=files)
 
 
 def page(folder: Path, files: dict[str, Any]) -> str:
-    """The page that may be published."""
-    report(folder, **files, publishable=folder / "publishable.html")
+    """Return the page that may be published."""
+    report(folder, **files)
     return (folder / "publishable.html").read_text(encoding="utf-8")
 
 
@@ -154,14 +147,12 @@ def test_labels_from_a_seed_have_no_such_page(tmp_path: Path, digits: Digits, re
         page(tmp_path, {**files, "labels": [seeded]})
     with pytest.raises(PatebenchError, match="its bounds are not among the given files"):
         page(tmp_path, {**files, "bounds": []})
-    with pytest.raises(PatebenchError, match="give both --publishable and --labels"):
-        report(tmp_path, **files)
     assert not (tmp_path / "publishable.html").exists()
 
 
 def test_the_report_of_a_release_separates_both(tmp_path: Path, release: Release) -> None:
     files = release(tmp_path / "a", 0, students=False)
-    text = report(tmp_path, **files, publishable=tmp_path / "publishable.html")
+    text = report(tmp_path, **files)
     public, mark, private = text.partition('<div class="private">')
     assert mark
     assert "Private: do not publish this page." in public

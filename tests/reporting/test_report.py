@@ -2,11 +2,9 @@
 
 import re
 from html.parser import HTMLParser
-from io import BytesIO
 
 import pandas as pd
 import pytest
-from PIL import Image
 from tests.reporting import made
 
 from patebench.core.bound import Kind
@@ -14,23 +12,20 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.reporting.captions import plain, read_caption
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import cards, duration, findings, most_accurate, paper_line
+from patebench.reporting.pages import MEANINGS, pieces, render
 from patebench.reporting.published import read_published
-from patebench.reporting.report import MEANINGS, pieces
 from patebench.reporting.tables import TABLES
+from patebench.reporting.tables.table import read_csv
 from patebench.reporting.wording import in_words
-from patebench.stages.report import run as write_report
+from patebench.stages import report
+from patebench.stages.report import title_of as _title
 
-VOID = {"meta", "link", "img", "br", "wbr", "hr"}
-
-
-def png() -> bytes:
-    """A figure's file, of 1280 × 800."""
-    file = BytesIO()
-    Image.new("1", (1280, 800)).save(file, "PNG")
-    return file.getvalue()
+PUBLISHED = read_published(made.PUBLISHED)
+VOID = {"meta", "link", "br", "wbr", "hr"}
 
 
-STAND_IN = png()
+#: What the page takes for a figure.
+STAND_IN = '<svg width="800" height="500"><g><title>a point</title></g></svg>'
 
 
 class _Page(HTMLParser):
@@ -50,78 +45,66 @@ class _Page(HTMLParser):
         self.sources += [found["href"]] if tag == "link" else []
         self.links += [found["href"]] if tag == "a" else []
         self.ids += [found["id"]] if "id" in found else []
-        self.alts += [found.get("alt", "")] if tag == "img" else []
+        self.alts += [found.get("aria-label", "")] if tag == "svg" else []
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
 def _write(folder, collected, baselines, figures=FIGURES, tables=TABLES, config=None):
-    """The page of these records; figures are stand-ins, for the page does not look inside."""
-    for name in figures:
-        (folder / "figures").mkdir(parents=True, exist_ok=True)
-        (folder / "figures" / f"{name}.png").write_bytes(STAND_IN + name.encode())
-    for name in tables:
-        paths = [folder / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
-        made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
-    manifest = folder / "manifest.json"
-    made.write_manifest(config or {"name": ""}, [0, 1], folder / "none", [], manifest)
-    write_report(
-        figures=[folder / "figures" / f"{name}.png" for name in figures],
-        tables=[folder / "tables" / f"{name}.csv" for name in tables],
-        manifest=manifest,
+    """Return the page of these records, with stand-ins for figures: the page does not look inside."""
+    records = made.load_records(collected, baselines)
+    texts = {name: TABLES.load(name).csv(TABLES.load(name).build(records, PUBLISHED)) for name in tables}
+    return render(
+        title=_title(config or {"name": ""}),
+        tables={name: read_csv(text) for name, text in texts.items()},
+        figures=dict.fromkeys(figures, STAND_IN),
+        manifest=made.write_manifest(folder / "manifest.json", config),
+        manifest_link="manifest.json",
         captions=made.CAPTIONS,
-        citation=made.CAPTIONS.parent / "CITATION.cff",
-        out=folder / "report.html",
+        citation=made.CITATION,
     )
-    return (folder / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    return folder, _write(folder, *made.files(folder / "records"))
+    return _write(folder, *made.files(folder / "records"))
 
 
 @pytest.mark.slow
 def test_loads_nothing_from_anywhere(page):
-    _, text = page
-    found = _Page(text)
-    assert len(found.sources) == len(FIGURES.names()) + 1
+    found = _Page(page)
+    assert len(found.sources) == 1
     assert all(source.startswith("data:") for source in found.sources)
-    assert not re.search(r"@import|url\(|<script|javascript:", text)
-    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert not re.search(r"@import|url\(|<script|javascript:", page)
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
 def test_links_lead_to_files_beside_it_or_parts_of_it(page):
-    folder, text = page
-    found = _Page(text)
+    found = _Page(page)
     assert len(found.ids) == len(set(found.ids))
-    for link in found.links:
-        if link.startswith("#"):
-            assert link[1:] in found.ids
-        elif not link.endswith(".pdf"):
-            assert (folder / link).is_file()
-    assert "figures/gap.pdf" in found.links
-    assert "tables/bounds.tex" in found.links
+    files = {f"figures/{name}.{form}" for name in FIGURES for form in ("pdf", "png")}
+    files |= {f"tables/{name}.{form}" for name in TABLES for form in ("csv", "md", "tex")} | {"manifest.json"}
+    assert all(link[1:] in found.ids if link.startswith("#") else link in files for link in found.links)
+    assert {"figures/gap.pdf", "tables/bounds.tex"} < set(found.links)
 
 
 def test_every_figure_has_words_for_who_cannot_see_it(page):
-    found = _Page(page[1])
+    found = _Page(page)
     assert len(found.alts) == len(FIGURES.names())
-    assert page[1].count('width="800" height="500"') == len(FIGURES.names())
     assert all(len(alt) > 60 for alt in found.alts)
 
 
 def test_navigation_leads_to_every_section_twice_and_needs_no_script(page):
     """Once for wide screens, and once for narrow ones, folded."""
-    found = _Page(page[1])
+    found = _Page(page)
     wanted = ["found", "results", "papers", "audit", "accounting", "learning", "run", "cite"]
     assert [link[1:] for link in found.links if link[1:] in wanted][: 2 * len(wanted)] == wanted * 2
 
 
 def test_what_was_measured_of_a_paper_is_open_and_the_other_numbers_are_folded(page):
-    _, text = page
+    text = page
     measured, others = (text.split(f'id="pate-2017-verdicts{which}"')[1] for which in ("", "-others"))
     assert "<details" not in measured.partition("</section>")[0]
     assert "reproduced</span>" in measured.partition("</section>")[0]
@@ -142,7 +125,7 @@ def test_the_title_names_the_experiments_where_they_are_few(tmp_path):
 
 
 def test_a_paper_has_its_verdicts_tables_and_figures_in_one_place(page):
-    text = page[1]
+    text = page
     place = text[text.index('id="pate-2017"') : text.index('id="scalable-pate-2018"')]
     assert "printed numbers: " in place
     assert 'id="pate-2017-verdicts"' in place
@@ -151,15 +134,15 @@ def test_a_paper_has_its_verdicts_tables_and_figures_in_one_place(page):
 
 
 def test_the_page_says_how_to_cite(page):
-    assert "Semi-supervised Knowledge Transfer" in page[1]
-    assert "@inproceedings{papernot2017semi," in page[1]
+    assert "Semi-supervised Knowledge Transfer" in page
+    assert "@inproceedings{papernot2017semi," in page
 
 
 def test_explains_every_kind_of_epsilon(page):
     assert set(MEANINGS) == set(Kind)
     for kind in Kind:
-        assert in_words(kind) in page[1]
-    assert "2γ-differentially private" in page[1]
+        assert in_words(kind) in page
+    assert "2γ-differentially private" in page
 
 
 def test_unpublishable_kinds_are_never_called_publishable():
@@ -170,7 +153,7 @@ def test_unpublishable_kinds_are_never_called_publishable():
 
 
 def test_shows_the_run_in_numbers(page):
-    text = page[1]
+    text = page
     assert "Ensembles of 10 and 250 teachers trained on MNIST voted on 9,000 public samples." in text
     best = (
         "96.68 % at a worst-case ε of 6.4 (δ = 1e-5), which protects the shard of one of 250 teachers;"
@@ -309,7 +292,7 @@ def test_a_paper_in_one_line():
 
 
 def test_what_is_the_same_in_all_rows_is_said_once(page):
-    _, text = page
+    text = page
     headline = text[text.index('id="table-utility-privacy"') : text.index('id="papers"')].partition("</section>")[0]
     assert "Recipe <b>modern</b>" in headline
     assert headline.count("modern") == 1
@@ -331,25 +314,12 @@ def test_words_of_the_user_are_escaped(tmp_path):
     _Page(text)
 
 
-@pytest.mark.slow
-def test_what_has_nothing_to_show_is_named_and_not_shown(tmp_path):
-    """The figure of a run without students says so in its file, and a table without rows has none."""
+def test_what_has_nothing_to_show_is_left_out(tmp_path):
+    """Though the run was expected to have students, there are none."""
     records = [made.write_collected(tmp_path / "c.json", [])]
-    _write(tmp_path, records, [])
-    made.draw_figure(
-        "frontier", records, [], made.PUBLISHED, *(tmp_path / "figures" / f"frontier.{s}" for s in ("png", "pdf"))
-    )
-    out = tmp_path / "again.html"
-    figures = [tmp_path / "figures" / f"{name}.png" for name in ("gap", "frontier")]
-    tables = [tmp_path / "tables" / f"{name}.csv" for name in ("bounds", "utility-privacy")]
-    write_report(figures=figures, tables=tables, manifest=tmp_path / "manifest.json", captions=made.CAPTIONS, out=out)
-    text = out.read_text()
-    page = _Page(text)
-    assert "figure-gap" in page.ids
-    assert not {"figure-frontier", "table-bounds", "table-utility-privacy"} & set(page.ids)
-    assert "Not drawn: This run has no students" in text
-    empty = " · ".join(TABLES.load(path.stem).title for path in tables)
-    assert f"Empty in this run: {empty}</p>" in " ".join(text.split())
+    page = _Page(made.write_report(tmp_path, records, figures=["frontier"], tables=["bounds"]))
+    assert not {"figure-frontier", "table-bounds"} & set(page.ids)
+    assert all((tmp_path / name).exists() for name in ("figures/frontier.png", "tables/bounds.csv"))
 
 
 @pytest.mark.parametrize(("figures", "tables"), [((), ()), (("gap",), ()), ((), ("bounds",))])
@@ -360,43 +330,38 @@ def test_a_page_of_any_part(tmp_path, figures, tables):
 
 
 @pytest.mark.slow
-def test_same_files_same_bytes(tmp_path):
-    collected, baselines = made.files(tmp_path)
-    assert _write(tmp_path, collected, baselines) == _write(tmp_path, collected, baselines)
+def test_the_stage_writes_everything_with_the_same_bytes(tmp_path):
+    collected, baselines = made.files(tmp_path, teachers=(10,), seeds=(0,))
+    written = []
+    for order in (1, -1):
+        made.write_report(tmp_path, collected[::order], baselines, ["gap"], ["ensembles"])
+        names = ["report.html", "rows.json", "figures/gap.png", "figures/gap.pdf"]
+        names += [f"tables/ensembles.{form}" for form in ("csv", "md", "tex")]
+        written.append([(tmp_path / name).read_bytes() for name in names])
+    assert written[0] == written[1]
+    page = _Page(written[0][0].decode())
+    assert {"figure-gap", "table-ensembles"} < set(page.ids)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "damage", "fault"),
-    [
-        ("tables/bounds.csv", lambda path: path.write_text("a,b\n1,2\n"), "lacks the column"),
-        ("tables/bounds.csv", lambda path: path.write_text(""), "cannot be read"),
-        ("tables/bounds.csv", lambda path: path.unlink(), "cannot be read"),
-        ("figures/gap.png", lambda path: path.unlink(), "cannot be read"),
-        ("figures/gap.png", lambda path: path.write_bytes(b"GIF89a" * 9), "no PNG image"),
-        ("figures/gap.png", lambda path: path.write_bytes(STAND_IN[:20]), "cannot be read"),
-        ("manifest.json", lambda path: path.write_text("{"), "not valid JSON"),
-    ],
+    ("content", "fault"),
+    [("{", "not valid JSON"), ('{"kind": "manifest"}', "lacks"), (None, "is missing")],
 )
-def test_refuses_damaged_files_in_one_line(tmp_path, name, damage, fault):
-    _write(tmp_path, [], [], ("gap",), ("bounds",))
-    damage(tmp_path / name)
+def test_refuses_a_damaged_manifest_in_one_line(tmp_path, content, fault):
+    if content is not None:
+        (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(ArtefactError) as caught:
-        write_report(
-            figures=[tmp_path / "figures" / "gap.png"],
-            tables=[tmp_path / "tables" / "bounds.csv"],
-            manifest=tmp_path / "manifest.json",
-            captions=made.CAPTIONS,
-            out=tmp_path / "again.html",
+        report.run(
+            manifest=tmp_path / "manifest.json", published=made.PUBLISHED, captions=made.CAPTIONS, out=tmp_path / "a"
         )
-    assert fault in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert not (tmp_path / "again.html").exists()
+    assert not (tmp_path / "a").exists()
 
 
-def test_refuses_an_unknown_figure(tmp_path):
-    with pytest.raises(PatebenchError, match="unknown figure 'plot'"):
-        _write(tmp_path, [], [], ("plot",), ())
+@pytest.mark.parametrize("shown", [{"figures": ["plot"]}, {"tables": ["plot"]}])
+def test_refuses_an_unknown_figure_or_table(tmp_path, shown):
+    with pytest.raises(PatebenchError, match="'plot'"):
+        made.write_report(tmp_path, **shown)
 
 
 def test_every_figure_and_table_has_a_caption():
@@ -439,19 +404,9 @@ def test_durations(seconds, words):
     assert duration(seconds) == words
 
 
-def test_a_real_figure_goes_in(tmp_path):
-    collected, baselines = made.files(tmp_path, seeds=(0,), teachers=(10,))
-    _write(tmp_path, collected, baselines, (), ())
-    png, pdf = tmp_path / "figures" / "gap.png", tmp_path / "figures" / "gap.pdf"
-    made.draw_figure("gap", collected, baselines, made.PUBLISHED, png, pdf)
-    out = tmp_path / "report.html"
-    write_report(figures=[png], tables=[], manifest=tmp_path / "manifest.json", captions=made.CAPTIONS, out=out)
-    assert "data:image/png;base64,iVBORw0KGgo" in out.read_text(encoding="utf-8")
-
-
 @pytest.mark.slow
 def test_a_table_of_thousands_of_rows_is_linked_not_shown(tmp_path, monkeypatch):
-    monkeypatch.setattr("patebench.reporting.report.MOST_ROWS", 1)
+    monkeypatch.setattr("patebench.reporting.pages.MOST_ROWS", 1)
     page = _write(tmp_path, *made.files(tmp_path / "records"))
     assert "rows: too many for this page" in page
     assert "tables/bounds.csv" in page

@@ -1,10 +1,12 @@
 """Where figures and tables stand on the page."""
 
 import pytest
+from tests.reporting import made
 
 from patebench.core.registry import Registry
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.sections import FURTHER, PAPERS, SECTIONS, section_of, slug
+from patebench.reporting.published import read_published
+from patebench.reporting.sections import FURTHER, PAPERS, PRINTED, SECTIONS, section_of, slug
 from patebench.reporting.tables import TABLES
 
 
@@ -27,3 +29,7 @@ def test_links_are_plain() -> None:
     links = [slug(place) for place in (*SECTIONS, *PAPERS)]
     assert len(links) == len(set(links))
     assert slug("PATE 2017") == "pate-2017"
+
+
+def test_the_printed_data_sets_are_those_of_the_file() -> None:
+    assert {value.dataset for value in read_published(made.PUBLISHED).values} - {None, "unnamed"} == set(PRINTED)

@@ -19,11 +19,11 @@ from patebench.reporting.wording import parameters_in_words, rounds_in_words
 PUBLISHED = read_published(made.PUBLISHED)
 
 
-def _write(name, folder, collected, baselines):
-    folder.mkdir(exist_ok=True)
-    paths = [folder / f"{name}.{suffix}" for suffix in ("csv", "md", "tex")]
-    made.write_table(name, collected, baselines, made.PUBLISHED, *paths)
-    return [path.read_bytes() for path in paths]
+def _write(name, collected, baselines):
+    """Return a table as CSV, Markdown and LaTeX."""
+    table = TABLES.load(name)
+    frame = table.build(made.load_records(collected, baselines), PUBLISHED)
+    return table.csv(frame), table.markdown(frame), table.latex(frame)
 
 
 def _students(tmp_path, seeds):
@@ -169,20 +169,20 @@ def test_disagreement_by_hand(tmp_path):
 
 
 def test_a_single_seed_has_no_deviation(tmp_path):
-    text, markdown, _ = _write("utility-privacy", tmp_path / "out", *_students(tmp_path, (1,)))
-    (row,) = csv.DictReader(io.StringIO(text.decode()))
+    text, markdown, _ = _write("utility-privacy", *_students(tmp_path, (1,)))
+    (row,) = csv.DictReader(io.StringIO(text))
     assert (row["accuracy_mean"], row["accuracy_std"]) == ("0.92", "")
-    assert "| 92.00 |" in markdown.decode()
-    assert "±" not in markdown.decode()
+    assert "| 92.00 |" in markdown
+    assert "±" not in markdown
 
 
 def test_a_single_seed_has_no_deviation_beside_others_that_have_one(tmp_path):
     collected, baselines = _students(tmp_path, (0, 1))
     facts = made.label_set(made.ensemble(seed=0), "lnmax", 0.05)
     alone = made.write_collected(tmp_path / "alone.json", [made.student_record(facts, 1000, 0.88)])
-    _, markdown, _ = _write("utility-privacy", tmp_path / "out", [*collected, alone], baselines)
-    assert "| 88.00 |" in markdown.decode()
-    assert "91.00 ± 1.41" in markdown.decode()
+    _, markdown, _ = _write("utility-privacy", [*collected, alone], baselines)
+    assert "| 88.00 |" in markdown
+    assert "91.00 ± 1.41" in markdown
 
 
 @pytest.mark.parametrize(("dataset", "teachers"), [("digits", 250), ("mnist", 100)])
@@ -248,27 +248,27 @@ def test_an_infinite_bound_is_shown_as_such(tmp_path):
         made.bound_record(facts, 100, math.inf, "pld", Kind.WORST_CASE),
     ]
     path = made.write_collected(tmp_path / "c.json", records)
-    text, markdown, latex = _write("bounds", tmp_path / "out", [path], [])
-    assert ",inf," in text.decode()
-    assert "∞" in markdown.decode()
-    assert r"$\infty$" in latex.decode()
-    _write("utility-privacy", tmp_path / "out", [path], [])
+    text, markdown, latex = _write("bounds", [path], [])
+    assert ",inf," in text
+    assert "∞" in markdown
+    assert r"$\infty$" in latex
+    _write("utility-privacy", [path], [])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_same_records_same_bytes_in_any_order(tmp_path, name):
     collected, baselines = made.files(tmp_path, ("mnist", "digits"))
-    first = _write(name, tmp_path / "first", collected, baselines)
-    assert first == _write(name, tmp_path / "second", collected[::-1], baselines[::-1])
-    assert all(b"\r" not in text and text.endswith(b"\n") for text in first)
+    first = _write(name, collected, baselines)
+    assert first == _write(name, collected[::-1], baselines[::-1])
+    assert all("\r" not in text and text.endswith("\n") for text in first)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_csv_reads_back_at_full_precision(tmp_path, name):
     collected, baselines = made.files(tmp_path)
-    text = _write(name, tmp_path / "out", collected, baselines)[0].decode()
+    text = _write(name, collected, baselines)[0]
     frame = TABLES.load(name).build(made.load_records(collected, baselines), PUBLISHED)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == len(frame)
@@ -283,7 +283,7 @@ def test_csv_reads_back_at_full_precision(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_forms_have_one_shape(tmp_path, name):
-    text, markdown, latex = (form.decode() for form in _write(name, tmp_path / "out", *made.files(tmp_path)))
+    text, markdown, latex = _write(name, *made.files(tmp_path))
     count = text.count("\n") - 1
     lines = markdown.splitlines()
     assert len(lines) == count + 2
@@ -297,7 +297,7 @@ def test_forms_have_one_shape(tmp_path, name):
 def test_latex_is_escaped(tmp_path):
     record = made.ensemble_record({**made.ensemble(), "model": "a_B&c%d#e"})
     path = made.write_collected(tmp_path / "c.json", [record])
-    latex = _write("ensembles", tmp_path / "out", [path], [])[2].decode()
+    latex = _write("ensembles", [path], [])[2]
     assert r"a, B\&c\%d\#e" in latex
     assert r"$\gamma$" in latex
     assert latex.replace(r"\%", "").count("%") == 1  # the comment about booktabs
@@ -310,7 +310,7 @@ def test_latex_is_escaped(tmp_path):
 def test_any_subset_of_records_makes_a_table(tmp_path, name, kinds):
     records = [record for record in made.records() if record["record"] in kinds]
     collected = [made.write_collected(tmp_path / "c.json", records)] if kinds else []
-    assert all(_write(name, tmp_path / "out", collected, []))
+    assert all(_write(name, collected, []))
 
 
 def test_an_unknown_table_is_refused(tmp_path):

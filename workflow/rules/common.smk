@@ -133,11 +133,6 @@ def _file_options(files, names):
     return shell_words({name: [files] if isinstance(files, str) else files for name, files in named.items()})
 
 
-def copies(wildcards):
-    """Return the options that name the user's changed copies of built-in data sets."""
-    return shell_words({"copy": RUN.copies})
-
-
 def known(table, folder):
     """Return a function that looks up the folder of a job in a table of the run."""
     return lambda wildcards: table.get(folder.format(**wildcards), [])

@@ -3,10 +3,9 @@
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.tables import TABLES
 
-#: What figures, tables and rows are made of: records, and the values that papers print.
-RECORDS = {kind: RUN.paths(kind) for kind in ("collected", "baselines", "audits", "models")}
-
-#: The files of the page to publish, by option; none without a release.
+# Only those that this run has content for.
+SHOWN_FIGURES, SHOWN_TABLES = RUN.with_content(FIGURES), RUN.with_content(TABLES)
+# What the page to publish is made of; nothing without a release.
 RELEASED = RUN.released()
 
 
@@ -55,82 +54,9 @@ use rule collect as collect_in_round with:
         records=each("labels", "bounds", "students"),
 
 
-rule figures:
-    input:
-        **RECORDS,
-        published=PUBLISHED,
-    output:
-        png=shown("figures", FIGURES),
-        pdf=[f"<pages>/figures/{name}.pdf" for name in FIGURES],
-    log:
-        "<logs>/figures/<run>.log",
-    benchmark:
-        "<benchmarks>/figures/<run>.tsv"
-    conda:
-        "../../envs/patebench.yaml"
-    resources:
-        mem_mb=memory(2000),
-        runtime=10,
-    params:
-        records=each("collected", "baselines", "audits", "models"),
-        copies=copies,
-        out=each_output("png", "pdf"),
-    shell:
-        "patebench figures {params.records} --published {input.published:q} {params.copies} {params.out} --log {log:q}"
-
-
-rule tables:
-    input:
-        **RECORDS,
-        published=PUBLISHED,
-    output:
-        csv=shown("tables", TABLES),
-        markdown=[f"<pages>/tables/{name}.md" for name in TABLES],
-        latex=[f"<pages>/tables/{name}.tex" for name in TABLES],
-    log:
-        "<logs>/tables/<run>.log",
-    benchmark:
-        "<benchmarks>/tables/<run>.tsv"
-    conda:
-        "../../envs/patebench.yaml"
-    resources:
-        mem_mb=memory(2000),
-        runtime=10,
-    params:
-        records=each("collected", "baselines", "audits", "models"),
-        copies=copies,
-        out=each_output("csv", "markdown", "latex"),
-    shell:
-        "patebench tables {params.records} --published {input.published:q} {params.copies} {params.out} --log {log:q}"
-
-
-rule rows:
-    input:
-        **RECORDS,
-        published=PUBLISHED,
-    output:
-        "<pages>/rows.json",
-    log:
-        "<logs>/rows/<run>.log",
-    benchmark:
-        "<benchmarks>/rows/<run>.tsv"
-    conda:
-        "../../envs/patebench.yaml"
-    resources:
-        mem_mb=memory(2000),
-        runtime=10,
-    params:
-        records=each("collected", "baselines", "audits", "models"),
-        copies=copies,
-    shell:
-        "patebench rows {params.records} --published {input.published:q} {params.copies} --out {output:q} --log {log:q}"
-
-
 rule manifest:
     input:
-        figures=rules.figures.output.png,
-        tables=rules.tables.output.csv,
-        rows="<pages>/rows.json",
+        **RUN.record_files(),
     output:
         "<pages>/manifest.json",
     log:
@@ -149,15 +75,22 @@ rule manifest:
         "patebench manifest --config {params.config:q} --benchmarks {params.benchmarks:q} --out {output:q} --log {log:q}"
 
 
-# Of releases a second page shows only what may be published. It is made of released labels and public files alone.
+# The manifest lists the records, so the command stays short however many there are. A release has a second page, which
+# is made of released labels and public files alone.
 rule report:
     input:
+        **RUN.record_files(),
         **RELEASED,
-        figures=rules.figures.output.png,
-        tables=rules.tables.output.csv,
         manifest="<pages>/manifest.json",
+        published=PUBLISHED,
     output:
         **({"publishable": "<pages>/publishable.html"} if RELEASED else {}),
+        rows="<pages>/rows.json",
+        png=shown("figures", SHOWN_FIGURES),
+        pdf=[f"<pages>/figures/{name}.pdf" for name in SHOWN_FIGURES],
+        csv=shown("tables", SHOWN_TABLES),
+        markdown=[f"<pages>/tables/{name}.md" for name in SHOWN_TABLES],
+        latex=[f"<pages>/tables/{name}.tex" for name in SHOWN_TABLES],
         out="<pages>/report.html",
     log:
         "<logs>/report/<run>.log",
@@ -166,14 +99,11 @@ rule report:
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=memory(1000),
-        runtime=10,
+        mem_mb=memory(2000),
+        runtime=20,
     params:
-        shown=each("figures", "tables"),
-        released=each("labels", "bounds", "students", "pools"),
-        publishable=each_output("publishable"),
         captions=CAPTIONS,
         citation=CITATION,
     shell:
-        "patebench report {params.shown} --manifest {input.manifest:q} --captions {params.captions:q}"
-        " --citation {params.citation:q} {params.released} {params.publishable} --out {output.out:q} --log {log:q}"
+        "patebench report --manifest {input.manifest:q} --published {input.published:q}"
+        " --captions {params.captions:q} --citation {params.citation:q} --out {output.out:q} --log {log:q}"

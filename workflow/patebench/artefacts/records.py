@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from patebench.artefacts.provenance import Facts, check_kind, of_baseline, of_naming, of_private_model, take
 from patebench.artefacts.releases import mechanism_of
-from patebench.cli.command import Assignment, each_once, file_option, together
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_records(
-    collected: Sequence[Path], baselines: Sequence[Path], audits: Sequence[Path], models: Sequence[Path] = ()
+    collected: Sequence[Path], baselines: Sequence[Path], audits: Sequence[Path] = (), models: Sequence[Path] = ()
 ) -> "Records":
     """The records of all these files; ArtefactError for the first unsound one."""
     from patebench.reporting.frames import records_of
@@ -42,24 +39,11 @@ def _compared(path: Path) -> "Facts":
     return of_kind[content["kind"]](path, content)
 
 
-#: The options of commands that read records, and published values beside them.
-record_files = together(
-    file_option("collected", "Records of an ensemble; repeat for each.", needed=False, several=True),
-    file_option("baselines", "Results of baselines and namings; repeat for each.", needed=False, several=True),
-    file_option("audits", "Audits of mechanisms; repeat for each.", needed=False, several=True),
-    file_option(
-        "models", "Results of models that are private themselves; repeat for each.", needed=False, several=True
-    ),
-    file_option("published", "Values that the papers print (CSV)."),
-    click.option(
-        "--copy", type=Assignment(number=False), multiple=True, callback=each_once,
-        help="A data set, and the one that it is a changed copy of: copy=original. What papers print stands beside.",
-    ),
-)  # fmt: skip
-
-
 def read_releases(
-    labels: Sequence[Path], bounds: Sequence[Path], students: Sequence[Path], pools: Sequence[Path]
+    labels: Sequence[Path] = (),
+    bounds: Sequence[Path] = (),
+    students: Sequence[Path] = (),
+    pools: Sequence[Path] = (),
 ) -> "list[Release]":
     """Return the releases in these files, in the order of the labels.
 
@@ -115,10 +99,10 @@ def _student(path: Path, content: "Facts") -> "Student":
     return Student(labels=facts.pop("answered"), **facts)
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest in a file; ArtefactError for any other."""
+def read_manifest(path: Path, *more: str) -> dict[str, Any]:
+    """Read a manifest; ArtefactError if the file is none, or lacks an entry, or one of these further ones."""
     content = read_json(path, "manifest")
-    for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished"):
+    for entry in ("config", "seeds", "versions", "commit", "hardware", "rules", "started", "finished", *more):
         if entry not in content:
             raise ArtefactError(path, f"it lacks '{entry}'")
     return content

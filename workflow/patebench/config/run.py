@@ -26,9 +26,11 @@ from patebench.config.parameters import (
 )
 from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
-from patebench.core.registry import nearest
+from patebench.core.registry import Registry, nearest
 from patebench.core.seeds import Mode
 from patebench.core.spelling import LEDGER_VARIABLES, shell_words
+from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.local_mechanisms import LocalMechanism
 from patebench.students import needs_features, reads_table, selects_by_features
 
 #: The folder of the ledgers, below the results.
@@ -51,6 +53,8 @@ class Run:
     sources, owners : data set and ensemble → the user's own files.
     gathered : folder of votes → label sets, students and distilled models to collect, as paths below that folder.
     records : kind of record → the files that tables and figures are made of.
+    contents : what figures and tables may show, such as "students", a mechanism or "pool" → the pairs of data set and
+        value that there are.
     modes : labels file → where its noise comes from.
     warnings : settings that are allowed but probably not meant, each with the path of its key.
     """
@@ -76,6 +80,7 @@ class Run:
     owners: dict[str, list[str]] = field(default_factory=dict)
     gathered: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     records: dict[str, list[str]] = field(default_factory=dict)
+    contents: dict[str, set[tuple[str, Any]]] = field(default_factory=dict)
     copies: dict[str, str] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -97,9 +102,25 @@ class Run:
             raise PatebenchError(f"no experiment asks for {file}{nearest(target, self.options)}")
         return shell_words(self.options[target])
 
-    def paths(self, kind: str) -> list[str]:
-        """Return the files of the records of one kind: collected, baselines, audits or models."""
-        return [f"{self.results}/{path}" for path in self.records.get(kind, [])]
+    def record_files(self) -> dict[str, list[str]]:
+        """Return the files that tables and figures are made of, by kind: collected, baselines, audits, models."""
+        kinds = ("collected", "baselines", "audits", "models")
+        return {kind: [f"{self.results}/{path}" for path in self.records.get(kind, [])] for kind in kinds}
+
+    def with_content(self, registry: Registry) -> list[str]:
+        """Return the figures or tables that this run has content for, in the order of the registry.
+
+        The fact `needs` of a figure or table names what it shows; any one suffices. The fact `varies` names what it
+        needs two values of for one data set. One without these facts is always shown.
+        """
+        return [name for name in registry if self._has_content(registry, name)]
+
+    def _has_content(self, registry: Registry, name: str) -> bool:
+        needs, varied = registry.fact(name, "needs"), registry.fact(name, "varies")
+        if varied:
+            datasets = [dataset for dataset, _ in self.contents.get(varied, ())]
+            return len(set(datasets)) < len(datasets)
+        return needs is None or any(word in self.contents or word in self.records for word in needs)
 
     def access_options(self) -> str:
         """Return the options that say where data sets lie; they do not change a data set."""
@@ -144,8 +165,10 @@ class Run:
     def add_data(self, data: Data) -> None:
         self._add("data", data.name, "private.npz", data.options())
         self.sources[data.name] = [path for _, path in data.sources]
+        self._note(data, data.name)
         if data.copy_of is not None:
             self.copies[data.name] = data.copy_of
+            self._note(data, data.copy_of)
 
     def add_split(self, split: Split) -> None:
         self.add_data(split.data)
@@ -169,6 +192,8 @@ class Run:
         deal = {"teachers": ensemble.teachers, **ensemble.partition.options(), **empty, **split.random(name)}
         self._add("partition", name, "partition.npz", deal)
         self.owners[name] = [ensemble.partition.owners] if ensemble.partition.owners else []
+        if not ensemble.votes_by_query:
+            self._note(split.data, "trained teachers")
         if ensemble.queries:
             self.add_selection(split, ensemble.queries)
             self.selections[name] = [ensemble.queries.slug]
@@ -215,6 +240,11 @@ class Run:
             limit = dict(zip(("budget", "delta"), labels.budget, strict=True)) if labels.budget else {}
             self._add("aggregate", labels.name, "labels.npz", {**labels.setting.options(), **limit, **noise})
         self.modes[f"{self.results}/{file}"] = str(labels.mode)
+        if not labels.round:
+            self._note(labels.ensemble.split.data, "labels")
+            self._note(labels.ensemble.split.data, labels.setting.mechanism)
+            if issubclass(MECHANISMS.load(labels.setting.mechanism), LocalMechanism):
+                self._note(labels.ensemble.split.data, "local mechanisms")
         account: Options = {"delta": delta}
         if labels.mode is Mode.RELEASE:
             account |= {"ledger": noise["ledger"]}
@@ -237,6 +267,12 @@ class Run:
         """Add a student of the first `queries` labels, which lies below them; in rounds, beside them."""
         own = parameters.slug(("queries", queries))
         name, split = labels.name if labels.round else f"{labels.name}/{own}", labels.ensemble.split
+        for word in ("students", parameters.method, "rounds" if labels.round else "students of the pool"):
+            self._note(split.data, word)
+        clusters = labels.ensemble.queries.queries if labels.ensemble.queries else None
+        cap = dict(labels.setting.parameters).get("k")
+        for word, value in (("pool", split.parameters.pool), ("clusters", clusters), ("cap", cap)):
+            self._note(split.data, word, value)
         self._add(
             "train_student", name, "student.json", {"queries": queries, **parameters.options(), **split.random(name)}
         )
@@ -250,6 +286,7 @@ class Run:
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/distillation/{parameters.slug}"
         options = {**parameters.options(), **ensemble.split.random(name)}
+        self._note(ensemble.split.data, "distilled")
         self._add("distil", name, "distillation.json", options, united="samples")
         self._gather(ensemble.name, "distilled", name)
 
@@ -257,6 +294,7 @@ class Run:
         """Add a student of PET-DL. Students of one ensemble share a stream, so they differ in their setting alone."""
         self.add_ensemble(ensemble)
         name = f"{ensemble.name}/petdl/{parameters.slug}"
+        self._note(ensemble.split.data, "PET-DL", parameters.slug)
         options = {**parameters.options(), **ensemble.split.random(f"{ensemble.name}/petdl")}
         self._add_record("train_petdl", name, "petdl.json", options, "models")
         self.gathered.setdefault(ensemble.name, {})
@@ -273,6 +311,7 @@ class Run:
         """Add clusters of the pool that true labels name."""
         self.add_split(split)
         folder = self.add_selection(split, selection)
+        self._note(split.data, "namings")
         self.add_features(split)
         self._add_record("name_clusters", folder, "naming.json", {}, "baselines")
 
@@ -325,6 +364,10 @@ class Run:
         if (path := f"{folder}/{file}") not in (known := self.records.setdefault(kind, [])):
             known.append(path)
 
+    def _note(self, data: Data, word: str, value: Any = None) -> None:
+        """Note that the run has something to show of a data set, and its value where figures need several."""
+        self.contents.setdefault(word, set()).add((data.name, value))
+
     def _add(
         self, stage: str, folder: str, file: str, options: Options, job: str | None = None, united: str = ""
     ) -> None:
@@ -341,8 +384,7 @@ class Run:
 
     def job_names(self) -> list[str]:
         """Return the names of all jobs: their stage, then what tells them from others. Benchmark files bear them."""
-        pages = (f"{stage}/{self.label}" for stage in ("figures", "tables", "rows", "manifest", "report"))
-        return [*self.jobs, *pages]
+        return [*self.jobs, f"manifest/{self.label}", f"report/{self.label}"]
 
 
 def audit_name(data: Data, teachers: int, setting: Setting) -> str:

@@ -29,6 +29,13 @@ SHORT = dict(zip(SECTIONS, ("Results", "Papers", "Audit", "Accounting", "Learnin
 PAPERS = (PATE_2017, SCALABLE_2018, DISTRIBUTED_2018, PETDL_2019, NZC_2020, PRIVATE_KNN_2020, *DPSGD)
 #: What says nothing of its place.
 FURTHER = "further"
+#: Data sets that papers print numbers of, as `config/published.csv` calls them: needed by tables of verdicts.
+PRINTED = (
+    *("mnist", "svhn", "cifar10", "fashion_mnist", "adult"),
+    *("glyph", "celeba", "market1501"),
+)
+#: The mechanisms of NZC 2020: needed by its figure and tables.
+IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
 
 
 def section_of(registry: Registry, name: str) -> str:

@@ -4,10 +4,12 @@ The palette is that of Okabe and Ito (2008), without its yellow, which is too pa
 of teachers, a mechanism, a kind of bound) looks the same in every figure.
 """
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from patebench.core.bound import Kind
 from patebench.core.files import atomic
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -241,28 +244,57 @@ def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
 
 
 def empty(message: str) -> "Figure":
-    """A figure that says why there is nothing to see; its PNG keeps the words as a comment, for the report."""
+    """Return a figure that says why there is nothing to see; the page leaves it out."""
     figure, (axis,) = panels([""])
-    figure.set_label(message)
+    figure.set_label(_EMPTY)
     figure.set_figheight(1.6)
     axis.set_axis_off()
     axis.text(0.5, 0.5, message, ha="center", va="center", wrap=True, color=GREY, transform=axis.transAxes)
     return figure
 
 
+_EMPTY = "empty"
+
+
+def is_empty(figure: "Figure") -> bool:
+    """Return True if a figure only says why there is nothing to see."""
+    return figure.get_label() == _EMPTY
+
+
 def save(figure: "Figure", *paths: Path) -> None:
-    """Write it to each file, as PNG or PDF; the bytes depend on the figure alone, so hold no date and no version."""
+    """Write a figure as PNG or PDF; the bytes depend on the figure alone, so they hold no date and no version."""
     _mark_lone_points(figure)
     _keep_words_apart(figure)
-    comment = {"Comment": str(figure.get_label())} if figure.get_label() else {}
-    nameless = {
-        "png": {"Software": None, **comment},
-        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-    }
+    nameless = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
     for path in paths:
         form = path.suffix.removeprefix(".")
         with atomic(path) as temporary:
             figure.savefig(temporary, format=form, dpi=200, metadata=nameless[form], **_TIGHT)
+
+
+def point_says(artist: "Artist", words: str) -> None:
+    """Let the pointer show these words over an artist in the SVG."""
+    artist.set_gid(_TIP + words)
+
+
+_TIP = "tip: "
+
+
+def svg(figure: "Figure") -> str:
+    """Return a saved figure as an SVG element for a page of HTML, without ids that several figures would share."""
+    stream = StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None}, **_TIGHT)
+    text = stream.getvalue()
+    content = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    content = re.sub(rf'<g id="{_TIP}([^"]*)">', r"<g><title>\1</title>", content)
+    content = re.sub(r' id="\w+_\d+"| xmlns(:\w+)?="[^"]*"| version="1.1"', "", content).replace("xlink:href", "href")
+    return re.sub(r'width="([\d.]+)pt" height="([\d.]+)pt"', _in_pixels, content, count=1)
+
+
+def _in_pixels(size: re.Match[str]) -> str:
+    """Return the size on the page: 125 pixels an inch."""
+    width, height = (round(float(points) * 125 / 72) for points in size.groups())
+    return f'width="{width}" height="{height}"'
 
 
 def _keep_words_apart(figure: "Figure") -> None:

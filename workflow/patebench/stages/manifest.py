@@ -13,16 +13,21 @@ from patebench.core.files import read_json, write_json
 
 
 def run(*, config: str, benchmarks: Path, out: Path) -> None:
-    """Write down versions, commit, hardware, configuration, seeds and times."""
+    """Write versions, commit, hardware, configuration, seeds and times, and what the report is made of and shows."""
     from patebench.config import validate
+    from patebench.reporting.figures import FIGURES
     from patebench.reporting.manifest import manifest
+    from patebench.reporting.tables import TABLES
 
     try:
         written = json.loads(config)
     except json.JSONDecodeError as fault:
         raise PatebenchError(f"--config is not valid JSON ({fault}); the workflow passes its own") from None
     checked = validate(written)
-    write_json(out, "manifest", manifest(written, checked.seeds, checked.modes, benchmarks, checked.job_names()))
+    content = manifest(written, checked.seeds, checked.modes, benchmarks, checked.job_names())
+    sources = {"records": checked.record_files(), "released": checked.released(), "copies": checked.copies}
+    shown = {"figures": checked.with_content(FIGURES), "tables": checked.with_content(TABLES)}
+    write_json(out, "manifest", {**content, **sources, **shown})
 
 
 def shown_no_more(pages: Path, wanted: Iterable[Experiment]) -> str | None:

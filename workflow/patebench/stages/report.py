@@ -1,63 +1,92 @@
-"""The stage `report`: the page that shows everything, and of releases the page that may be published."""
+"""The stage `report`: tables, figures and rows from the records of a run, and the pages that show them."""
 
-from collections.abc import Mapping, Sequence
+import logging
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from patebench.artefacts.records import read_manifest, read_releases
+from patebench.artefacts.records import read_manifest, read_records, read_releases
 from patebench.cli.command import file_option, stage_command
-from patebench.core.errors import PatebenchError
-from patebench.core.files import write_text
+from patebench.core.files import write_json, write_text
 
-#: More experiments than that are not all named in the title.
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from patebench.reporting.frames import Records
+    from patebench.reporting.published import Published
+
+log = logging.getLogger("patebench")
+
+#: A title names at most this many experiments.
 _FEW = 3
 
 
-def run(
-    *,
-    figures: Sequence[Path],
-    tables: Sequence[Path],
-    manifest: Path,
-    captions: Path,
-    citation: Path | None = None,
-    labels: Sequence[Path] = (),
-    bounds: Sequence[Path] = (),
-    students: Sequence[Path] = (),
-    pools: Sequence[Path] = (),
-    publishable: Path | None = None,
-    out: Path,
-) -> None:
-    """Write the page that shows everything, and of releases a second one that holds only what may be published.
+def run(*, manifest: Path, published: Path, captions: Path, citation: Path | None = None, out: Path) -> None:
+    """Write tables, figures and rows from the records that the manifest lists, and the page that shows them.
 
-    Figures and tables are shown in the order given; each is named after what it shows. The second page is made from
-    released labels, their bounds, students and public pools alone.
+    They go beside the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and `.tex`. A run that
+    released labels also gets `publishable.html`, made from released labels, their bounds, students and public pools
+    alone.
     """
-    from patebench.reporting import publishable as second
-    from patebench.reporting.report import render
+    from patebench.reporting import publishable
+    from patebench.reporting.pages import render
+    from patebench.reporting.per_method import rows
+    from patebench.reporting.published import read_published
 
-    content = read_manifest(manifest)
-    title = _title(content.get("config") or {})
-    releases = read_releases(labels, bounds, students, pools)
-    if (publishable is not None) != bool(releases):
-        raise PatebenchError("a page to publish is one of released labels; give both --publishable and --labels")
+    content = read_manifest(manifest, "records", "released", "copies", "figures", "tables")
+    records = read_records(**_paths(content["records"]))
+    releases = read_releases(**_paths(content["released"]))
+    values = read_published(published, content["copies"])
+    folder, title = out.parent, title_of(content["config"])
+    write_json(folder / "rows.json", "rows", rows(records, values).model_dump(mode="json"))
     page = render(
         title=title,
-        publishable=publishable,
-        figures=figures,
-        tables=tables,
-        manifest=manifest,
-        content=content,
+        tables={name: _write_table(name, records, values, folder / "tables") for name in content["tables"]},
+        figures={name: _write_figure(name, records, values, folder / "figures") for name in content["figures"]},
+        manifest=content,
+        manifest_link=Path(os.path.relpath(manifest, folder)).as_posix(),
         captions=captions,
         citation=citation,
-        out=out,
+        publishable="publishable.html" if releases else None,
     )
+    if releases:
+        write_text(folder / "publishable.html", publishable.render(title=title, releases=releases))
     write_text(out, page)
-    if publishable is not None:
-        write_text(publishable, second.render(title=title, releases=releases))
 
 
-def _title(written: Mapping[str, Any]) -> str:
-    """The configuration's name with its preset, and the experiments that it selects where they are few.
+def _paths(files: Mapping[str, list[str]]) -> dict[str, list[Path]]:
+    return {kind: [Path(file) for file in several] for kind, several in files.items()}
+
+
+def _write_table(name: str, records: "Records", published: "Published", folder: Path) -> "pd.DataFrame":
+    """Write a table in all forms and return it as its CSV says it."""
+    from patebench.reporting.tables import TABLES
+    from patebench.reporting.tables.table import read_csv
+
+    log.info("table %s", name)
+    table = TABLES.load(name)
+    frame = table.build(records, published)
+    text = table.csv(frame)
+    for suffix, content in ((".csv", text), (".md", table.markdown(frame)), (".tex", table.latex(frame))):
+        write_text(folder / f"{name}{suffix}", content)
+    return read_csv(text)
+
+
+def _write_figure(name: str, records: "Records", published: "Published", folder: Path) -> str:
+    """Write a figure as PNG and PDF and return it as SVG; "" where it has nothing to show."""
+    from patebench.reporting.figures import FIGURES
+    from patebench.reporting.style import is_empty, save, svg, themed
+
+    log.info("figure %s", name)
+    with themed():
+        figure = FIGURES.load(name)(records, published)
+        save(figure, folder / f"{name}.png", folder / f"{name}.pdf")
+        return "" if is_empty(figure) else svg(figure)
+
+
+def title_of(written: Mapping[str, Any]) -> str:
+    """Return the configuration's name with its preset, and the experiments that it selects where they are few.
 
     A configuration without a name is called by its experiments.
     """
@@ -75,15 +104,9 @@ def _title(written: Mapping[str, Any]) -> str:
 
 command = stage_command(
     run,
-    file_option("figures", "A figure (PNG); repeat for each.", needed=False, several=True),
-    file_option("tables", "A table (CSV); repeat for each.", needed=False, several=True),
-    file_option("manifest", "The manifest of the run."),
+    file_option("manifest", "The manifest of the run, which lists its records, figures and tables."),
+    file_option("published", "Values that the papers print (CSV)."),
     file_option("captions", "Folder of captions (.rst)."),
     file_option("citation", "How to cite (CITATION.cff).", needed=False),
-    file_option("labels", "Released labels; repeat for each release.", needed=False, several=True),
-    file_option("bounds", "Their bounds; repeat for each release.", needed=False, several=True),
-    file_option("students", "Results of students of these labels; repeat for each.", needed=False, several=True),
-    file_option("pools", "The public pools of these labels; repeat for each.", needed=False, several=True),
-    file_option("publishable", "Where the page goes that may be published.", needed=False),
-    file_option("out", "Where the page goes."),
+    file_option("out", "Where the page goes; all other files go beside it."),
 )

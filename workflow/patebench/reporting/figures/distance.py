@@ -7,8 +7,8 @@ from patebench.reporting.figures.panels import members, titles
 from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.outcomes import NZC_DISTANCE, gap_share, gap_shares, trained
 from patebench.reporting.published import NZC_2020, Published
+from patebench.reporting.sections import IMMUTABLE
 from patebench.reporting.style import GREY, LineStyle, empty, hollow, labelled, legend, line_styles, panels, percent
-from patebench.reporting.tables.nzc_students import IMMUTABLE
 from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:

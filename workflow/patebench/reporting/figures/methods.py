@@ -21,8 +21,9 @@ from patebench.reporting.style import (
     legend,
     line_styles,
     panels,
+    point_says,
 )
-from patebench.reporting.wording import in_words
+from patebench.reporting.wording import epsilon_in_digits, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,4 +76,6 @@ def _draw_point(axis: "Axes", row: dict[Any, Any], style: LineStyle) -> None:
     if row["kind"] != Kind.WORST_CASE or row["published"]:
         settings |= {"markerfacecolor": "white", "markeredgewidth": 1.4}
     mean = within(row["accuracy_mean"])
-    axis.errorbar(row["epsilon"], mean, yerr=bars(mean, row["accuracy_std"]), **settings)
+    drawn = axis.errorbar(row["epsilon"], mean, yerr=bars(mean, row["accuracy_std"]), **settings)
+    words = f"{100 * row['accuracy_mean']:.2f} % at {in_words(row['kind'])} ε = {epsilon_in_digits(row['epsilon'])}"
+    point_says(drawn.lines[0], f"{in_words(row['method'])}: {words}; {row['detail']}; {in_words(row['adjacency'])}")

@@ -6,25 +6,31 @@ add tables by entry points of the group `patebench.tables`.
 
 from patebench.core.registry import Registry, instance_of
 from patebench.reporting.published import DISTRIBUTED_2018, NZC_2020, PATE_2017, PETDL_2019
+from patebench.reporting.sections import IMMUTABLE, PRINTED
 
 TABLES = Registry("table", "patebench.tables", instance_of("patebench.reporting.tables.table:Table"))
-TABLES.add("methods", "patebench.reporting.tables.methods:TABLE", section="results")
-TABLES.add("utility-privacy", "patebench.reporting.tables.utility_privacy:TABLE", section="results")
-TABLES.add("papers", "patebench.reporting.tables.papers:TABLE", section="papers")
-TABLES.add("frontier", "patebench.reporting.tables.frontier:TABLE", section="results")
-TABLES.add("active-learning", "patebench.reporting.tables.active_learning:TABLE", section="learning")
-TABLES.add("private-models", "patebench.reporting.tables.private_models:TABLE", section="results")
-TABLES.add("equal-epsilon", "patebench.reporting.tables.equal_epsilon:TABLE", section="results")
-TABLES.add("bits", "patebench.reporting.tables.bits:TABLE", section="results")
-TABLES.add("petdl", "patebench.reporting.tables.petdl:TABLE", section=PETDL_2019)
-TABLES.add("distillation", "patebench.reporting.tables.distillation:TABLE", section=PATE_2017)
-TABLES.add("ensembles", "patebench.reporting.tables.ensembles:TABLE", section="learning")
-TABLES.add("noisy-accuracy", "patebench.reporting.tables.noisy_accuracy:TABLE", section="results")
-TABLES.add("accountants", "patebench.reporting.tables.accountants:TABLE", section="accounting")
-TABLES.add("disagreement", "patebench.reporting.tables.disagreement:TABLE", section="accounting")
-TABLES.add("nzc-students", "patebench.reporting.tables.nzc_students:TABLE", section=NZC_2020)
-TABLES.add("nzc-ensembles", "patebench.reporting.tables.nzc_ensembles:TABLE", section=NZC_2020)
-TABLES.add("teacher-costs", "patebench.reporting.tables.teacher_costs:TABLE", section=DISTRIBUTED_2018)
-TABLES.add("verdicts", "patebench.reporting.tables.verdicts:TABLE", section="papers")
-TABLES.add("audit", "patebench.reporting.tables.audit:TABLE", section="audit")
-TABLES.add("bounds", "patebench.reporting.tables.bounds:TABLE", section="accounting")
+TABLES.add("methods", f"{__name__}.methods:TABLE", section="results", needs=("students", "models"))
+TABLES.add("utility-privacy", f"{__name__}.utility_privacy:TABLE", section="results", needs=("students",))
+TABLES.add("papers", f"{__name__}.papers:TABLE", section="papers", needs=PRINTED)
+TABLES.add("frontier", f"{__name__}.frontier:TABLE", section="results", needs=("students",))
+TABLES.add("active-learning", f"{__name__}.active_learning:TABLE", section="learning", needs=("rounds",))
+TABLES.add("private-models", f"{__name__}.private_models:TABLE", section="results", needs=("models",))
+TABLES.add("equal-epsilon", f"{__name__}.equal_epsilon:TABLE", section="results", needs=("students", "models"))
+TABLES.add("bits", f"{__name__}.bits:TABLE", section="results", needs=("namings",))
+TABLES.add("petdl", f"{__name__}.petdl:TABLE", section=PETDL_2019, needs=("PET-DL",))
+TABLES.add("distillation", f"{__name__}.distillation:TABLE", section=PATE_2017, needs=("distilled",))
+TABLES.add("ensembles", f"{__name__}.ensembles:TABLE", section="learning", needs=("collected",))
+TABLES.add("noisy-accuracy", f"{__name__}.noisy_accuracy:TABLE", section="results", needs=("labels",))
+TABLES.add("accountants", f"{__name__}.accountants:TABLE", section="accounting", needs=("labels",))
+TABLES.add("disagreement", f"{__name__}.disagreement:TABLE", section="accounting", needs=("labels",))
+TABLES.add("nzc-students", f"{__name__}.nzc_students:TABLE", section=NZC_2020, needs=IMMUTABLE)
+TABLES.add("nzc-ensembles", f"{__name__}.nzc_ensembles:TABLE", section=NZC_2020, needs=IMMUTABLE)
+TABLES.add(
+    "teacher-costs",
+    f"{__name__}.teacher_costs:TABLE",
+    section=DISTRIBUTED_2018,
+    needs=("local mechanisms",),
+)
+TABLES.add("verdicts", f"{__name__}.verdicts:TABLE", section="papers", needs=PRINTED)
+TABLES.add("audit", f"{__name__}.audit:TABLE", section="audit", needs=("audits",))
+TABLES.add("bounds", f"{__name__}.bounds:TABLE", section="accounting", needs=("labels",))

@@ -6,8 +6,8 @@ from patebench.core.spelling import parameters_slug
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.outcomes import ENSEMBLE, NZC_DISTANCE, gap_share
 from patebench.reporting.published import NZC_2020, Published
+from patebench.reporting.sections import IMMUTABLE
 from patebench.reporting.tables.ensembles import LNMAX, TEACHER_COLUMNS, of_ensembles, of_labels
-from patebench.reporting.tables.nzc_students import IMMUTABLE
 from patebench.reporting.tables.table import Column, Table
 
 if TYPE_CHECKING:

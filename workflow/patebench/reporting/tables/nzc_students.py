@@ -8,12 +8,12 @@ from patebench.mechanisms import MECHANISMS
 from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import LABEL_SET, STUDENT, SUBJECT, best_learners, compared_bounds, stated_by_paper
 from patebench.reporting.published import NZC_2020, Published
+from patebench.reporting.sections import IMMUTABLE
 from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
 #: What the paper compares with; its "clean votes" are gnmax at σ = 0.
 _COMPARED = ("lnmax", "gnmax")
 

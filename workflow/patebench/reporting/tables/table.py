@@ -6,6 +6,7 @@ The CSV holds every column of the frame at full precision. The other forms show 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from patebench.reporting.frames import Records
@@ -163,6 +164,13 @@ class Table:
         head, *rows = [" & ".join(map(_escape, row)) + r" \\" for row in self.rows(frame)]
         start = ["% needs \\usepackage{booktabs}", rf"\begin{{tabular}}{{{form}}}", r"\toprule", head, r"\midrule"]
         return "\n".join([*start, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def read_csv(text: str) -> "pd.DataFrame":
+    """Return the frame in the CSV of a table, with NaN for what is missing."""
+    import pandas as pd
+
+    return pd.read_csv(StringIO(text), keep_default_na=False, na_values=[""], float_precision="round_trip")
 
 
 def _says(values: "pd.Series[Any]") -> bool:

@@ -3,20 +3,14 @@
 Everything is inside the page; it loads nothing from anywhere. Links lead to the files beside it.
 """
 
-import base64
-import os
 import re
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.core.errors import ArtefactError
 from patebench.core.seeds import Mode
-from patebench.core.workers import available
 from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
@@ -26,12 +20,11 @@ from patebench.reporting.style import KINDS
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import DASH
 from patebench.reporting.templates import templates
-from patebench.reporting.verdicts import COLUMNS, Verdict
+from patebench.reporting.verdicts import Verdict
 from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
-    from PIL.Image import Image
 
     from patebench.reporting.tables.table import Column, Table
 
@@ -85,56 +78,56 @@ _CHIPS: dict[str, str] = {
 def render(
     *,
     title: str,
-    figures: Sequence[Path],
-    tables: Sequence[Path],
-    manifest: Path,
-    content: dict[str, Any],
+    tables: Mapping[str, "pd.DataFrame"],
+    figures: Mapping[str, str],
+    manifest: Mapping[str, Any],
+    manifest_link: str,
     captions: Path,
     citation: Path | None,
-    out: Path,
-    publishable: Path | None = None,
+    publishable: str | None = None,
 ) -> str:
-    """The page of a run called `title`, to lie at `out`: links lead from there.
+    """Return the page of a run.
 
-    Of a release, `publishable` is the page that may be published. This one says that it may not, and separates what
-    may be published from the rest.
-
-    `figures` are PNG and `tables` CSV files named after what they show; `captions` is the folder of the captions;
-    `content` is that of the file `manifest`; `citation` is a CITATION.cff. Raises ArtefactError for a file that is
-    missing or not sound.
+    Parameters
+    ----------
+    title : name of the run.
+    tables : name → frame, as its CSV says it; `tables/NAME.csv`, `.md` and `.tex` lie beside the page.
+    figures : name → SVG, or "" where there is nothing to show; `figures/NAME.png` and `.pdf` lie beside the page.
+    manifest, manifest_link : content of the manifest, and where it lies as seen from the page.
+    captions : folder of the captions.
+    citation : a CITATION.cff.
+    publishable : link to the page that may be published. With it, or if a table shows a publishable ε, this page says
+        that it must not be published and separates what may be from the rest.
     """
-    frames = {path.stem: _read_table(path) for path in tables}
-    release = Mode.RELEASE in content.get("labels", {}).values() or bool(release_cards(frames.get("utility-privacy")))
-    with ThreadPoolExecutor(available()) as threads:
-        drawn = list(threads.map(lambda path: _figure(path, captions, out), figures))  # pictures take most of the time
-    shown = [table for path in tables for table in _tables(frames[path.stem], path, captions, out)]
+    released = release_cards(tables.get("utility-privacy"))
+    release = bool(released) or Mode.RELEASE in manifest["labels"].values()
+    drawn = [_figure(name, svg, captions) for name, svg in figures.items() if svg]
+    shown = [part for name, frame in tables.items() if len(frame) for part in _tables(name, frame, captions)]
     environment = templates()
     environment.filters |= {"duration": duration, "pieces": pieces}
     environment.globals |= {"chips": _CHIPS, "dash": DASH, "brief": BRIEF}
     return environment.get_template("page.html").render(
         title=title,
-        findings=findings(frames),
+        findings=findings(tables),
         introduction=read_caption(captions / "workflow.rst"),
-        cards=cards(frames, content, release=release),
+        cards=cards(tables, manifest, release=release),
         release=release,
-        publishable=publishable and _relative(publishable, out),
-        of_release=release_cards(frames.get("utility-privacy")) if release else [],
-        sections=_sections(drawn, shown, frames.get("papers")),
-        absent=_absent(drawn, shown),
+        publishable=publishable,
+        of_release=released if release else [],
+        sections=_sections(drawn, shown, tables.get("papers")),
         kinds=[(in_words(kind), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
         citations=None if citation is None else read_citations(citation),
-        manifest=content,
-        manifest_link=_relative(manifest, out),
-        config=_yaml(content["config"]),
-        slowest=max((rule["seconds"] for rule in content["rules"]), default=0) or 1,
+        manifest=manifest,
+        manifest_link=manifest_link,
+        config=_yaml(manifest["config"]),
+        slowest=max((rule["seconds"] for rule in manifest["rules"]), default=0) or 1,
     )
 
 
 def _sections(
     figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]], papers: "pd.DataFrame | None"
 ) -> list[dict[str, Any]]:
-    """The parts of the page, those of papers within the one of that name; what has nothing to show is left out."""
-    figures, tables = [each for each in figures if not each["missing"]], [each for each in tables if each["rows"]]
+    """Return the sections of the page with content; papers are parts of the section of that name."""
 
     def part(place: str, title: str, **more: Any) -> dict[str, Any]:
         mine = {"figures": [each for each in figures if each["place"] == place]}
@@ -153,71 +146,39 @@ def _sections(
     return [each for each in found if each["figures"] or each["tables"] or each["parts"] or each["id"] == "accounting"]
 
 
-def _absent(figures: Sequence[dict[str, Any]], tables: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """What has nothing to show, and why."""
-    return [
-        ("Not drawn", [each["missing"] for each in figures if each["missing"]]),
-        ("Empty in this run", [each["title"] for each in tables if not each["rows"]]),
-    ]
-
-
-def _figure(path: Path, captions: Path, out: Path) -> dict[str, Any]:
-    """What the template needs of a figure; `missing` says why there is nothing to see, if so."""
-    from PIL import Image, UnidentifiedImageError
-
-    name = FIGURES.check(path.stem)
+def _figure(name: str, svg: str, captions: Path) -> dict[str, Any]:
+    """Return what the template needs of a figure."""
     caption = caption_of(captions / "figures" / f"{name}.rst", FIGURES.load(name))
-    try:
-        content = path.read_bytes()
-        with Image.open(BytesIO(content), formats=["PNG"]) as image:
-            size, missing, small = image.size, image.info.get("Comment"), _small(image)
-    except UnidentifiedImageError:
-        raise ArtefactError(path, "it is no PNG image") from None
-    except OSError as fault:
-        raise ArtefactError(path, f"it cannot be read ({fault})") from None
-    width, height = (pixels * 5 // 8 for pixels in size)  # sharp on fine screens too
-    links = [(suffix.upper(), _relative(path.with_suffix(f".{suffix}"), out)) for suffix in ("pdf", "png")]
-    shown = {"image": base64.b64encode(small).decode(), "width": width, "height": height, "missing": missing}
-    shown |= {"place": section_of(FIGURES, name)}
     return {
         "name": name,
-        **shown,
+        "svg": svg,
+        "place": section_of(FIGURES, name),
         "title": plain(caption, 1),
         "alt": plain(caption),
         "caption": caption,
-        "links": links,
+        "links": [(suffix.upper(), f"figures/{name}.{suffix}") for suffix in ("pdf", "png")],
     }
 
 
-def _small(image: "Image") -> bytes:
-    """A picture of 256 colours, which is all that drawings need: a quarter of the bytes."""
-    from PIL.Image import Dither
-
-    stream = BytesIO()
-    image.convert("RGB").quantize(256, dither=Dither.NONE).save(stream, "PNG", optimize=True)
-    return stream.getvalue()
-
-
-def _tables(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> list[dict[str, Any]]:
-    """What the template needs of a table: of the verdicts two for each paper, what was measured open to all eyes."""
-    if path.stem != VERDICTS or frame.empty:
-        return [_table(frame, path, captions, out)]
+def _tables(name: str, frame: "pd.DataFrame", captions: Path) -> list[dict[str, Any]]:
+    """Return what the template needs of a table; the verdicts make two for each paper, measured numbers first."""
+    if name != VERDICTS:
+        return [_table(name, frame, captions)]
     parts: list[dict[str, Any]] = []
     for paper, rows in frame.groupby("paper", sort=False):
         measured = rows["measured_mean"].notna()
         for kind, mine in ((MEASURED, rows[measured]), (OTHERS, rows[~measured])):
             if not mine.empty:
-                part = _table(mine, path, captions, out)
-                name = f"{slug(str(paper))}-{VERDICTS}" + ("" if kind == MEASURED else "-others")
-                parts.append(part | {"id": name, "place": paper, "title": f"{kind} of {paper}"})
+                part = _table(name, mine, captions)
+                part_id = f"{slug(str(paper))}-{VERDICTS}" + ("" if kind == MEASURED else "-others")
+                parts.append(part | {"id": part_id, "place": paper, "title": f"{kind} of {paper}"})
     for part in parts[1:]:
-        part["caption"] = ""  # said once, and not for every paper
+        part["caption"] = ""  # the same for all papers
     return parts
 
 
-def _table(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict[str, Any]:
-    """What the template needs of a table; what is the same in all rows is said once, above them."""
-    name = path.stem
+def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
+    """Return what the template needs of a table; a value that all rows share stands once, above them."""
     table: Table = TABLES.load(name)
     columns, (_, *rows) = table.shown(frame), table.rows(frame)
     places = range(len(columns)) if len(rows) > 1 else ()
@@ -237,7 +198,7 @@ def _table(frame: "pd.DataFrame", path: Path, captions: Path, out: Path) -> dict
         "rows": [[row[index] for index in varying] for row in rows],
         "folded": folded,
         "shown": len(rows) <= MOST_ROWS,
-        "links": [(title, _relative(path.with_suffix(suffix), out)) for title, suffix in suffixes.items()],
+        "links": [(title, f"tables/{name}{suffix}") for title, suffix in suffixes.items()],
     }
 
 
@@ -260,28 +221,9 @@ def pieces(text: str) -> list[str]:
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
-def _read_table(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-
-    table: Table = TABLES.load(path.stem)
-    try:
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip")
-    except (OSError, ValueError) as fault:
-        raise ArtefactError(path, f"it cannot be read ({str(fault).splitlines()[0]})") from None
-    needed = {column.value for column in table.all_columns(frame)}
-    needed |= set(COLUMNS) if path.stem == VERDICTS else set()  # findings read what no column shows
-    if missing := needed - set(frame.columns):
-        raise ArtefactError(path, f"it lacks the column '{min(missing)}'")
-    return frame
-
-
 def _yaml(config: dict[str, Any]) -> str:
     import yaml
 
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
     assert isinstance(text, str)
     return text
-
-
-def _relative(path: Path, out: Path) -> str:
-    return Path(os.path.relpath(path, out.parent)).as_posix()
