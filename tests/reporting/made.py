@@ -221,7 +221,7 @@ def files(folder: Path, datasets: tuple[str, ...] = ("mnist",), seeds: tuple[int
 
 def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
     """Records as the stages read them."""
-    return read_records([Path(path) for path in collected], baselines, audits, models)
+    return read_records([Path(path) for path in (*collected, *baselines, *audits, *models)])
 
 
 def write_manifest(path: Path, config: Any = None, *, modes: Any = None, **sources: Any) -> dict[str, Any]:

@@ -80,12 +80,12 @@ def test_digits_of_a_bound_hold_and_those_of_an_audit_were_found(epsilon: float,
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["a = 1, b = 2, c = 3", "a = 1, b = 3, c = 4"], ["b = 2, c = 3", "b = 3, c = 4"]),
-        (["a = 1", "b = 1"], ["a = 1", "b = 1"]),
-        (["a = 1, b = 1", "a = 1"], ["b = 1", ""]),
-        (["a = 1", "a = 1"], ["", ""]),
+        ([["a = 1", "b = 2", "c = 3"], ["a = 1", "b = 3", "c = 4"]], ["b = 2, c = 3", "b = 3, c = 4"]),
+        ([["a = 1"], ["b = 1"]], ["a = 1", "b = 1"]),
+        ([["a = 1", "b = 1"], ["a = 1"]], ["b = 1", ""]),
+        ([["a = 1"], ["a = 1"]], ["", ""]),
         ([], []),
     ],
 )
-def test_of_settings_what_differs(settings: list[str], words: list[str]) -> None:
+def test_of_settings_what_differs(settings: list[list[str]], words: list[str]) -> None:
     assert those_that_differ(settings) == words

@@ -109,7 +109,7 @@ def test_every_record_says_which_ensemble_it_is_of(made):
     }
     common |= {"ensemble": "teachers-4_iid_small-cnn_modern", "model": "small-cnn", "recipe": "modern", "epochs": 30}
     assert all(common.items() <= record.items() for record in records)
-    read_records([made["out"]], [], [])
+    read_records([made["out"]])
 
 
 def test_ensemble_by_hand(made):
@@ -180,8 +180,8 @@ def test_labels_of_selected_queries_are_of_those_samples(made):
         assert [record[name] for name in ("queries", "answered", "kept", "label_accuracy")] == [2, 1, 1, 0.5]
     assert label_set["expected_label_accuracy"] is None
     assert learnt["student"] == "supervised_mlp_modern_epochs-5_hold-out-0.25"
-    records = read_records([made["out"]], [], [])
-    assert records.students["rounds_in_words"].tolist() == ["random 1 + siamese 1"]
+    records = read_records([made["out"]])
+    assert [rounds["strategy"] for rounds in records.students["selection"].iloc[0]] == ["random", "siamese"]
     assert all(frame.empty for frame in (records.of_whole_pool().students, records.of_whole_pool().label_sets))
 
 
@@ -192,7 +192,7 @@ def test_both_kinds_of_label_sets_stand_side_by_side(made):
         "",
         "supervised_random-1_siamese-1",
     ]
-    read_records([made["out"]], [], [])
+    read_records([made["out"]])
 
 
 def test_same_files_same_bytes(made):

@@ -169,7 +169,7 @@ def test_clusters_are_named_by_true_labels_of_the_pool_and_measured_on_the_test_
     assert told["accuracy"] == np.mean(names[in_test] == unseen)
     assert told["accuracy_pool"] == np.mean(names[in_pool] == truth)
     assert (told["clusters"], told["matched_accuracy"]) == (K, None)
-    (record,) = read_records([], [world.file("naming.json")], []).namings.to_dict("records")
+    (record,) = read_records([world.file("naming.json")]).namings.to_dict("records")
     assert (record["setting"], record["pool"], record["clusters"]) == ("pool-100_test-100", 100, K)
 
 

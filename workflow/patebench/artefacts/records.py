@@ -1,42 +1,76 @@
 """The records that figures and tables are made from, and the manifest of a run, read and checked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patebench.artefacts.provenance import Facts, check_kind, of_baseline, of_naming, of_private_model, take
+from patebench.artefacts.provenance import (
+    PRIVATE_MODEL_KINDS,
+    Facts,
+    check_kind,
+    of_baseline,
+    of_naming,
+    of_private_model,
+    take,
+)
 from patebench.artefacts.releases import mechanism_of
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
 from patebench.core.formats import LABELS, POOL
 from patebench.core.seeds import Mode
+from patebench.core.spelling import parameters_slug
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
     from patebench.reporting.publishable import Release, Student
 
 
-def read_records(
-    collected: Sequence[Path], baselines: Sequence[Path], audits: Sequence[Path] = (), models: Sequence[Path] = ()
-) -> "Records":
-    """The records of all these files; ArtefactError for the first unsound one."""
+def read_records(files: Iterable[Path]) -> "Records":
+    """Return the records in all these files; raises ArtefactError for the first unsound one.
+
+    `files` may be collected records of ensembles, baselines, named clusters, audits and private models, in any order.
+    """
     from patebench.reporting.frames import records_of
 
-    return records_of(
-        collected=[(path, read_json(path, "collect")) for path in collected],
-        baselines=[(path, _compared(path)) for path in baselines],
-        audits=[(path, read_json(path, "audit")) for path in audits],
-        private_models=[(path, each) for path in models for each in of_private_model(path, read_any_json(path)[0])],
-    )
+    return records_of((path, record) for path in files for record in _records_in(path))
 
 
-def _compared(path: Path) -> "Facts":
-    """The record of what is compared with students, and no release: its file says which."""
+def _records_in(path: Path) -> "Sequence[Facts]":
     content, _ = read_any_json(path)
-    of_kind = {"train_baseline": of_baseline, "name_clusters": of_naming}
-    check_kind(path, content, of_kind)
-    return of_kind[content["kind"]](path, content)
+    check_kind(path, content, _READERS)
+    return _READERS[content["kind"]](path, content)
+
+
+def _collected(path: Path, content: "Facts") -> "list[Facts]":
+    records = content.get("records")
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise ArtefactError(path, "its 'records' is not a list of objects")
+    return records
+
+
+def _audited(path: Path, content: "Facts") -> "list[Facts]":
+    """Return a record for each bound that an audit compared, and for each lower bound that it found."""
+    try:
+        names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
+        facts = {name: content[name] for name in names}
+        noise = parameters_slug({name: float(value) for name, value in facts["parameters"].items()})
+        bounds = [bound for finding in content["findings"] for bound in finding["bounds"]]
+        return [{"record": "audit", **facts, "noise": noise, **bound} for bound in bounds]
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise ArtefactError(path, f"it is no audit as patebench writes it ({fault})") from None
+
+
+#: Which artefacts hold records, by kind, and how they are read.
+_READERS: "Mapping[str, Callable[[Path, Facts], Sequence[Facts]]]" = {
+    "collect": _collected,
+    "train_baseline": lambda path, content: [of_baseline(path, content)],
+    "name_clusters": lambda path, content: [of_naming(path, content)],
+    "audit": _audited,
+    **dict.fromkeys(PRIVATE_MODEL_KINDS, of_private_model),
+}
+#: The kinds of artefacts that `read_records` reads.
+RECORD_KINDS = tuple(_READERS)
 
 
 def read_releases(

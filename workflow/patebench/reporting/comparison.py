@@ -8,17 +8,19 @@ one seed there is none.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.fields import key_path
 from patebench.reporting.frames import ROUNDING, Records, arrange
 from patebench.reporting.outcomes import AUDITED, DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
+from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_ROUNDS = ["rounds", "rounds_in_words"]
+_ROUNDS = ["rounds", "selection"]
 _BOUND = [*LABEL_SET, *_ROUNDS, "queries", "delta", "accountant", "conversion", "kind"]
 
 #: What is compared: the frame, what it is called, the columns that name a setting apart from its seed, and the value.
@@ -38,12 +40,10 @@ _COMPARED = (
     ("audits", "ε in an audit", [*AUDITED, "accountant", "conversion", "kind"], "epsilon"),
 )
 
-#: Columns of words that repeat others: the former are for people, the latter for machines.
-_REPEATED = {"noise_in_words": "noise", "rounds_in_words": "rounds"}
-#: Named by others, or nothing that tells two settings of a run apart for a reader.
-_SILENT = {"ensemble", "student", "private_model", "label", "model_parameters", "adjacency"}
+#: Columns that others name, or that tell no two settings of a run apart for a reader.
+_SILENT = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
 
-#: A difference of so many standard errors is not what seeds explain.
+#: Least number of standard errors of a difference that seeds do not explain.
 CLEAR = 2.0
 
 
@@ -78,7 +78,11 @@ def settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flat({part: each.get(part) for part in parts}) for each in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
-    return [(key, _word(flat_one.get(key)), _word(flat_other.get(key))) for key in keys]
+    return [(key, _shown(flat_one.get(key)), _shown(flat_other.get(key))) for key in keys]
+
+
+def _shown(value: Any) -> str:
+    return "—" if value is None else str(value)
 
 
 def times(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, float, float]]:
@@ -108,7 +112,7 @@ def draw(frame: "pd.DataFrame", names: tuple[str, str], most: int = 40) -> "Figu
 
 @dataclass(frozen=True)
 class _Number:
-    """One quantity of one setting, which is told in words: its value by seed in each run."""
+    """One quantity of one setting, described in words, with its value by seed in each run."""
 
     what: str
     setting: str
@@ -116,81 +120,76 @@ class _Number:
 
 
 def _both(one: Records, other: Records) -> list[_Number]:
-    found: dict[tuple[Any, ...], _Number] = {}
+    numbers: dict[tuple[Any, ...], _Number] = {}
     for place, records in enumerate((one, other)):
         for name, what, columns, value in _COMPARED:
             frame = getattr(records, name).dropna(subset=value)
             for row in frame.to_dict("records"):
                 identity = (what, *(str(row[column]) for column in columns))
-                number = found.setdefault(identity, _Number(what, _words(row, columns), ({}, {})))
+                number = numbers.setdefault(identity, _Number(what, _in_words(row, columns), ({}, {})))
                 number.sides[place][row.get("seed", 0)] = float(row[value])  # an audit has no seed
-    return list(found.values())
+    return list(numbers.values())
 
 
-def _words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
+def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
+    words = [_word(row, name) for name in columns if name not in _SILENT]
+    return ", ".join(dict.fromkeys(word for word in [*words, row.get("private_model")] if word))
+
+
+def _word(row: Mapping[Any, Any], name: str) -> str:
+    """Return the value of a column in words; numbers say what they are."""
     import pandas as pd
 
-    skipped = {*_SILENT, *(_REPEATED[name] for name in _REPEATED if name in columns)}
-    words = [_named(name, row[name]) for name in columns if name not in skipped and not pd.isna(row[name])]
-    own = [str(row[name]) for name in ("private_model",) if name in columns]
-    return ", ".join(dict.fromkeys(word for word in [*words, *own] if word))
-
-
-def _named(name: str, value: Any) -> str:
-    """A value in words; numbers say what they are."""
+    value = row[name]
+    if name == "selection":
+        return rounds_in_words(value)
+    if name == "parameters":
+        value = parameters_in_words(row["mechanism"], value)
+    if pd.isna(value):
+        return ""
     short = {"teachers": "n", "queries": "T", "delta": "δ"}.get(name, name)
-    return str(value).replace("_", " ") if isinstance(value, str) else f"{short} = {value:g}"
+    return value.replace("_", " ") if isinstance(value, str) else f"{short} = {value:g}"
 
 
 def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
-    """What the two sides differ by; where two seeds or more are of both, the others are left out."""
+    """Compare the two sides; where both have two seeds or more in common, the others are left out."""
     common = sorted(set(one) & set(other))
     paired = len(common) > 1
-    seeds = (common, common) if paired else (sorted(one), sorted(other))
-    first, second = ([side[seed] for seed in each] for side, each in zip((one, other), seeds, strict=True))
-    difference = _less(_mean(second), _mean(first))
+    first = [one[seed] for seed in (common if paired else sorted(one))]
+    second = [other[seed] for seed in (common if paired else sorted(other))]
+    difference = _less(fmean(second), fmean(first))
     if paired:
         error = _deviation([_less(its, mine) for its, mine in zip(second, first, strict=True)]) / math.sqrt(len(first))
     else:
         error = math.hypot(_deviation(first) / math.sqrt(len(first)), _deviation(second) / math.sqrt(len(second)))
-    endless = error == 0 or math.isinf(difference)  # between a bound and none at all lies more than any error
-    errors = _endless(difference) if endless else difference / error
+    if error == 0 or math.isinf(difference):  # a finite bound and none at all differ by more than any error
+        errors = math.copysign(math.inf, difference) if difference else 0.0
+    else:
+        errors = difference / error
     return {
-        **{"one": _mean(first), "other": _mean(second)},
+        **{"one": fmean(first), "other": fmean(second)},
         **{"seeds_one": len(first), "seeds_other": len(second)},
         **{"difference": difference, "standard_error": error, "errors": errors, "paired": paired},
     }
 
 
 def _less(one: float, other: float) -> float:
-    """The difference; of two infinite bounds there is none, nor of values that rounding alone parts."""
+    """Return `one - other`: 0 for two infinite bounds and for values that rounding alone parts."""
     return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
 
 
-def _endless(difference: float) -> float:
-    return math.copysign(math.inf, difference) if difference else 0.0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else sum(values) / len(values)
-
-
 def _deviation(values: Sequence[float]) -> float:
-    """The sample deviation, 0 of values that rounding parts; NaN of one value or of what is not finite."""
+    """Return the sample deviation: 0 of values that rounding parts, NaN of one value or of infinite ones."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return math.nan
-    mean = _mean(values)
-    found = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    return found if found > ROUNDING * abs(mean) else 0.0
+    mean = fmean(values)
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return std if std > ROUNDING * abs(mean) else 0.0
 
 
 def _flat(content: Any, where: str = "") -> dict[str, Any]:
-    """Every leaf by the path of its key."""
-    if isinstance(content, Mapping):
-        inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
-        return {key: value for each in inner for key, value in each.items()}
-    return {where: content}
-
-
-def _word(value: Any) -> str:
-    return "—" if value is None else str(value)
+    """Return every leaf by the path of its key."""
+    if not isinstance(content, Mapping):
+        return {where: content}
+    inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
+    return {key: value for leaves in inner for key, value in leaves.items()}

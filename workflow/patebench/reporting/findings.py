@@ -9,7 +9,7 @@ from patebench.core.bound import Kind
 from patebench.reporting.outcomes import account_of_paper
 from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
 from patebench.reporting.wording import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words, owners_in_words
-from patebench.students import STRATEGIES, STUDENTS
+from patebench.students import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,26 +130,20 @@ def _compared_numbers(tables: Tables) -> "pd.DataFrame":
 
 
 def _as_printed(tables: Tables) -> Iterator[str]:
-    """What a paper prints first of a student, and ours: one whose queries were random, as the papers' are, if there is.
+    """Compare the first student accuracy that a paper prints with ours, of random queries as the papers' if there is.
 
-    Of several such students the one with the best verdict is told.
+    Of several such students the one with the best verdict is shown.
     """
     students = _compared_numbers(tables)
-    words = students["how"].map(lambda how: str(how).split(", "))  # empty ones come back from a file as NaN
-    ranks = {str(verdict): rank for rank, verdict in enumerate(COUNTING)}
+    students = students[(students["quantity"] == "student_accuracy") & students["student"].notna()]
     students = students.assign(
-        learns=words.map(lambda each: each[0] in STUDENTS),
-        selected=words.map(lambda each: not _SELECTING.isdisjoint(each)),
-        rank=students["verdict"].map(ranks),
+        selected=students["strategy"].isin(_SELECTING),
+        rank=students["verdict"].map({str(verdict): rank for rank, verdict in enumerate(COUNTING)}),
         place=students.groupby(NUMBER, sort=False).ngroup(),
-    )
-    students = students[(students["quantity"] == "student_accuracy") & students["learns"].astype(bool)]
-    students = students.sort_values(["place", "selected", "rank"], kind="stable")
-    told = students.drop_duplicates("paper").drop_duplicates("result")
-    for row in told.head(_MOST).to_dict("records"):
+    ).sort_values(["place", "selected", "rank"], kind="stable")
+    for row in students.drop_duplicates("paper").drop_duplicates("result").head(_MOST).to_dict("records"):
         printed = f"{row['paper']} prints {percent(row['published'])} for {row['row']} ({row['column']})"
-        method, *_ = row["how"].split(", ")
-        ours = f"a student here ({in_words(method)}) has {percent(row['measured_mean'])}"
+        ours = f"a student here ({in_words(row['student'])}) has {percent(row['measured_mean'])}"
         yield f"{printed}; {ours}: {row['verdict']}."
 
 

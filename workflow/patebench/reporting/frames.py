@@ -1,51 +1,66 @@
 """Records as data frames: one tidy frame per kind of record, one row per record, checked on loading.
 
-Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it; it
-has a pool of `pool` samples, and all else of it is `beside_pool`. A label set is of the whole pool (`rounds` is ""), of
-the queries that a student selected in rounds, or of as many `clusters` of the pool as the ensemble was asked for.
+Accuracies are fractions. `setting` is the split without its seed, so equal settings of different seeds share it; its
+pool has `pool` samples, and `beside_pool` is the rest of it. A label set is of the whole pool (`rounds` is ""), of the
+queries that a student selected in rounds, or of `clusters` cluster centres.
+
+Frames hold values, not text: `parameters` is a `Settings` of the mechanism's parameters and `selection` a tuple of
+rounds. `patebench.reporting.wording` formats them where they are shown.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from patebench.accounting.teacher_costs import WHICH
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.spelling import parameters_slug
 from patebench.models import MODELS, by_recipe
-from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Equal values of several seeds, each a sum in another order, differ by less than this share.
+#: Values of different seeds that differ by less than this share are equal: the order of a sum alone parts them.
 ROUNDING = 1e-12
 
 _SPLIT = {"dataset": str, "seed": int, "split": str, "setting": str, "pool": int, "beside_pool": str}
-_LEARNER = {"model": str, "recipe": str, "epochs": int}
-_ENSEMBLE = {**_SPLIT, "ensemble": str, "clusters": int, "teachers": int, "partition": str, **_LEARNER}
+_LEARNER = {"model": str, "recipe": str, "epochs": int | None}
+_ENSEMBLE = {
+    **_SPLIT,
+    "ensemble": str,
+    "clusters": int | None,  # None for teachers that vote on the whole pool
+    "teachers": int,
+    "partition": str,
+    **_LEARNER,
+}
 _SELECTED = {"rounds": str, "strategy": str, "round": int, "selection": list}
 _LABEL_SET = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict, **_SELECTED}
-_LABELLED = {"queries": int, "answered": int, "kept": int, "label_accuracy": float}
-_HINTS = get_type_hints(Bound) | {"order": float}  # which `_NULLABLE` says may be missing
+_LABELLED = {"queries": int, "answered": int, "kept": int, "label_accuracy": float | None}
 #: The fields of a bound, as JSON holds them: a word of an enumeration is text.
-_BOUND = {name: str if issubclass(hint, StrEnum) else hint for name, hint in _HINTS.items()}
-#: Of a curve of bounds: a list of each, and no order.
+_BOUND = {
+    **{
+        name: str if isinstance(hint, type) and issubclass(hint, StrEnum) else hint
+        for name, hint in get_type_hints(Bound).items()
+    },
+    "order": float | None,
+}
+#: The fields of a curve of bounds: lists of queries and ε, and no order.
 _CURVE = {name: hint for name, hint in _BOUND.items() if name != "order"} | {"queries": list, "epsilon": list}
 
-#: The columns of each kind of record and their types; a missing or ill-typed one is refused.
-RECORDS: Mapping[str, Mapping[str, type]] = {
+#: The columns of each kind of record and their types.
+RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
     "ensemble": {
         **_ENSEMBLE,
         **{f"teacher_accuracy_{what}": float for what in ("mean", "min", "max", "std")},
-        **{"plurality_accuracy_pool": float, "plurality_accuracy_test": float},
+        "plurality_accuracy_pool": float,
+        "plurality_accuracy_test": float | None,  # None for teachers that vote on queries alone
         **{"gap_mean": float, "gap_histogram": list},
     },
-    "label_set": {**_LABEL_SET, **_LABELLED, "expected_label_accuracy": float},
+    "label_set": {**_LABEL_SET, **_LABELLED, "expected_label_accuracy": float | None},
     "bound": {**_LABEL_SET, **_BOUND},
     "curve": {**_LABEL_SET, **_CURVE},
     "teacher_costs": {
@@ -58,67 +73,71 @@ RECORDS: Mapping[str, Mapping[str, type]] = {
         **_LABEL_SET,
         **{"student": str, "method": str, "student_model": str, "student_recipe": str},
         **_LABELLED,
-        **{"accuracy": float, "learning_curve": list, "picture": str},
+        **{"accuracy": float, "learning_curve": list, "picture": str | None},
     },
     "distillation": {
         **_ENSEMBLE,
         **{"distilled": str, "labels": str, "temperature": float, "samples": int, "accuracy": float, "epsilon": float},
         **{"student_model": str, "student_recipe": str, "student_epochs": int},
     },
-    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int, "accuracy": float},
-    "naming": {**_SPLIT, "clusters": int, "accuracy": float, "accuracy_pool": float, "matched_accuracy": float},
-    "private_model": {
+    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int | None, "accuracy": float},
+    "naming": {
+        **_SPLIT,
+        **{"clusters": int, "accuracy": float, "accuracy_pool": float},
+        "matched_accuracy": float | None,  # None where clusters are not as many as the classes
+    },
+    "private_model": {  # DP-SGD has no teachers, answers no query, and is audited elsewhere
         **_SPLIT,
         **{"system": str, "form": str, "private_model": str, "parameters": dict},
-        **{"teachers": int, "ensemble": str, "audited": float, "verdict": str},
-        **{"answered": float, "label_accuracy": float},
-        **{"public_use": str, "public_samples": int},
-        **{"model": str, "model_parameters": int, "accuracy": float, "learning_curve": list, "seconds": float},
+        **{"teachers": int | None, "ensemble": str | None, "audited": float | None, "verdict": str | None},
+        **{"answered": float | None, "label_accuracy": float | None},
+        **{"public_use": str | None, "public_samples": int | None},
+        **{"model": str, "model_parameters": int | None, "accuracy": float, "learning_curve": list, "seconds": float},
         **_BOUND,
     },
     "audit": {
         **{"dataset": str, "teachers": int, "classes": int, "mechanism": str, "noise": str, "parameters": dict},
         **_BOUND,
-        **{"audited": float, "verdict": str, "runs": int, "confidence": float},
+        **{"audited": float, "verdict": str | None, "runs": int, "confidence": float},
     },
 }
-_NULLABLE = {"expected_label_accuracy", "label_accuracy", "order", "epochs", "verdict", "picture", "true_labels"}
-_NULLABLE |= {"plurality_accuracy_test"}  # of teachers that vote on queries alone
-_NULLABLE |= {"clusters"}  # of teachers that vote on the whole pool
-_NULLABLE |= {"matched_accuracy"}  # of clusters that are not as many as the classes
-#: The same of one kind of record alone: DP-SGD has no teachers, answers no query, and is audited elsewhere; a student's
-#: parameters are not counted.
-_NULLABLE_OF = {
-    "private_model": {
-        *("teachers", "ensemble", "audited", "answered", "model_parameters"),
-        *("public_use", "public_samples"),
-    }
+#: The types of columns of numbers in a frame.
+_TYPES: Mapping[type | UnionType, str] = {
+    **{float: "float64", float | None: "float64", int: "int64", int | None: "Int64", bool: "bool"},
 }
 #: What may be infinite, which strict JSON spells "inf".
 _COSTS = ("epsilon", "basic", "composed", "audited")
 _OF_LABELS = ("ensemble", "mechanism", "noise", "rounds")
+_ACCOUNT = ("delta", "accountant", "conversion", "kind")
+#: What tells records of a kind apart, besides the data set and the split.
 _IDENTITY = {
     "ensemble": ("ensemble",),
     "label_set": _OF_LABELS,
-    "bound": (*_OF_LABELS, "queries", "delta", "accountant", "conversion", "kind"),
-    "curve": (*_OF_LABELS, "delta", "accountant", "conversion", "kind"),
+    "bound": (*_OF_LABELS, "queries", *_ACCOUNT),
+    "curve": (*_OF_LABELS, *_ACCOUNT),
     "teacher_costs": (*_OF_LABELS, "queries", "delta"),
     "student": (*_OF_LABELS, "student", "queries"),
     "distillation": ("ensemble", "distilled", "labels", "temperature", "samples"),
     "baseline": ("learner",),
     "naming": ("clusters",),
-    "private_model": ("system", "form", "private_model", "queries", "delta", "accountant", "conversion", "kind"),
-    "audit": ("teachers", "mechanism", "noise", "queries", "delta", "accountant", "conversion", "kind"),
+    "private_model": ("system", "form", "private_model", "queries", *_ACCOUNT),
+    "audit": ("teachers", "mechanism", "noise", "queries", *_ACCOUNT),
 }
+
+
+class Settings(dict[str, Any]):
+    """A mapping that a column can hold and be grouped by: it has a hash and an order."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+    def __lt__(self, other: object) -> bool:
+        return repr(self) < repr(other)
 
 
 @dataclass(frozen=True)
 class Records:
-    """Everything that was measured, as one frame per kind of record (empty frames have all their columns).
-
-    Frames with `noise` also have `noise_in_words`; those with `rounds` also `rounds_in_words`, which is None for
-    labels of the whole pool.
-    """
+    """Everything that was measured, as one frame per kind of record (empty frames have all their columns)."""
 
     ensembles: "pd.DataFrame"
     label_sets: "pd.DataFrame"
@@ -133,31 +152,20 @@ class Records:
     audits: "pd.DataFrame"
 
     def of_whole_pool(self) -> "Records":
-        """The same, but of label sets only those that answer the whole pool, and what was made of them."""
+        """Return these records without label sets that answer selected queries, and what was made of them."""
         frames = {item.name: getattr(self, item.name) for item in fields(self)}
         whole = {name: frame[frame["rounds"] == ""] for name, frame in frames.items() if "rounds" in frame}
         return Records(**{**frames, **whole})
 
 
-#: Paths of files, of which only faults speak, and what they hold.
-Contents = Sequence[tuple[Path, dict[str, Any]]]
+def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
+    """Return records as frames; each comes with the path of its file, which is blamed for its faults.
 
-
-def records_of(collected: Contents, baselines: Contents, audits: Contents, private_models: Contents = ()) -> Records:
-    """The records in what these stages wrote; raises ArtefactError for the first unsound one.
-
-    A baseline or a naming is one record, and so is each bound of a model that is private itself.
+    Raises ArtefactError for the first unsound record, and PatebenchError for one that is given twice.
     """
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in RECORDS}
-    for path, content in collected:
-        for record in _collected(path, content):
-            rows[record["record"]].append(record)
-    for path, record in baselines:
-        rows[record["record"]].append(check_record(path, record))
-    for path, record in private_models:
-        rows["private_model"].append(check_record(path, record))
-    for path, content in audits:
-        rows["audit"] += [check_record(path, record) for record in _audited(path, content)]
+    for path, record in records:
+        rows[check_record(path, record)["record"]].append(record)
     return Records(*(_frame(name, rows[name]) for name in RECORDS))
 
 
@@ -215,63 +223,45 @@ def natural(value: Any) -> tuple[Any, ...]:
     """A sort key under which numbers inside words count as numbers and missing values come last."""
     import pandas as pd
 
+    if isinstance(value, Settings | tuple):
+        return (0, value)
     if isinstance(value, str):
         pieces = re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", value)
         return (0, *(float(piece) if index % 2 else piece for index, piece in enumerate(pieces)))
     return (1,) if pd.isna(value) else (0, value)
 
 
-def _collected(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
-    records = content.get("records")
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise ArtefactError(path, "its 'records' is not a list of objects")
-    for record in records:
-        if record.get("record") not in RECORDS:
-            raise ArtefactError(path, f"it holds a record of the unknown kind '{record.get('record')}'")
-        check_record(path, record)
-    return records
-
-
-def _audited(path: Path, content: dict[str, Any]) -> list[dict[str, Any]]:
-    """A record for each bound that an audit compared, and for each that it found itself."""
-    try:
-        facts = {name: content[name] for name in ("dataset", "teachers", "classes", "mechanism", "parameters")}
-        facts |= {name: content[name] for name in ("runs", "confidence")}
-        noise = parameters_slug({name: float(value) for name, value in facts["parameters"].items()})
-        findings = [bound for finding in content["findings"] for bound in finding["bounds"]]
-        return [{"record": "audit", **facts, "noise": noise, **bound} for bound in findings]
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        raise ArtefactError(path, f"it is no audit as patebench writes it ({fault})") from None
-
-
 def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """The record itself, if every column is there and of its type; else ArtefactError blaming `path`."""
-    kind = record["record"]
-    for column, wanted in RECORDS[kind].items():
+    """Return the record if each column is there and of its type; else raise ArtefactError blaming `path`."""
+    kind = record.get("record")
+    if kind not in RECORDS:
+        raise ArtefactError(path, f"it holds a record of the unknown kind '{kind}'")
+    for column, wanted in RECORDS[str(kind)].items():
         if column not in record:
             raise ArtefactError(path, f"a record of kind '{kind}' lacks '{column}'")
         value = record[column]
-        if not _fits(kind, column, value, wanted):
-            raise ArtefactError(
-                path, f"a record of kind '{kind}' has {column} = {value!r}, which is no {wanted.__name__}"
-            )
+        if not _fits(column, value, wanted):
+            name = _type_of(wanted).__name__
+            raise ArtefactError(path, f"a record of kind '{kind}' has {column} = {value!r}, which is no {name}")
         if "accuracy" in column and value is not None and not 0 <= value <= 1:
             raise ArtefactError(path, f"a record of kind '{kind}' has {column} = {value!r}, outside [0, 1]")
     return record
 
 
-def _fits(kind: str, column: str, value: Any, wanted: type) -> bool:
+def _type_of(wanted: type | UnionType) -> type:
+    """The type of a column's values, apart from None."""
+    return wanted if isinstance(wanted, type) else get_args(wanted)[0]
+
+
+def _fits(column: str, value: Any, wanted: type | UnionType) -> bool:
     if value is None:
-        return column in _nullable(kind)
-    if wanted is float:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number or (column.split("_")[0] in _COSTS and value == "inf")
-    return isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
-
-
-def _nullable(kind: str) -> set[str]:
-    """The columns of a kind of record that may be without a value."""
-    return _NULLABLE | _NULLABLE_OF.get(kind, set())
+        return isinstance(wanted, UnionType)
+    kind = _type_of(wanted)
+    if isinstance(value, bool) or kind is bool:
+        return isinstance(value, bool) and kind is bool
+    if kind is float:
+        return isinstance(value, int | float) or (column.split("_")[0] in _COSTS and value == "inf")
+    return isinstance(value, kind)
 
 
 def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
@@ -279,21 +269,29 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
     columns = RECORDS[kind]
     frame = pd.DataFrame([[row[column] for column in columns] for row in rows], columns=list(columns))
-    whole = {column: "Int64" if column in _nullable(kind) else "int64" for column, of in columns.items() if of is int}
-    frame = frame.astype({column: "float64" for column, of in columns.items() if of is float} | whole)
-    frame = frame.astype({column: "bool" for column, of in columns.items() if of is bool})
-    if "noise" in columns:
-        words = [parameters_in_words(row["mechanism"], row["parameters"]) for row in rows]
-        frame["noise_in_words"] = pd.Series(words, dtype="object")
-    if "selection" in columns:
-        selected = [rounds_in_words(row["selection"]) or None for row in rows]
-        frame["rounds_in_words"] = pd.Series(selected, dtype="object")
+    types: dict[type | UnionType, str] = {
+        float: "float64",
+        float | None: "float64",
+        bool: "bool",
+        int: "int64",
+        int | None: "Int64",
+    }
+    frame = frame.astype({column: types[wanted] for column, wanted in columns.items() if wanted in types})
+    for column in {"parameters", "selection"} & set(columns):
+        frame[column] = pd.Series([_frozen(value) for value in frame[column]], dtype="object")
     frame = _without_recipes(frame)
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
-        found = frame.loc[twice, identity].iloc[0]
-        raise PatebenchError(f"the {kind} {'/'.join(str(part) for part in found)} is given twice; give each file once.")
+        name = "/".join(map(str, frame.loc[twice, identity].iloc[0]))
+        raise PatebenchError(f"the {kind} {name} is given twice; give each file once.")
     return frame
+
+
+def _frozen(value: Any) -> Any:
+    """A value of JSON that has a hash: mappings as `Settings`, lists as tuples."""
+    if isinstance(value, Mapping):
+        return Settings({name: _frozen(inner) for name, inner in value.items()})
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":

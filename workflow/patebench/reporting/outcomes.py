@@ -24,10 +24,10 @@ ENSEMBLE = [
     *("dataset", "setting", "pool", "beside_pool", "ensemble", "clusters"),
     *("teachers", "partition", "model", "recipe", "epochs"),
 ]
-LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "noise_in_words"]
+LABEL_SET = [*ENSEMBLE, "mechanism", "noise", "parameters"]
 #: What one ε is about: the labels of T queries, at one δ.
 SUBJECT = [*LABEL_SET, "queries", "delta"]
-_ROUNDS = ["rounds", "rounds_in_words", "strategy"]
+_ROUNDS = ["rounds", "selection", "strategy"]
 STUDENT = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries", *_ROUNDS]
 #: Students that learn from votes of the same samples without noise, and one of them, by its kind of label.
 DISTILLATION = [*ENSEMBLE, "distilled", "student_model", "student_recipe", "student_epochs", "samples"]
@@ -198,7 +198,7 @@ def _quotient(above: "pd.Series[float]", below: "pd.Series[float]") -> "pd.Serie
 
 #: What one audit is about.
 AUDITED = [
-    *("dataset", "teachers", "classes", "delta", "mechanism", "noise", "noise_in_words"),
+    *("dataset", "teachers", "classes", "delta", "mechanism", "noise", "parameters"),
     *("queries", "runs", "confidence"),
 ]
 

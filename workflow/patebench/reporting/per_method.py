@@ -47,7 +47,7 @@ from patebench.reporting.published import (
     Value,
 )
 from patebench.reporting.published import DPSGD as PAPERS_ON_DPSGD
-from patebench.reporting.wording import WEAK, in_words, owners_in_words
+from patebench.reporting.wording import WEAK, in_words, owners_in_words, parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,8 @@ def _student_points(records: Records) -> list[dict[str, Any]]:
     rows = []
     for row in found.to_dict("records"):
         uses, samples = public_use(row)
-        detail = f"{row['noise_in_words']}, {row['teachers']:,} teachers, {row['queries']:,} queries"
+        detail = parameters_in_words(row["mechanism"], row["parameters"])
+        detail += f", {row['teachers']:,} teachers, {row['queries']:,} queries"
         common = {name: row[name] for name in _COPIED} | {"method": row["mechanism"]}
         common |= {
             "detail": f"{detail}, student: {in_words(row['method'])}",
@@ -291,7 +292,7 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
             variant=key["mechanism"],
             parameters=parameters,
             learner=_words(key["method"], key["student_model"]),
-            selection=key["rounds_in_words"] or "",
+            selection=rounds_in_words(first["selection"]),
             teachers=key["teachers"],
             queries=key["queries"],
             delta=key["delta"],

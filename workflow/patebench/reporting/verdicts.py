@@ -1,9 +1,9 @@
-"""A verdict on every number that a paper prints: what this run measured of the same setting, and how both compare.
+"""A verdict on every number that a paper prints, beside what this run measured in the same setting.
 
-A number is `reproduced` where it differs by no more than the deviation over the seeds or one point of accuracy,
-whichever is larger; one point of an ε or a size is 5 % of what is printed. Else it is `better` or `short`: more
-accurate or less, at a smaller ε or a larger one. A claimed ε is `unsound` where an audit, or the exact ε of the votes,
-is above it. What is `not comparable` says why, and what is `not run` why and by which command it would be.
+A number is `reproduced` if the measured mean differs by at most one point of accuracy or the deviation over the seeds,
+whichever is larger; one point of an ε or a size is 5 % of the printed number. Otherwise it is `better` or `short`: more
+or less accurate, at a smaller or larger ε. A claimed ε is `unsound` if an audit, or the exact ε of the votes, exceeds
+it. A verdict of `not comparable` gives the reason, `not run` the command that would measure it.
 """
 
 import math
@@ -22,7 +22,15 @@ from patebench.mechanisms import MECHANISMS
 from patebench.reporting.frames import Records, deviation, least, sound
 from patebench.reporting.outcomes import LABEL_SET, compared_bounds, is_printed_of, petdl_students, stated_by_paper
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
-from patebench.reporting.wording import WEAK, delta_in_words, epsilon_in_digits, in_words, those_that_differ
+from patebench.reporting.wording import (
+    WEAK,
+    delta_in_words,
+    epsilon_in_digits,
+    in_words,
+    name_words,
+    parameter_words,
+    those_that_differ,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,12 +83,14 @@ _NO_DATA = {
     "market1501": "Market-1501 is not among the data sets here",
 }
 
-#: What every verdict says of the measured side; NaN or None where nothing was measured.
-#: `result` numbers the different results: several papers may print what one of them is compared with.
-_MEASURED = ("how", "measured_mean", "measured_std", "seeds", "worst_case", "exact", "audited", "result")
+_PRINTED = ("paper", "table", "row", "column", "dataset", "copy_of", "quantity")
+#: The columns of `verdicts`. From `how` to `result` they are of the measured side, NaN or None if nothing was measured:
+#: `how` is the setting in words, `student` the method of a student and `strategy` how its queries were selected, and
+#: `result` numbers the different results, as several papers may print what one of them is compared with.
 COLUMNS = (
-    *("paper", "table", "row", "column", "dataset", "copy_of", "quantity", "published"),
-    *(*_MEASURED, "verdict", "why"),
+    *(*_PRINTED, "published"),
+    *("how", "student", "strategy", "measured_mean", "measured_std", "seeds"),
+    *("worst_case", "exact", "audited", "result", "verdict", "why"),
 )
 
 #: What tells a printed number from others.
@@ -95,7 +105,11 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     import pandas as pd
 
     measures = _Measures(records, published)
-    rows = [{**_printed(value), **found} for value in published.values for found in _judged(value, measures)]
+    rows = [
+        {**{name: getattr(value, name) for name in _PRINTED}, "published": value.value, **verdict}
+        for value in published.values
+        for verdict in _judged(value, measures)
+    ]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     frame["result"] = frame["result"].map(
         {each: number for number, each in enumerate(frame["result"].dropna().unique())}
@@ -120,11 +134,6 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
     if abs(mean - published) <= tolerance(quantity, published, deviation):
         return Verdict.REPRODUCED
     return Verdict.BETTER if (mean > published) == is_accuracy(quantity) else Verdict.SHORT
-
-
-def _printed(value: Value) -> dict[str, Any]:
-    names = ("paper", "table", "row", "column", "dataset", "copy_of", "quantity")
-    return {**{name: getattr(value, name) for name in names}, "published": value.value}
 
 
 def why_not(value: Value) -> str | None:
@@ -154,42 +163,58 @@ def no_way(value: Value, published: Published) -> str | None:
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    """The verdicts on a number. On a copy of its data set only what was measured has one, and reproduces nothing; a
-    claim that fails there fails."""
-    found = _judged_alike(value, measures)
+    """Return the verdicts on a printed number, one for each setting that measured it.
+
+    On a copy of its data set only measured numbers have a verdict: none is reproduced, but a claim can fail there.
+    """
+    if (why := why_not(value)) is not None:
+        judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
+    elif (measured := measures.of(value)).empty:
+        judged = [{"verdict": Verdict.NOT_RUN, "why": no_way(value, measures.published) or measures.how_to_run(value)}]
+    else:
+        judged = [_of_one(value, str(how), group) for how, group in measured.groupby("how", sort=True)]
     if value.copy_of is None:
-        return found
+        return judged
     why = f"measured on {in_words(value.dataset)}, a changed copy of {in_words(value.copy_of)}"
     other = {"verdict": Verdict.NOT_COMPARABLE, "why": why}
-    return [each if each["verdict"] == Verdict.UNSOUND else each | other for each in found if "measured_mean" in each]
-
-
-def _judged_alike(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
-    if (why := why_not(value)) is not None:
-        return [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
-    found = measures.of(value)
-    if found.empty:
-        return [{"verdict": Verdict.NOT_RUN, "why": no_way(value, measures.published) or measures.how_to_run(value)}]
-    return [_of_one(value, str(how), group) for how, group in found.groupby("how", sort=True)]
+    of_copy = [verdict for verdict in judged if "measured_mean" in verdict]
+    return [verdict if verdict["verdict"] == Verdict.UNSOUND else verdict | other for verdict in of_copy]
 
 
 def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
-    """The verdict on a number by one setting of ours, over its seeds."""
+    """Return the verdict on a number by one setting, over its seeds."""
     measured = group["measured"].sort_values()  # so that the last digits depend on no order of records
     mean, std = float(measured.mean()), float(deviation(measured))
-    found: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std}
-    found |= {"seeds": group["seed"].nunique(), "verdict": compare(value.quantity, value.value, mean, std)}
-    found["result"] = (is_accuracy(value.quantity) or value.quantity, how, mean, *sorted(group.index))
-    found["why"] = ""
+    accuracy = is_accuracy(value.quantity)
+    judged: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std, "seeds": group["seed"].nunique()}
+    if accuracy and "method" in group:
+        judged |= {"student": group["method"].iloc[0], "strategy": group["strategy"].iloc[0]}
+    judged["result"] = (accuracy, how, mean, *sorted(group.index))
     for name, column in (("worst_case", "least_sound"), ("exact", "least_exact"), ("audited", "audited")):
         if column in group and group[column].notna().any():
-            found[name] = float(group[column].max())
-    lost = max(found.get("exact", 0.0), found.get("audited", 0.0))
+            judged[name] = float(group[column].max())
+    lost = max(judged.get("exact", 0.0), judged.get("audited", 0.0))
     claimed = is_epsilon(value.quantity) and "kind" in group and (group["kind"] == Kind.CLAIMED).all()
     if claimed and lost > max(value.value, mean) * (1 + 1e-9):
-        found["verdict"] = Verdict.UNSOUND
-        found["why"] = f"what is claimed loses at least ε = {epsilon_in_digits(lost, at_least=True)}"
-    return found
+        why = f"what is claimed loses at least ε = {epsilon_in_digits(lost, at_least=True)}"
+        return {**judged, "verdict": Verdict.UNSOUND, "why": why}
+    return {**judged, "verdict": compare(value.quantity, value.value, mean, std), "why": ""}
+
+
+_LABELLED = ("dataset", "teachers", "mechanism", "noise")
+_TEACHERS = ("model", "recipe", "partition")
+_LEARNER = ("model", "recipe")
+#: How numbers of most quantities are measured: the column, the fields that a printed number shares with the rows, and
+#: the columns that describe a setting.
+_WAYS: Mapping[str, tuple[str, Sequence[str], Sequence[str]]] = {
+    "teacher_accuracy": ("teacher_accuracy_mean", ("dataset", "teachers"), _TEACHERS),
+    "plurality_accuracy": ("plurality_accuracy_pool", ("dataset", "teachers"), _TEACHERS),
+    "label_accuracy": ("label_accuracy", _LABELLED, (*_TEACHERS, "setting")),
+    "student_accuracy": ("accuracy", (*_LABELLED, "queries"), ("method", "student_model", "strategy", *_TEACHERS)),
+    "ground_truth_student_accuracy": ("accuracy", ("dataset", "queries"), _LEARNER),
+    "baseline_accuracy": ("accuracy", ("dataset",), _LEARNER),
+    "answered": ("answered", (*_LABELLED, "queries"), _TEACHERS),
+}
 
 
 @dataclass(frozen=True)
@@ -199,79 +224,53 @@ class _Measures:
     records: Records
     published: Published
 
-    @cached_property
-    def _compared(self) -> "pd.DataFrame":
-        return compared_bounds(self.records)
-
-    @cached_property
-    def _petdl_students(self) -> "pd.DataFrame":
-        return petdl_students(self.records)
-
     def of(self, value: Value) -> "pd.DataFrame":
-        """The rows of the same setting; none where this run has no such."""
-        if value.mechanism == PETDL:
-            return self._petdl(value).dropna(subset="measured")
-        if value.mechanism == PRIVATE_KNN and value.quantity == "accuracy_at_epsilon":
-            return self._at_epsilon(value, SYSTEMS[PRIVATE_KNN]).dropna(subset="measured")
-        if value.mechanism == PRIVATE_KNN and value.quantity != "baseline_accuracy":
-            return self._private_knn(value)
-        ways: dict[str, Callable[[Value], pd.DataFrame]] = {
-            "teacher_accuracy": self._teachers,
-            "plurality_accuracy": self._plurality,
-            "label_accuracy": self._labels,
-            "student_accuracy": self._private_model if value.mechanism == DP_SGD else self._students,
-            "ground_truth_student_accuracy": self._true_labels,
-            "baseline_accuracy": self._baseline,
-            "private_model_accuracy": self._private_model,
-            "accuracy_at_epsilon": self._private_model if value.mechanism == DP_SGD else self._students_at,
-            "answered": self._answered,
+        """Return the rows of the same setting; none if this run has no such setting."""
+        quantity, mechanism = value.quantity, value.mechanism
+        if mechanism == PETDL:
+            rows = self._petdl(value)
+        elif mechanism == PRIVATE_KNN and quantity not in ("accuracy_at_epsilon", "baseline_accuracy"):
+            rows = self._private_knn(value)
+        elif quantity == "private_model_accuracy" or (
+            mechanism in SYSTEMS and quantity in ("student_accuracy", "accuracy_at_epsilon")
+        ):
+            rows = self._private_model(value, SYSTEMS.get(mechanism, SYSTEMS[DP_SGD]))
+        elif quantity == "accuracy_at_epsilon":
+            rows = self._students_at(value)
+        elif quantity in _WAYS:
+            column, keys, how = _WAYS[quantity]
+            rows = _same(self._frames[quantity], value, column, keys, how)
+            # Students that learn of the same labels have the same answers.
+            rows = rows.drop_duplicates(["how", "seed"]) if quantity == "answered" else rows
+        else:
+            rows = self._bounds(value)
+        return rows.dropna(subset="measured")
+
+    @cached_property
+    def _frames(self) -> "dict[str, pd.DataFrame]":
+        """The records for each quantity of `_WAYS`."""
+        records = self.records
+        baselines = records.baselines.rename(columns={"true_labels": "queries"})
+        return {
+            "teacher_accuracy": records.ensembles,
+            "plurality_accuracy": records.ensembles,
+            "label_accuracy": records.of_whole_pool().label_sets,
+            "student_accuracy": records.students,
+            "ground_truth_student_accuracy": baselines[baselines["queries"].notna()],
+            "baseline_accuracy": records.baselines[records.baselines["true_labels"].isna()],
+            "answered": records.students.drop(columns="student"),
         }
-        return ways.get(value.quantity, self._bounds)(value).dropna(subset="measured")
 
-    def _teachers(self, value: Value) -> "pd.DataFrame":
-        return _same(self.records.ensembles, value, "teacher_accuracy_mean", ("dataset", "teachers"), _TEACHERS)
-
-    def _plurality(self, value: Value) -> "pd.DataFrame":
-        return _same(self.records.ensembles, value, "plurality_accuracy_pool", ("dataset", "teachers"), _TEACHERS)
-
-    def _labels(self, value: Value) -> "pd.DataFrame":
-        frame = self.records.of_whole_pool().label_sets
-        return _same(frame, value, "label_accuracy", _LABELLED, (*_TEACHERS, "setting"))
-
-    def _students(self, value: Value) -> "pd.DataFrame":
-        frame = self.records.students
-        return _same(
-            frame, value, "accuracy", (*_LABELLED, "queries"), ("method", "student_model", "strategy", *_TEACHERS)
-        )
-
-    def _true_labels(self, value: Value) -> "pd.DataFrame":
-        frame = self.records.baselines.rename(columns={"true_labels": "queries"})
-        return _same(frame[frame["queries"].notna()], value, "accuracy", ("dataset", "queries"), _LEARNER)
-
-    def _baseline(self, value: Value) -> "pd.DataFrame":
-        frame = self.records.baselines
-        return _same(frame[frame["true_labels"].isna()], value, "accuracy", ("dataset",), _LEARNER)
-
-    def _answered(self, value: Value) -> "pd.DataFrame":
-        keys = (*_LABELLED, "queries")
-        labels = self.records.students.drop(columns="student")  # which learn of the same labels
-        return _same(labels, value, "answered", keys, _TEACHERS).drop_duplicates(["how", "seed"])
-
-    def _private_model(self, value: Value) -> "pd.DataFrame":
-        """Models by DP-SGD that keep what the paper keeps, and spend at least nine tenths of it."""
-        return self._at_epsilon(value, SYSTEMS[DP_SGD])
-
-    def _at_epsilon(self, value: Value, system: str) -> "pd.DataFrame":
-        """Private models of a system at the ε of the printed number."""
+    def _private_model(self, value: Value, system: str) -> "pd.DataFrame":
+        """Return private models of a system that spend at least nine tenths of the number's ε."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == system) & self._spent(value, frame["epsilon"], frame["delta"])]
-        frame = frame.assign(spent=frame["epsilon"])
-        return _same(frame, value, "accuracy", ("dataset",), ("form", "model"))
+        return _same(frame.assign(spent=frame["epsilon"]), value, "accuracy", ("dataset",), ("form", "model"))
 
     def _spent(self, value: Value, epsilon: "pd.Series[float]", delta: "pd.Series[float]") -> "pd.Series[bool]":
-        """Where ε is that of the number's row, at a δ that is no larger."""
+        """True where ε is that of the number's row, at a δ that is no larger."""
         printed = self.published.spent(value)
-        return epsilon.map(lambda each: at_epsilon(each, printed)).astype(bool) & (delta <= (value.delta or 0))
+        return epsilon.map(lambda spent: at_epsilon(spent, printed)).astype(bool) & (delta <= (value.delta or 0))
 
     @cached_property
     def _students_with_costs(self) -> "pd.DataFrame":
@@ -281,99 +280,116 @@ class _Measures:
         return self.records.students.merge(costs, on=by[:-1], how="inner")
 
     def _students_at(self, value: Value) -> "pd.DataFrame":
-        """Students of any mechanism of votes whose labels cost, in the worst case, what the paper spends."""
+        """Return students of any mechanism of votes whose labels cost, in the worst case, what the paper spends."""
         frame = self._students_with_costs
         frame = frame[self._spent(value, frame["worst_case"], frame["delta"])]
         return _same(frame, value, "accuracy", ("dataset",), ("mechanism", "method", "strategy", "model"))
 
     def how_to_run(self, value: Value) -> str:
-        """Why this run does not have a number that another would, and by which command."""
+        """Return why this run does not have a number that another would, and by which command."""
         frames = (self.records.ensembles, self.records.students, self.records.private_models)
         there = {dataset for frame in frames for dataset in frame["dataset"]}
         lacks = "such setting" if value.dataset in there else in_words(value.dataset)
         return f"this run has no {lacks}: patebench reproduce {shlex.quote(value.name)}"
 
     def _private_knn(self, value: Value) -> "pd.DataFrame":
-        """Students of labels as published, each setting by itself, with the ε that is claimed of it."""
+        """Return students of labels as published, each setting by itself, with the ε that is claimed of it."""
         frame = self.records.private_models
         frame = frame[(frame["system"] == SYSTEMS[PRIVATE_KNN]) & (frame["kind"] == Kind.CLAIMED)]
         column = "accuracy" if value.quantity == "private_model_accuracy" else "epsilon"
         return _same(frame, value, column, ("dataset", "delta"), ("private_model",))
 
+    @cached_property
+    def _petdl_students(self) -> "pd.DataFrame":
+        return petdl_students(self.records)
+
     def _petdl(self, value: Value) -> "pd.DataFrame":
-        """Students of the same kind, those of other epochs by themselves; at the printed ε, where some state that."""
+        """Return students of the same kind, each setting by itself; at the printed ε if any state that."""
         frame = self._petdl_students
-        column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
-        places = [place for place, row in enumerate(frame.to_dict("records")) if is_printed_of(value, row)]
-        frame = frame.iloc[places]
+        rows = enumerate(frame.to_dict("records"))
+        frame = frame.iloc[[place for place, row in rows if is_printed_of(value, row)]]
         same = {"dataset": value.dataset, "teachers": value.teachers, "parameters": value.parameters}
         printed = self.published.lookup("epsilon", paper=value.paper, mechanism=PETDL, **same)
-        spent = frame["epsilon"].map(lambda each: at_epsilon(each, printed)).astype(bool)
+        spent = frame["epsilon"].map(lambda epsilon: at_epsilon(epsilon, printed)).astype(bool)
         frame = frame[spent] if spent.any() else frame
         passes = [f"{row.hint_epochs} + {row.distillation_epochs} epochs" for row in frame.itertuples()]
         frame = frame.assign(passes=passes, epochs=frame["teacher_epochs"])
+        column = {"student_accuracy": "accuracy", "parameters": "model_parameters"}.get(value.quantity, "epsilon")
         return _same(frame, value, column, (), ("model", "partition", "passes"))
 
+    @cached_property
+    def _compared(self) -> "pd.DataFrame":
+        return compared_bounds(self.records)
+
     def _bounds(self, value: Value) -> "pd.DataFrame":
-        """By the accountant of the mechanism's own paper; beside it what holds, what is exact and what audits found."""
+        """Return bounds by the accountant of the mechanism's own paper, beside what holds, what is exact and what
+        audits found."""
         frame = self._compared
         if value.quantity == "epsilon_strong_composition":
             frame = frame[frame["accountant"] == "strong-composition"]
         else:
             frame = frame[stated_by_paper(frame)].sort_values("kind", key=lambda kinds: kinds == Kind.WORST_CASE)
-        found = _same(frame, value, "epsilon", (*_LABELLED, "queries", "delta"), _TEACHERS)
+        keys = (*_LABELLED, "queries", "delta")
+        bounds = _same(frame, value, "epsilon", keys, _TEACHERS).drop_duplicates(["how", "seed"])
         audits = self.records.audits[self.records.audits["kind"] == Kind.AUDITED_LOWER]
-        audited = _same(audits, value, "epsilon", (*_LABELLED, "queries", "delta"), ())["measured"].max()
-        return found.drop_duplicates(["how", "seed"]).assign(audited=audited)
+        return bounds.assign(audited=_same(audits, value, "epsilon", keys, ())["measured"].max())
 
 
-#: What tells results of one kind apart where it differs, and how it is said.
+#: Columns that tell settings of the same description apart, and how they are shown.
 _APART: Mapping[str, Callable[[Any], str]] = {
     "epochs": lambda epochs: f"trained for {epochs} epochs",
     "setting": str,
     "teachers": lambda teachers: f"n = {teachers}",
-    "noise_in_words": str,
+    "parameters": str,  # shown by their own words, if they are a mechanism's
     "queries": lambda queries: f"T = {queries}",
     "clusters": lambda clusters: f"{clusters:.0f} clusters",
     "spent": lambda epsilon: f"ε = {at_most(epsilon, 3)}",
     "delta": lambda delta: f"δ = {delta_in_words(delta)}",
 }
-#: And where all of that is the same: names of settings, of which the parts that differ are said.
+#: Names that tell settings apart if all of that is equal; the parts that differ are shown.
 _NAMES_APART = ("ensemble", "rounds", "student", "private_model")
-_LABELLED = ("dataset", "teachers", "mechanism", "noise")
-_TEACHERS = ("model", "recipe", "partition")
-_LEARNER = ("model", "recipe")
+
+#: A description of a setting, and what may distinguish it from others: words to be joined.
+Words = tuple[str, ...]
 
 
 def _same(
     frame: "pd.DataFrame", value: Value, measured: str, keys: Sequence[str], how: Sequence[str]
 ) -> "pd.DataFrame":
-    """The rows whose `keys` are those of the printed number, which may leave some open.
+    """Return the rows whose `keys` are those of the printed number, which may leave some open.
 
-    Where `how` is the same of networks, or of an ensemble's teachers, that were trained for several numbers of epochs,
-    they are told apart, and so is what differs in anything else but the seed: their mean would be of no setting.
+    Settings with the same `how` that differ in anything but the seed get a description each: their mean would be of no
+    setting.
     """
-    import pandas as pd
-
     for key in keys:
         if (wanted := getattr(value, key)) is not None:
             frame = frame[frame[key] == wanted]
-    words = [", ".join(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()]
-    for column, say in _APART.items():
-        if column in frame:
-            words = _apart(words, [None if pd.isna(cell) else say(cell) for cell in frame[column]])
-    for column in _NAMES_APART:
-        if column in frame:
-            words = _apart(words, [in_words(name) for name in frame[column].fillna("")])
-    return frame.assign(how=words, measured=frame[measured].astype(float))
+    words: list[Words] = [
+        tuple(dict.fromkeys(str(word) for word in row if word)) for row in frame[list(how)].to_numpy()
+    ]
+    for column in (*_APART, *_NAMES_APART):
+        if column in frame and (column != "parameters" or "mechanism" in frame):
+            words = _apart(words, _words_of(frame, column))
+    return frame.assign(how=[", ".join(each) for each in words], measured=frame[measured].astype(float))
 
 
-def _apart(words: Sequence[str], others: Sequence[str | None]) -> list[str]:
-    """Each of the words, with what differs of the others where those of the same words are not all alike."""
-    pairs = dict.fromkeys(zip(words, others, strict=True))
+def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:
+    """Return words for each value of a column that may tell settings apart; none for a missing value."""
+    import pandas as pd
+
+    if column == "parameters":
+        return [tuple(parameter_words(*pair)) for pair in zip(frame["mechanism"], frame[column], strict=True)]
+    if column in _NAMES_APART:
+        return [tuple(name_words(name)) for name in frame[column].fillna("")]
+    return [() if pd.isna(cell) else (_APART[column](cell),) for cell in frame[column]]
+
+
+def _apart(words: Sequence[Words], others: Sequence[Words]) -> list[Words]:
+    """Return the descriptions, each with what differs of `others` where the same description has several of them."""
+    pairs: dict[tuple[Words, Words], Words] = dict.fromkeys(zip(words, others, strict=True), ())
     several = Counter(word for word, _ in pairs)
-    for word in filter(lambda each: several[each] > 1, several):
+    for word in (word for word in several if several[word] > 1):
         mine = [pair for pair in pairs if pair[0] == word]
-        for pair, differs in zip(mine, those_that_differ([other or "" for _, other in mine]), strict=True):
-            pairs[pair] = differs
-    return [", ".join(filter(None, (word, pairs[word, other]))) for word, other in zip(words, others, strict=True)]
+        for pair, differs in zip(mine, those_that_differ([other for _, other in mine]), strict=True):
+            pairs[pair] = (differs,) if differs else ()
+    return [(*word, *pairs[word, other]) for word, other in zip(words, others, strict=True)]

@@ -3,13 +3,16 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.spelling import number
 from patebench.core.text import above_zero, downward, exactly, significant, upward
 from patebench.data.partitions import PARTITIONS, Change
 from patebench.mechanisms import MECHANISMS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: A larger ε says little or nothing of privacy (Ponomareva et al. 2023, "How to DP-fy ML", section 5.2: up to 10 is
 #: their tier 2, "reasonable"; above is tier 3, "weak to no formal privacy guarantees").
@@ -43,26 +46,44 @@ _PIECES = {
 _SIGNS = {"sigma": "σ", "sigma1": "σ₁", "sigma2": "σ₂", "gamma": "γ"}
 
 
-def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
-    """Such as "σ = 40" or "ε of a vote = 1"; an infinite value, which strict JSON spells "inf", is "∞"."""
+def parameter_words(mechanism: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Return words for each parameter, such as "σ = 40" or "ε of a vote = 1".
+
+    An infinite value, which strict JSON spells "inf", is "∞".
+    """
     words = {**_SIGNS, **(MECHANISMS.load(mechanism).parameter_words() if mechanism in MECHANISMS else {})}
-    return ", ".join(f"{words.get(name, name)} = {_in_words(float(value))}" for name, value in parameters.items())
+    return [f"{words.get(name, name)} = {_in_words(float(value))}" for name, value in parameters.items()]
 
 
-def those_that_differ(settings: Sequence[str]) -> list[str]:
-    """Of each of these settings, such as "a = 1, b = 2", what not all of them say: "" where all are the same."""
-    said = [each.split(", ") for each in settings]
-    shared = set(said[0]).intersection(*said[1:]) if said else set()
-    return [", ".join(words for words in each if words not in shared) for each in said]
+def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
+    """Return all parameters of a mechanism, such as "T = 200, σ₁ = 150, σ₂ = 40"."""
+    return ", ".join(parameter_words(mechanism, parameters))
 
 
-def told_apart(settings: Sequence[str]) -> list[str]:
-    """Each of these settings, or of several what differs."""
-    return those_that_differ(settings) if len(settings) > 1 else list(settings)
+def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a frame as files show it: parameters and rounds are text, in columns of other names."""
+    if "parameters" in frame:
+        pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
+        frame = frame.assign(parameters=[parameters_in_words(mechanism, parameters) for mechanism, parameters in pairs])
+    if "selection" in frame:
+        words: list[Any] = [rounds_in_words(rounds) or None for rounds in frame["selection"]]
+        frame = frame.assign(selection=words)
+    return frame.rename(columns={"parameters": "noise_in_words", "selection": "rounds_in_words"})
+
+
+def those_that_differ(settings: Sequence[Sequence[str]]) -> list[str]:
+    """Return, for each list of words, those that not all lists contain: "" for each if all are the same."""
+    shared = set(settings[0]).intersection(*settings[1:]) if settings else set()
+    return [", ".join(word for word in words if word not in shared) for words in settings]
+
+
+def told_apart(settings: Sequence[Sequence[str]]) -> list[str]:
+    """Return what differs between several lists of words, or all words of a single one."""
+    return those_that_differ(settings) if len(settings) > 1 else [", ".join(words) for words in settings]
 
 
 def rounds_in_words(rounds: Sequence[Mapping[str, Any]]) -> str:
-    """Such as "random 100 + least confident 50", from the strategy and the number of queries of each round; "" for
+    """Return the strategy and number of queries of each round, such as "random 100 + least confident 50"; "" for
     none."""
     return " + ".join(f"{in_words(each['strategy'])} {each['queries']}" for each in rounds)
 
@@ -73,10 +94,14 @@ def _in_words(value: float) -> str:
     return number(value) if abs(value) < 1e6 else f"{value:.4g}".replace("e+", "e")
 
 
+def name_words(name: str) -> list[str]:
+    """Return words for each part of a name of the configuration: "small-cnn_modern" is "small CNN", "modern"."""
+    return [_NAMES[name]] if name in _NAMES else [_piece(part) for part in name.split("_")]
+
+
 def in_words(name: str) -> str:
-    """A name of the configuration, or a part of a path, as people write it: "small-cnn_modern" is
-    "small CNN, modern"."""
-    return _NAMES.get(name) or ", ".join(_piece(part) for part in name.split("_"))
+    """Return a name of the configuration as people write it: "small-cnn_modern" is "small CNN, modern"."""
+    return ", ".join(name_words(name))
 
 
 def _piece(part: str) -> str:

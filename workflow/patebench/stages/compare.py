@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from patebench.artefacts.provenance import PRIVATE_MODEL_KINDS
-from patebench.artefacts.records import read_manifest, read_records
+from patebench.artefacts.records import RECORD_KINDS, read_manifest, read_records
 from patebench.cli.command import FILE, file_option, stage_command
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from patebench.reporting.frames import Records
-
-#: Which artefacts hold records, by their kind, and as what `read_records` takes them.
-_KINDS = {"collect": 0, "train_baseline": 1, "name_clusters": 1, "audit": 2, **dict.fromkeys(PRIVATE_MODEL_KINDS, 3)}
 
 _MANIFEST = "manifest.json"
 
@@ -59,7 +55,7 @@ def _records(folder: Path) -> "Records":
     """Everything that was measured below a folder."""
     if not folder.is_dir():
         raise PatebenchError(f"{folder}: there is no such folder; give one that holds results")
-    found: tuple[list[Path], ...] = ([], [], [], [])
+    files: list[Path] = []
     skipped = 0
     for path in _below(folder):
         try:
@@ -67,16 +63,16 @@ def _records(folder: Path) -> "Records":
         except ArtefactError:
             skipped += 1
             continue
-        if kind in _KINDS:
-            found[_KINDS[kind]].append(path)
-    if not any(found):
+        if kind in RECORD_KINDS:
+            files.append(path)
+    if not files:
         held = "the page of a run, not its results" if (folder / _MANIFEST).is_file() else "no results of a run"
         raise PatebenchError(f"{folder}: it holds {held}; give the folder that `results` names")
     if skipped:
         click.echo(
             f"{folder}: {plural(skipped, 'file')} of others or damaged, left out: see `patebench check`", err=True
         )
-    return read_records(*found)
+    return read_records(files)
 
 
 def _below(folder: Path) -> list[Path]:

@@ -35,7 +35,7 @@ def run(*, manifest: Path, published: Path, captions: Path, citation: Path | Non
     from patebench.reporting.published import read_published
 
     content = read_manifest(manifest, "records", "released", "copies", "figures", "tables")
-    records = read_records(**_paths(content["records"]))
+    records = read_records(Path(file) for files in content["records"].values() for file in files)
     releases = read_releases(**_paths(content["released"]))
     values = read_published(published, content["copies"])
     folder, title = out.parent, title_of(content["config"])

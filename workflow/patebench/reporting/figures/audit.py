@@ -10,7 +10,7 @@ from patebench.reporting.frames import Records, distinct
 from patebench.reporting.outcomes import STATED, audited, found_by
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, VERMILLION, empty, legend
-from patebench.reporting.wording import delta_in_words, in_words, told_apart
+from patebench.reporting.wording import delta_in_words, in_words, parameter_words, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ _NOTHING, _ZERO = 1e-3, 4e-4
 
 #: Settings audited at other numbers of queries have a block of their own: of each the largest is shown.
 _BLOCK = ("dataset", "teachers", "delta", "most")
-_ROW = ("mechanism", "noise", "noise_in_words")
+_ROW = ("mechanism", "noise", "parameters")
 _ARROW: Any = {"arrowstyle": "-|>", "color": VERMILLION, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
 Marks = dict[str, tuple[str, dict[str, Any]]]
 _MARKS: Marks = {
@@ -70,12 +70,12 @@ def draw(records: Records, published: Published) -> "Figure":
     return figure
 
 
-def _beside(names: list[tuple[str, ...]]) -> list[str]:
+def _beside(names: list[tuple[Any, ...]]) -> list[str]:
     """Each mechanism, with its setting or, of several settings, what tells them apart."""
-    said: dict[tuple[str, ...], str] = {}
+    said: dict[tuple[Any, ...], str] = {}
     for mechanism in dict.fromkeys(name[0] for name in names):
         own = [name for name in names if name[0] == mechanism]
-        said |= dict(zip(own, told_apart([name[2] for name in own]), strict=True))
+        said |= dict(zip(own, told_apart([parameter_words(mechanism, name[2]) for name in own]), strict=True))
     return [f"{in_words(name[0])}  {said[name]}" for name in names]
 
 
@@ -95,7 +95,7 @@ def _infinity(frame: "pd.DataFrame") -> float:
     return float(10 ** np.ceil(np.log10(30 * largest)))
 
 
-def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[str, ...]], infinity: float) -> None:
+def _draw_block(axis: "Axes", frame: "pd.DataFrame", names: list[tuple[Any, ...]], infinity: float) -> None:
     axis.set_xscale("log")
     axis.set_xlim(_ZERO / 1.8, infinity * 2.5)
     for low, high in ((_ZERO / 1.8, _NOTHING * 0.75), (infinity / 2.5, infinity * 2.5)):

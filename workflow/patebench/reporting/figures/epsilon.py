@@ -18,7 +18,7 @@ from patebench.reporting.style import (
     logarithmic,
     panels,
 )
-from patebench.reporting.wording import delta_in_words, in_words
+from patebench.reporting.wording import delta_in_words, in_words, parameters_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LABEL_SET = ["dataset", "split", "ensemble", "mechanism", "noise"]
-_PANEL = (*FAMILY, "teachers", "mechanism", "noise", "noise_in_words", "delta")
+_PANEL = (*FAMILY, "teachers", "mechanism", "noise", "parameters", "delta")
 #: More panels than these nobody compares.
 _MOST = 6
 _LINE = ["accountant", "conversion", "kind", "publishable"]
@@ -67,7 +67,7 @@ def _few(bounds: "pd.DataFrame") -> "pd.DataFrame":
     if least.empty:
         return bounds
     least = least.assign(far=np.abs(np.log(least["epsilon"].clip(1e-9, 1e9)))).sort_values(["far", *_PANEL])
-    chosen = least.drop_duplicates([name for name in _PANEL if not name.startswith("noise")])[list(_PANEL)]
+    chosen = least.drop_duplicates([name for name in _PANEL if name not in ("noise", "parameters")])[list(_PANEL)]
     return bounds.merge(chosen.head(_MOST), on=list(_PANEL))
 
 
@@ -100,7 +100,8 @@ def _titles(bounds: "pd.DataFrame") -> dict[tuple[Any, ...], str]:
     families = titles(bounds)
     found = {}
     for panel in distinct(bounds, _PANEL):
-        *family, teachers, mechanism, _, words, delta = panel
+        *family, teachers, mechanism, _, parameters, delta = panel
+        words = parameters_in_words(mechanism, parameters)
         found[panel] = (
             f"{families[tuple(family)]}\nn = {teachers}, {in_words(mechanism)}, δ = {delta_in_words(delta)}\n{words}"
         )

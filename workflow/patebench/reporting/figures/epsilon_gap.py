@@ -18,7 +18,7 @@ from patebench.reporting.figures.panels import FAMILY, members, titles
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
 from patebench.reporting.style import GREY, KINDS, LineStyle, empty, labelled, legend, line_styles, logarithmic, panels
-from patebench.reporting.wording import in_words
+from patebench.reporting.wording import in_words, parameters_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,9 +152,8 @@ def _draw_histogram(axis: "Axes", ensembles: "pd.DataFrame") -> None:
 
 
 def _title(row: dict[Any, Any], families: dict[tuple[str, ...], str]) -> str:
-    return (
-        f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {in_words(row['mechanism'])}\n{row['noise_in_words']}"
-    )
+    noise = parameters_in_words(row["mechanism"], row["parameters"])
+    return f"{families[_key(row, FAMILY)]}\nn = {row['teachers']}, {in_words(row['mechanism'])}\n{noise}"
 
 
 def _key(row: dict[Any, Any], columns: tuple[str, ...]) -> tuple[Any, ...]:

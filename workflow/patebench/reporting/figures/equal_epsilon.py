@@ -112,12 +112,13 @@ def _key(row: dict[Any, Any]) -> str:
 def _words(row: dict[Any, Any]) -> str:
     """A method in the legend: what gives the labels or the noise, what learns, and what its ε protects, which is one of
     so many teachers or a record."""
-    parts = ", ".join([in_words(row["way"]), in_words(row["learner"])]).split(", ")
+    way, learner = in_words(row["way"]), in_words(row["learner"])
+    parts = [learner] if learner == way or learner.startswith(f"{way}, ") else [way, learner]
     parts = parts if row["system"] == PATE else [row["system"], *parts]
     of_teacher = row["adjacency"] == Adjacency.REPLACE_TEACHER
     protects = f"n = {row['teachers']:,.0f}" if of_teacher else in_words(row["adjacency"])
     claimed = "" if row["kind"] == Kind.WORST_CASE else ", claimed"
-    return f"{', '.join(dict.fromkeys(parts))} ({protects}{claimed})"
+    return f"{', '.join(parts)} ({protects}{claimed})"
 
 
 def _points(row: dict[Any, Any]) -> list[tuple[float, float, float]]:

@@ -29,7 +29,7 @@ from patebench.reporting.style import (
     line_styles,
     panels,
 )
-from patebench.reporting.wording import in_words, those_that_differ
+from patebench.reporting.wording import in_words, parameter_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +161,8 @@ def _names(students: "pd.DataFrame", other: str) -> Iterator[beside.Name]:
     rows = [*students[best].to_dict("records"), *rest.to_dict("records")]
     rows = [row for row in rows if math.isfinite(row["worst_case_epsilon_mean"])]
     for row in rows:
-        noises = [each["noise_in_words"] for each in [row, *rows] if name(each) == name(row)]
+        same = [each for each in [row, *rows] if name(each) == name(row)]
+        noises = [parameter_words(each["mechanism"], each["parameters"]) for each in same]
         words = ", ".join(filter(None, [name(row), those_that_differ(noises)[0]]))
         yield row["worst_case_epsilon_mean"], row["accuracy_mean"], words
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records, arrange
 from patebench.reporting.published import Published
 from patebench.reporting.style import empty, panels
-from patebench.reporting.wording import in_words
+from patebench.reporting.wording import in_words, parameters_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: More pictures say no more.
 _MOST = 6
-_SHOWN = ["dataset", "mechanism", "noise", "noise_in_words", "queries", "strategy"]
+_SHOWN = ["dataset", "mechanism", "noise", "queries", "strategy"]
 
 
 def draw(records: Records, published: Published) -> "Figure":
@@ -34,7 +34,7 @@ def draw(records: Records, published: Published) -> "Figure":
 
 
 def _title(row: dict[Any, Any]) -> str:
-    mechanism = f"{in_words(row['mechanism'])}, {row['noise_in_words']}"
+    mechanism = f"{in_words(row['mechanism'])}, {parameters_in_words(row['mechanism'], row['parameters'])}"
     return f"{in_words(row['dataset'])} · {mechanism}, T = {row['queries']} {in_words(row['strategy'])}".strip()
 
 

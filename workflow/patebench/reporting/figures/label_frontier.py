@@ -12,7 +12,7 @@ from patebench.reporting.frames import Records, least, over_seeds, sound
 from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
 from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import MECHANISMS, WIDE, LineStyle, empty, hollow, labelled, legend, line_styles, panels
-from patebench.reporting.wording import delta_in_words, in_words, told_apart
+from patebench.reporting.wording import delta_in_words, in_words, parameter_words, told_apart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,6 +136,6 @@ def _elsewhere(shown: "pd.DataFrame", letters: int) -> str:
 
 def _named(mechanism: str, rows: "pd.DataFrame") -> str:
     """A mechanism, its setting or what tells its settings apart, and how accurate each is."""
-    words = told_apart(list(rows["noise_in_words"]))
+    words = told_apart([parameter_words(mechanism, parameters) for parameters in rows["parameters"]])
     reached = [f"{100 * accuracy:.3g}%" for accuracy in rows["accuracy_mean"]]
     return ", ".join([in_words(mechanism), *(f"{each} ({share})" for each, share in zip(words, reached, strict=True))])

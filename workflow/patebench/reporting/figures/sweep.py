@@ -11,7 +11,7 @@ from patebench.reporting.figures.axes import at_values, means
 from patebench.reporting.frames import Records, distinct, over_seeds
 from patebench.reporting.outcomes import outcomes
 from patebench.reporting.style import GREY, LineStyle, empty, labelled, legend, panels, percent, styles_in_order
-from patebench.reporting.wording import epsilon_in_digits, in_words
+from patebench.reporting.wording import epsilon_in_digits, in_text, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,13 +41,12 @@ class Sweep:
 def reached(records: Records) -> "pd.DataFrame":
     """The students of labels at a finite ε, each with what panels and lines are called.
 
-    Beside the columns of `outcomes` there are the mechanism's `parameters`, `who` votes and `epsilon` in words.
+    Further columns are text: `noise_in_words`, `who` votes, and `epsilon`.
     """
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
-    known = records.students[["mechanism", "noise", "parameters"]].drop_duplicates(["mechanism", "noise"])
-    frame = frame.merge(known, on=["mechanism", "noise"], how="left")
     return frame.assign(
+        noise_in_words=in_text(frame)["noise_in_words"],
         who=[f"{n:,} teachers, {in_words(model)}" for n, model in zip(frame["teachers"], frame["model"], strict=True)],
         epsilon=[f"ε = {epsilon_in_digits(value)}" for value in frame["worst_case_epsilon_mean"]],
     )

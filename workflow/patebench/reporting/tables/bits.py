@@ -10,6 +10,7 @@ from patebench.reporting.frames import Records, arrange, means_and_deviations, o
 from patebench.reporting.outcomes import outcomes, private_models, public_use
 from patebench.reporting.published import PATE, Published
 from patebench.reporting.tables.table import SIZE_COLUMNS, Column, Table
+from patebench.reporting.wording import in_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ def _students(records: Records) -> "pd.DataFrame":
     used = [public_use(row) for row in frame.to_dict("records")]
     frame = frame.assign(
         system=PATE,
-        way=frame["mechanism"].str.cat(frame["noise_in_words"], sep=", "),
+        way=frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", "),
         learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
         adjacency=str(Adjacency.REPLACE_TEACHER),
         epsilon=frame["worst_case_epsilon_mean"],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.reporting.frames import Records
 from patebench.reporting.published import Published
 from patebench.reporting.sections import FURTHER
-from patebench.reporting.wording import epsilon_in_digits, in_words
+from patebench.reporting.wording import epsilon_in_digits, in_text, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,6 +133,7 @@ class Table:
 
     def shown(self, frame: "pd.DataFrame") -> list[Column]:
         """The columns that have something to show; where no row has a deviation, there is none to see."""
+        frame = in_text(frame)
         columns = [column for column in self.all_columns(frame) if frame.empty or _says(frame[column.value])]
         deviating = {column for column in columns if column.deviation and frame[f"{column.field}_std"].notna().any()}
         return [
@@ -142,13 +143,14 @@ class Table:
 
     def rows(self, frame: "pd.DataFrame") -> list[list[str]]:
         """The heading and then the formatted cells, row by row."""
+        frame = in_text(frame)
         columns = self.shown(frame)
         headings = [column.heading for column in columns]
         return [headings, *([column.cell(row) for column in columns] for row in frame.to_dict("records"))]  # type: ignore[arg-type]
 
     def csv(self, frame: "pd.DataFrame") -> str:
         """All columns; floats as the shortest text that reads back as the same number; nothing for what is missing."""
-        text = frame.to_csv(index=False, lineterminator="\n")
+        text = in_text(frame).to_csv(index=False, lineterminator="\n")
         assert isinstance(text, str)
         return text
 
