@@ -7,6 +7,7 @@ from patebench.core.errors import ArtefactError, PatebenchError, located
 
 def test_an_error_is_one_line_that_starts_with_its_place() -> None:
     assert str(PatebenchError("first\nsecond\n\n   third")) == "first second third"
+    assert str(PatebenchError("is unknown", where="a\nkey")) == "a key: is unknown"
     fault = PatebenchError("is 3; at most 2 is needed", code="bound", where="--queries")
     assert (str(fault), fault.code, fault.where) == ("--queries: is 3; at most 2 is needed", "bound", "--queries")
     assert str(PatebenchError("alpha = 0 is too small", where="alpha")) == "alpha = 0 is too small"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patebench.core import seeds
 from patebench.core.seeds import derive, generator
 
 
@@ -19,6 +20,14 @@ def test_known_seeds() -> None:
 def test_known_draws() -> None:
     expected = np.random.Generator(np.random.PCG64(0xD6549DC2ED7EC152 >> 1)).random(5)
     np.testing.assert_array_equal(generator(0, "digits").random(5), expected)
+
+
+def test_a_renamed_folder_keeps_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = "digits/seed-0_pool-9/gnmax/sigma-20_release"
+    assert seeds.stream_name(kept) == kept
+    monkeypatch.setattr(seeds, "RENAMED", {"gaussian-max": "gnmax", "scale": "sigma"})
+    assert seeds.stream_name("digits/seed-0_pool-9/gaussian-max/scale-20_release") == kept
+    assert seeds.stream_name("digits/rescale-3/gaussian-maximum") == "digits/rescale-3/gaussian-maximum"
 
 
 def test_neighbouring_names_give_distinct_seeds() -> None:

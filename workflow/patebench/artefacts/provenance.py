@@ -96,7 +96,7 @@ def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
 def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
     """The method and what was chosen for it; of the whole pool, also how many of the first queries it learnt from."""
     config = _read(path, StudentParameters, content["config"], "config")
-    return config.slug(("queries", content["queries"])) if whole_pool else config.slug()
+    return config.slug_of(content["queries"]) if whole_pool else config.slug
 
 
 def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
@@ -108,7 +108,7 @@ def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
     if not isinstance(given, list):
         raise ArtefactError(path, "its 'rounds' is not a list")
     rounds = [take(path, each, ("strategy", "queries", "student")) for each in given]
-    student = _read(path, StudentParameters, rounds[0]["student"], "student").slug() if rounds else None
+    student = _read(path, StudentParameters, rounds[0]["student"], "student").slug if rounds else None
     selected = slug(student, *((each["strategy"], each["queries"]) for each in rounds))
     last = rounds[-1]["strategy"] if rounds else ""
     return {"rounds": selected, "strategy": last, "round": max(len(rounds) - 1, 0), "selection": rounds}
@@ -120,6 +120,6 @@ def _training(path: Path, content: Facts) -> TrainingParameters:
 
 def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
     try:
-        return model.checked(facts, entry)
+        return model.checked(facts, entry, record=True)
     except PatebenchError as fault:
         raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None

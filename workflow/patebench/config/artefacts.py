@@ -1,8 +1,7 @@
 """Names of artefacts: the folders in which they lie, which are also the names of their random streams.
 
 A name spells how an artefact was made, from left to right in the order of the data flow. It is a path below the results
-folder. `tests/oracle` keeps names that were in use: the names of random streams are frozen, since a changed name would
-change every number that is drawn from it.
+folder. The names of random streams follow from it by `core.seeds.stream_name`.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from patebench.config.parameters import (
     TeacherParameters,
     TrainingParameters,
 )
-from patebench.core.seeds import Mode
+from patebench.core.seeds import Mode, stream_name
 from patebench.core.spelling import parameters_slug, slug
 from patebench.mechanisms import MECHANISMS
 from patebench.models import on_queries
@@ -63,9 +62,9 @@ class Split:
     def name(self) -> str:
         return f"{self.data.name}/{slug(('seed', self.seed), self.parameters.slug)}"
 
-    def random(self, stream: str) -> Options:
-        """Return the options that name the random stream of a stage."""
-        return {"seed": self.seed, "stream": stream}
+    def random(self, folder: str) -> Options:
+        """Return the options that name the random stream of the artefact in `folder`."""
+        return {"seed": self.seed, "stream": stream_name(folder)}
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ class Round:
     @property
     def name(self) -> str:
         noise = slug(self.setting.slug, _mode_part(self.mode))
-        return f"{self.ensemble.name}/{self.setting.mechanism}/{noise}/{self.student.slug()}/{self.slugs}"
+        return f"{self.ensemble.name}/{self.setting.mechanism}/{noise}/{self.student.slug}/{self.slugs}"
 
     @property
     def uses_features(self) -> bool:
@@ -192,8 +191,8 @@ class LabelSet:
     aggregators: int | None = None
 
     @property
-    def stream(self) -> str:
-        """The name of its random stream, which is the same with and without secure aggregation."""
+    def plain_name(self) -> str:
+        """Return the folder of the same labels summed by one party, whose stream those of secure aggregation share."""
         if self.round:
             return self.round.name
         limit = slug(*zip(("budget", "delta"), self.budget, strict=True)) if self.budget else None
@@ -202,7 +201,7 @@ class LabelSet:
 
     @property
     def name(self) -> str:
-        return f"{self.stream}_secure-{self.aggregators}" if self.aggregators else self.stream
+        return f"{self.plain_name}_secure-{self.aggregators}" if self.aggregators else self.plain_name
 
     @property
     def voters(self) -> str:
@@ -221,7 +220,7 @@ class LabelSet:
         """Return the options that say where the noise comes from: a stream, or entropy and the folder of ledgers."""
         if self.mode is Mode.RELEASE:
             return {"release": True, "ledger": ledger}
-        return self.ensemble.split.random(self.stream)
+        return self.ensemble.split.random(self.plain_name)
 
 
 def _mode_part(mode: Mode) -> str | None:

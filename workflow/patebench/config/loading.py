@@ -1,6 +1,6 @@
-"""A configuration file as it is written: YAML, in which a key given twice is a mistake. No more is checked here."""
+"""Read a configuration file: YAML, in which a key given twice is a mistake. No more is checked here."""
 
-from collections.abc import Iterator
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,88 +9,81 @@ import yaml
 from patebench.core.errors import PatebenchError
 from patebench.core.fields import show
 
-#: No configuration that is meant comes near: so many bytes, and so many values once aliases are written out.
+#: Maximum size of a configuration in bytes, and of the values in it once aliases are written out.
 _BYTES, _VALUES = 10_000_000, 100_000
 
 _START = "start from config/config.yaml"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a key written twice is a mistake."""
+    """YAML in which a key written twice, or more aliases than anybody can mean, is a mistake."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)
-        except ValueError as fault:  # a date that there is not, or a number of thousands of digits
-            raise yaml.constructor.ConstructorError(None, None, str(fault), node.start_mark) from None
+        except ValueError as fault:  # a date that does not exist, or a number of thousands of digits
+            raise _fault(str(fault), node) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                fault = f"the key '{key.value}' is given twice"
-                raise yaml.constructor.ConstructorError(None, None, fault, key.start_mark)
+                raise _fault(f"the key '{key.value}' is given twice", key)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
     def get_single_node(self) -> yaml.Node | None:
         node = super().get_single_node()
         if node is not None:
-            _check_size(node)
+            _count(node, {})
         return node
 
 
 def load(path: Path | str) -> dict[str, Any]:
-    """The YAML mapping in `path`, unchecked; PatebenchError with the line for what YAML can not read."""
+    """Return the YAML mapping in `path`, unchecked; PatebenchError with the line for what YAML cannot read."""
     try:
         settings = yaml.load(_read(Path(path)), _Loader)
     except OSError as fault:
-        raise PatebenchError(f"{path}: can not be read ({fault.strerror}); give the path of a YAML file") from None
+        line = f"cannot be read ({fault.strerror}); give the path of a YAML file"
+        raise PatebenchError(line, code="missing-file", where=path) from None
     except UnicodeDecodeError:
-        raise PatebenchError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
-    except yaml.MarkedYAMLError as fault:
-        line = f", line {fault.problem_mark.line + 1}" if fault.problem_mark else ""
-        raise PatebenchError(f"{path}{line}: {fault.problem}; mend the YAML there") from None
+        raise PatebenchError("is not UTF-8 text; save it as UTF-8", code="yaml", where=path) from None
     except RecursionError:
-        raise PatebenchError(f"{path}: is nested too deeply to be read; {_START}") from None
+        raise PatebenchError(f"is nested too deeply to be read; {_START}", code="yaml", where=path) from None
     except yaml.YAMLError as fault:
-        raise PatebenchError(f"{path}: {fault}; mend the YAML there") from None
+        mark, problem = getattr(fault, "problem_mark", None), getattr(fault, "problem", fault)
+        place = f"{path}, line {mark.line + 1}" if mark else path
+        raise PatebenchError(f"{problem}; correct the YAML there", code="yaml", where=place) from None
     if not isinstance(settings, dict):
-        raise PatebenchError(f"{path}: holds {show(settings)} instead of a mapping; {_START}")
+        raise PatebenchError(f"holds {show(settings)} instead of a mapping; {_START}", code="yaml", where=path)
     return settings
 
 
 def _read(path: Path) -> str:
     if path.exists() and not (path.is_file() or path.is_dir()):  # such as /dev/zero, which never ends
-        raise PatebenchError(f"{path}: is no file; give the path of a YAML file")
+        raise PatebenchError("is no file; give the path of a YAML file", code="missing-file", where=path)
     if path.stat().st_size > _BYTES:
-        raise PatebenchError(f"{path}: is larger than {_BYTES:,} bytes, as no configuration is; {_START}")
+        raise PatebenchError(f"is larger than {_BYTES:,} bytes; {_START}", code="yaml", where=path)
     return path.read_text(encoding="utf-8")
 
 
-def _check_size(root: yaml.Node) -> None:
-    """Refuse a value that holds itself, and aliases that stand for more values than anybody can mean."""
-    sizes: dict[int, int] = {}
-    open_nodes: set[int] = set()
+def _count(node: yaml.Node, counts: dict[int, int | None]) -> int:
+    """Return the number of values in a node with its aliases; refuse a node that holds itself, and too many values.
 
-    def size(node: yaml.Node) -> int:
-        if id(node) in open_nodes:
-            fault = "a value that holds itself, by an alias"
-            raise yaml.constructor.ConstructorError(None, None, fault, node.start_mark)
-        if id(node) not in sizes:
-            open_nodes.add(id(node))
-            sizes[id(node)] = found = 1 + sum(map(size, _within(node)))
-            open_nodes.remove(id(node))
-            if found > _VALUES:
-                fault = f"more than {_VALUES:,} values, once its aliases are written out"
-                raise yaml.constructor.ConstructorError(None, None, fault, node.start_mark)
-        return sizes[id(node)]
-
-    size(root)
+    `counts` has those of the nodes so far, None for the ones that contain this node.
+    """
+    if id(node) not in counts:
+        counts[id(node)] = None
+        parts = itertools.chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
+        size = 1 + (sum(_count(each, counts) for each in parts) if isinstance(node, yaml.CollectionNode) else 0)
+        if size > _VALUES:
+            raise _fault(f"more than {_VALUES:,} values, once its aliases are written out", node)
+        counts[id(node)] = size
+    count = counts[id(node)]
+    if count is None:
+        raise _fault("a value that holds itself, by an alias", node)
+    return count
 
 
-def _within(node: yaml.Node) -> Iterator[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        yield from (each for pair in node.value for each in pair)
-    elif isinstance(node, yaml.SequenceNode):
-        yield from node.value
+def _fault(problem: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)

@@ -6,10 +6,10 @@ add a parameter to a stage, add a field here and use it in the stage.
 
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from patebench.accounting.subsampled_gaussian import LEAST_DELTA
-from patebench.baselines import DPSGD_FORMS, KNN_FORMS, form_of
+from patebench.baselines import DPSGD_FORMS, KNN_FORMS
 from patebench.baselines.knn_accounting import KNNSettings
 from patebench.core.bound import SMALLEST_DELTA
 from patebench.core.fields import (
@@ -21,17 +21,22 @@ from patebench.core.fields import (
     Text,
     Truth,
     Whole,
+    blamed_on_key,
+    known_to,
     mistake,
+    one_of,
     plain_name,
     show,
 )
-from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
-from patebench.core.spelling import Part, slug
+from patebench.core.spelling import slug
 from patebench.data.division import SHIFTS
 from patebench.data.partitions import PARTITIONS, default_strategy
 from patebench.features import DEFAULT as DEFAULT_ENCODER
 from patebench.features import ENCODERS
+from patebench.models import MODELS, RECIPES, by_recipe, check_compressible, on_queries
+from patebench.petdl import FORMS as PETDL_FORMS
+from patebench.students import STRATEGIES, STUDENTS, refuse_choice
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 WholeFrom0 = Annotated[Whole, Field(ge=0)]
@@ -53,6 +58,21 @@ def _path(path: str) -> str:
 
 Place = Annotated[Text, AfterValidator(_path), Field(min_length=1)]
 
+Model = Annotated[Text, known_to(MODELS)]
+Recipe = Annotated[Text, known_to(RECIPES)]
+Method = Annotated[Text, known_to(STUDENTS)]
+Strategy = Annotated[Text, known_to(STRATEGIES)]
+
+
+def _learner(model: str, info: ValidationInfo) -> str:
+    """Refuse a model that votes on given queries alone, where one is needed that learns."""
+    if not info.context and on_queries(model):
+        raise mistake(f"'{model}' votes on queries and predicts nothing else; only teachers can be it", code="learner")
+    return model
+
+
+Learner = Annotated[Model, AfterValidator(_learner)]
+
 
 class ClassParameters(Parameters):
     """What the classes of a user's own data are, where the public samples do not tell. Private data never do."""
@@ -72,29 +92,18 @@ class ClassParameters(Parameters):
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if self.classes is not None and self.class_names is not None:
-            hint = "is given beside class_names, which tell as much; leave one of them out"
-            raise mistake(hint, "classes")
+            raise mistake("is given beside class_names, which tell as much; leave one of them out", "classes")
         if self.class_names is not None and len(self.class_names) == 1 and "," in self.class_names[0]:
-            hint = f"is one name, {show(self.class_names[0])}; give a list, or --class-names once for each class"
-            raise mistake(hint, "class_names")
+            raise mistake(
+                f"is one name, {show(self.class_names[0])}; give a list, or --class-names once for each class",
+                "class_names",
+            )
         return self
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """The names of all classes, if they are given here."""
         return self.class_names if self.classes is None else tuple(map(str, range(self.classes)))
-
-
-def _shift(name: str) -> str:
-    if name not in SHIFTS:
-        raise mistake(f"is {show(name)}{nearest(name, SHIFTS)}; one of {', '.join(SHIFTS)} is needed")
-    return name
-
-
-def _encoder(name: str) -> str:
-    if name not in ENCODERS:
-        raise mistake(f"is {show(name)}{nearest(name, ENCODERS)}; one of {', '.join(ENCODERS)} is needed")
-    return name
 
 
 class SplitParameters(Parameters):
@@ -104,27 +113,23 @@ class SplitParameters(Parameters):
     test: Whole | None = Field(
         None, ge=1, description="How many of the other public samples measure accuracy; all by default."
     )
-    encoder: Annotated[Text, AfterValidator(_encoder)] | None = Field(
+    encoder: Annotated[Text, one_of(lambda: ENCODERS)] | None = Field(
         None,
         description="What learns features of the pool without a label: "
         + "; ".join(f"{name} ({ENCODERS.fact(name, 'about')})" for name in ENCODERS)
         + f". {DEFAULT_ENCODER} by default.",
     )
-    pool_shift: Annotated[Text, AfterValidator(_shift)] | None = Field(
+    pool_shift: Annotated[Text, one_of(lambda: SHIFTS)] | None = Field(
         None,
         description="Makes the pool one from elsewhere, inverted or rotated by a quarter turn; private and test images"
         " stay as they are. To show what that does.",
     )
 
-    @property
-    def slug(self) -> str:
-        return slug(*self.parts())
-
 
 class PartitionParameters(Parameters):
     """How the private data is dealt to the teachers."""
 
-    strategy: Text = Field(
+    strategy: Annotated[Text, known_to(PARTITIONS)] = Field(
         default_strategy(Mode.SEEDED),
         description=", ".join(f"{name} ({PARTITIONS.fact(name, 'about')})" for name in PARTITIONS)
         + f"; a release has {default_strategy(Mode.RELEASE)} where nothing is said.",
@@ -143,17 +148,15 @@ class PartitionParameters(Parameters):
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
-        if self.strategy not in PARTITIONS:  # said where the strategy is looked for
-            return self
         for key in ("share", "owners"):
             value, taken = getattr(self, key), PARTITIONS.fact(self.strategy, "parameter") == key
             if taken and value is None:
-                hint = f"is missing; the strategy '{self.strategy}' needs it"
-                raise mistake(hint, key)
+                raise mistake(f"is missing; the strategy '{self.strategy}' needs it", key)
             if not taken and value is not None:
                 takers = " and ".join(f"'{each}'" for each in PARTITIONS if PARTITIONS.fact(each, "parameter") == key)
-                hint = f"is {show(value)}, but {key} is for {takers} and this is '{self.strategy}'; leave it out"
-                raise mistake(hint, key)
+                raise mistake(
+                    f"is {show(value)}, but {key} is for {takers} and this is '{self.strategy}'; leave it out", key
+                )
         return self
 
     def chosen_in(self, mode: Mode) -> Self:
@@ -171,8 +174,8 @@ class PartitionParameters(Parameters):
 class TrainingParameters(Parameters):
     """A model and how it is trained."""
 
-    model: Text = Field(description="The model, a name of the registry of models.")
-    recipe: Text = Field(
+    model: Model = Field(description="The model, a name of the registry of models.")
+    recipe: Recipe = Field(
         "modern",
         description="How networks are trained, modern, fast, plain, paper, one that oversamples rare classes"
         " (modern-oversampled, plain-oversampled) or one of your own; other models ignore it.",
@@ -185,14 +188,26 @@ class TrainingParameters(Parameters):
         " the one in whose cell it lies.",
     )
 
-    @property
-    def slug(self) -> str:
-        return slug(*self.parts())
+    @model_validator(mode="after")
+    def _belong_together(self, info: ValidationInfo) -> Self:
+        if info.context:
+            return self
+        if self.neighbours is not None and not on_queries(self.model):
+            raise mistake(f"'{self.model}' votes on every query; leave it out", "neighbours")
+        if self.epochs is not None and not by_recipe(self.model):
+            raise mistake(f"'{self.model}' is not trained in epochs; leave it out", "epochs")
+        return self
 
     @property
     def training(self) -> "TrainingParameters":
         """These parameters alone, of a model that has more."""
         return TrainingParameters.of(self)
+
+
+class LearnerParameters(TrainingParameters):
+    """The training of a model that predicts any sample."""
+
+    model: Learner = Field(description="The model, a name of the registry of models.")
 
 
 def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
@@ -287,12 +302,12 @@ class AccountingParameters(AccountParameters):
 class StudentParameters(Parameters):
     """A student's method and what is chosen for it; what is left out is the method's own choice."""
 
-    method: Text = Field(description="How the student learns, a name of the registry of student methods.")
-    model: Text | None = Field(
+    method: Method = Field(description="How the student learns, a name of the registry of student methods.")
+    model: Learner | None = Field(
         None,
         description="The model, a name of the registry of models; by default the method chooses by the data's shape.",
     )
-    recipe: Text | None = Field(
+    recipe: Recipe | None = Field(
         None,
         description="How the model is trained, a name of the registry of recipes; only for methods that follow one.",
     )
@@ -304,15 +319,23 @@ class StudentParameters(Parameters):
         description="The share of its labels that it does not see, to compare settings without a true label.",
     )
 
-    def slug(self, *queries: Part) -> str:
-        """The method, the number of queries where it is told, and what was chosen."""
-        return slug(self.method, *queries, *self.parts("method"))
+    @model_validator(mode="after")
+    def _belong_together(self, info: ValidationInfo) -> Self:
+        for key in ("model", "recipe"):
+            if getattr(self, key) is not None and not info.context:
+                with blamed_on_key(key):
+                    refuse_choice(self.method, key)
+        return self
+
+    def slug_of(self, queries: int) -> str:
+        """Return the name of a student of so many labels: the method, their number and what was chosen."""
+        return slug(self.method, ("queries", queries), *self.parts("method"))
 
 
 class SelectionParameters(Parameters):
     """How a round's queries are chosen."""
 
-    strategy: Text = Field(description="How queries are selected, a name of the registry of strategies.")
+    strategy: Strategy = Field(description="How queries are selected, a name of the registry of strategies.")
     queries: Whole = Field(ge=1, description="How many queries this round selects.")
 
     @property
@@ -320,7 +343,7 @@ class SelectionParameters(Parameters):
         return slug((self.strategy, self.queries), *self.parts("strategy", "queries"))
 
 
-class DistilParameters(TrainingParameters):
+class DistilParameters(LearnerParameters):
     """What learns from the teachers' probabilities."""
 
     samples: OneOrMore[PositiveWhole] = Field(
@@ -328,11 +351,13 @@ class DistilParameters(TrainingParameters):
     )
 
 
-class DpsgdTraining(Parameters):
-    """What DP-SGD trains and how; what is left out is the form's own choice."""
+class DpsgdParameters(Parameters):
+    """What DP-SGD trains and how, and the privacy that it keeps; what is left out is the form's own choice."""
 
-    form: Text = Field(description=", ".join(f"{name} ({form.about})" for name, form in DPSGD_FORMS.items()) + ".")
-    model: Text | None = Field(
+    form: Annotated[Text, one_of(lambda: DPSGD_FORMS)] = Field(
+        description=", ".join(f"{name} ({form.about})" for name, form in DPSGD_FORMS.items()) + "."
+    )
+    model: Model | None = Field(
         None,
         description="The network, a name of the registry of models, only for scratch; tanh-cnn or mlp by the data's"
         " shape.",
@@ -358,23 +383,22 @@ class DpsgdTraining(Parameters):
         description="Of how many random views of an image its gradient is the mean; 1 is the image itself.",
     )
     ema: Number | None = Field(None, ge=0, lt=1, description="The decay of the average of the weights that predicts.")
+    epsilon: PositiveNumber = Field(
+        description="The ε that the model keeps, at `delta`; it protects one private sample."
+    )
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of that ε.")
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
-        form = DPSGD_FORMS.get(self.form)
-        network = form is DPSGD_FORMS["scratch"]
-        for key, fits in (("model", network), ("compression", network), ("views", form is not DPSGD_FORMS["linear"])):
-            if form is not None and getattr(self, key) is not None and not fits:
-                hint = f"is {show(getattr(self, key))}, and the form {self.form} has none to choose; leave it out"
-                raise mistake(hint, key)
+        network = self.form == "scratch"
+        for key, fits in (("model", network), ("compression", network), ("views", self.form != "linear")):
+            if getattr(self, key) is not None and not fits:
+                value = show(getattr(self, key))
+                raise mistake(f"is {value}, and the form {self.form} has none to choose; leave it out", key)
+        if self.compression is not None:
+            with blamed_on_key("compression"):
+                check_compressible(self.model)
         return self
-
-
-class DpsgdParameters(DpsgdTraining):
-    """The same, and the privacy that it keeps."""
-
-    epsilon: PositiveNumber = Field(description="The ε that the model keeps, at `delta`.")
-    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of that ε.")
 
     @property
     def slug(self) -> str:
@@ -383,16 +407,18 @@ class DpsgdParameters(DpsgdTraining):
 
     def chosen(self) -> dict[str, float]:
         """The numbers that steer the training: what is given here, and else the form's own."""
-        form = form_of(DPSGD_FORMS, self.form)
+        form = DPSGD_FORMS[self.form]
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         given = {name: getattr(self, name) for name in names}
         return {name: getattr(form, name) if value is None else value for name, value in given.items()}
 
 
-class PrivateKnnTraining(Parameters):
+class PrivateKnnParameters(Parameters):
     """How the nearest private records label public samples, and what learns from these labels."""
 
-    form: Text = Field(description="; ".join(f"{name}: {about}" for name, about in KNN_FORMS.items()) + ".")
+    form: Annotated[Text, one_of(lambda: KNN_FORMS)] = Field(
+        description="; ".join(f"{name}: {about}" for name, about in KNN_FORMS.items()) + "."
+    )
     rate: Number = Field(gt=0, le=1, description="The share of the private records that is drawn for a query.")
     neighbours: PositiveWhole = Field(description="How many of these, the nearest ones, vote on it.")
     threshold: Number = Field(ge=0, description="The noisy count of a class above which a query is answered.")
@@ -402,35 +428,29 @@ class PrivateKnnTraining(Parameters):
     answers: PositiveWhole | None = Field(
         None, description="With sound, how many answers are given at most; by default one for each query."
     )
-    student: Text = Field("consistency", description="How the student learns, a name of the registry.")
+    student: Method = Field("consistency", description="How the student learns, a name of the registry.")
+    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of the ε of all labels.")
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if self.form == "published" and self.answers is not None:
-            hint = f"is {self.answers}, and the form published answers all queries that pass; leave it out"
-            raise mistake(hint, "answers")
+            raise mistake(
+                f"is {self.answers}, and the form published answers all queries that pass; leave it out", "answers"
+            )
         return self
-
-
-class PrivateKnnParameters(PrivateKnnTraining):
-    """The same, and where ε is told."""
-
-    delta: Number = Field(ge=LEAST_DELTA, lt=1, description="The δ of the ε of all labels.")
-
-    @property
-    def slug(self) -> str:
-        return slug(*self.parts())
 
     @property
     def settings(self) -> KNNSettings:
-        """What the labels cost follows from these."""
+        """Return what the cost of the labels follows from."""
         return KNNSettings(**self.model_dump(exclude={"form", "student", "delta"}))
 
 
 class PetdlParameters(Parameters):
     """How a student of PET-DL learns; what is left out is the form's own choice."""
 
-    form: Text = Field(description="published, or a sound form: noisy-gradient or noisy-knowledge.")
+    form: Annotated[Text, known_to(PETDL_FORMS)] = Field(
+        description="published, or a sound form: noisy-gradient or noisy-knowledge."
+    )
     noise: NumberFrom0 | None = Field(
         None, description="The standard deviation of the noise, in clips; or epsilon, from which it follows."
     )
@@ -462,13 +482,11 @@ class PetdlParameters(Parameters):
     @model_validator(mode="after")
     def _noise_or_target(self) -> Self:
         if (self.noise is None) == (self.epsilon is None):
-            hint = "is needed, or epsilon in its place" if self.noise is None else "and epsilon are two ways to say one"
-            raise mistake(hint, "noise")
+            raise mistake(
+                "is needed, or epsilon in its place" if self.noise is None else "and epsilon are two ways to say one",
+                "noise",
+            )
         return self
-
-    @property
-    def slug(self) -> str:
-        return slug(*self.parts())
 
 
 class AuditParameters(Parameters):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patebench.baselines import DPSGD_FORMS, form_of
+from patebench.baselines import DPSGD_FORMS
 from patebench.config.artefacts import Data, Ensemble, Experiment, LabelSet, Options, Round, Setting, Split
 from patebench.config.parameters import (
     AuditParameters,
@@ -27,7 +27,7 @@ from patebench.config.parameters import (
 from patebench.core.bound import large_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry, nearest
-from patebench.core.seeds import Mode
+from patebench.core.seeds import Mode, stream_name
 from patebench.core.spelling import LEDGER_VARIABLES, shell_words
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.local_mechanisms import LocalMechanism
@@ -99,7 +99,8 @@ class Run:
         """Return the options of the command that makes `file`, quoted for a shell; PatebenchError if none does."""
         target = file.removeprefix(f"{self.results}/")
         if target not in self.options:
-            raise PatebenchError(f"no experiment asks for {file}{nearest(target, self.options)}")
+            line = f"no experiment asks for {file}{nearest(target, self.options)}"
+            raise PatebenchError(line, code="unknown-target")
         return shell_words(self.options[target])
 
     def record_files(self) -> dict[str, list[str]]:
@@ -156,9 +157,9 @@ class Run:
         """Refuse a δ of at least 1/n for n `teachers` in release mode, and warn about it elsewhere."""
         if fault := large_delta(delta, teachers):
             if self.mode is Mode.RELEASE and teachers is not None:
-                raise PatebenchError(f"{where}: {fault}")
-            if f"{where}: {fault}" not in self.warnings:
-                self.warnings.append(f"{where}: {fault}")
+                raise PatebenchError(fault, code="large-delta", where=where)
+            if (line := f"{where}: {fault}") not in self.warnings:
+                self.warnings.append(line)
 
     # What an artefact needs is added with it.
 
@@ -174,23 +175,20 @@ class Run:
         self.add_data(split.data)
         self._add("split", split.name, "pool.npz", {**split.parameters.options(), **split.random(split.name)})
 
-    def add_features(self, split: Split) -> None:
-        self._add("extract_features", split.name, "features.npz", split.random(f"{split.name}/features"))
-
     def add_selection(self, split: Split, selection: SelectionParameters) -> str:
         """Add queries that are selected before any teacher votes, and return their folder."""
         folder = f"{split.name}/queries/{selection.slug}"
         self._add("select_queries", folder, "queries.npz", {**selection.options(), **split.random(folder)})
         if selects_by_features(selection.strategy):
-            self._use_features(split, f"{folder}/queries.npz")
+            self._use(split, f"{folder}/queries.npz", self.uses_features)
         return folder
 
     def add_ensemble(self, ensemble: Ensemble) -> None:
         split, name = ensemble.split, ensemble.name
         self.add_split(split)
         empty = {"empty": True} if ensemble.votes_by_query else {}
-        deal = {"teachers": ensemble.teachers, **ensemble.partition.options(), **empty, **split.random(name)}
-        self._add("partition", name, "partition.npz", deal)
+        options = {"teachers": ensemble.teachers, **ensemble.partition.options(), **empty, **split.random(name)}
+        self._add("partition", name, "partition.npz", options)
         self.owners[name] = [ensemble.partition.owners] if ensemble.partition.owners else []
         if not ensemble.votes_by_query:
             self._note(split.data, "trained teachers")
@@ -203,27 +201,26 @@ class Run:
     def _add_votes(self, ensemble: Ensemble, folder: str) -> None:
         """Add the teachers' votes in `folder`: the ensemble's own, or that of a round."""
         work, split = ensemble.work, ensemble.split
-        weights = {"weights": f"{self.results}/{folder}/weights"} if work.keep_weights else {}
-        train = {
+        options = {
             **ensemble.training.options(),
             "soft": work.soft,
             "hints": work.hints,
-            **weights,
+            "weights": f"{self.results}/{folder}/weights" if work.keep_weights else None,
             **split.random(folder),
         }
         for chunk in ensemble.chunks:
-            file = f"chunks/{chunk}.npz"
-            self._add("train_teachers", folder, file, {"teachers": chunk, **train}, f"{folder}/{chunk}")
+            target = f"chunks/{chunk}.npz"
+            self._add("train_teachers", folder, target, {"teachers": chunk, **options}, job=f"{folder}/{chunk}")
         self.chunks[folder] = ensemble.chunks
         if ensemble.votes_by_query:
-            self._use_features(split, f"{folder}/votes.npz", encoder=True)
+            self._use(split, f"{folder}/votes.npz", self.uses_features, self.uses_encoder)
         self._add("join_votes", folder, "votes.npz", {})
 
     def add_round(self, round: Round) -> None:
         for each in round.rounds:
             self._add("select_queries", each.name, "queries.npz", each.options())
             if each.uses_features:
-                self._use_features(each.ensemble.split, f"{each.name}/queries.npz")
+                self._use(each.ensemble.split, f"{each.name}/queries.npz", self.uses_features)
             if each.ensemble.votes_in_rounds:
                 self._add_votes(each.ensemble, each.name)
 
@@ -233,13 +230,12 @@ class Run:
         if labels.round:
             self.add_round(labels.round)
         noise = labels.noise_options(f"{self.results}/{LEDGER}")
-        file = f"{labels.name}/labels.npz"
         if labels.aggregators:
             self._add_secure(labels, noise)
         else:
             limit = dict(zip(("budget", "delta"), labels.budget, strict=True)) if labels.budget else {}
             self._add("aggregate", labels.name, "labels.npz", {**labels.setting.options(), **limit, **noise})
-        self.modes[f"{self.results}/{file}"] = str(labels.mode)
+        self.modes[f"{self.results}/{labels.name}/labels.npz"] = str(labels.mode)
         if not labels.round:
             self._note(labels.ensemble.split.data, "labels")
             self._note(labels.ensemble.split.data, labels.setting.mechanism)
@@ -257,29 +253,29 @@ class Run:
         """Add what each party of a secure aggregation makes."""
         share = {**labels.setting.options(), "teachers": labels.ensemble.teachers, **noise}
         for chunk in labels.ensemble.chunks:
-            file = f"secure/aggregator-1/{chunk}.npz"
-            self._add("secure_share", labels.name, file, share, f"{labels.name}/{chunk}")
-        for i in range(labels.aggregators or 0):
-            self._add("secure_sum", labels.name, f"secure/aggregator-{i + 1}/sum.npz", {}, f"{labels.name}/{i + 1}")
+            target = f"secure/aggregator-1/{chunk}.npz"
+            self._add("secure_share", labels.name, target, share, job=f"{labels.name}/{chunk}")
+        for i in range(1, (labels.aggregators or 0) + 1):
+            target = f"secure/aggregator-{i}/sum.npz"
+            self._add("secure_sum", labels.name, target, {}, job=f"{labels.name}/{i}")
         self._add("secure_open", labels.name, "labels.npz", {})
 
     def add_student(self, labels: LabelSet, parameters: StudentParameters, queries: int) -> None:
         """Add a student of the first `queries` labels, which lies below them; in rounds, beside them."""
-        own = parameters.slug(("queries", queries))
-        name, split = labels.name if labels.round else f"{labels.name}/{own}", labels.ensemble.split
+        split = labels.ensemble.split
+        name = labels.name if labels.round else f"{labels.name}/{parameters.slug_of(queries)}"
         for word in ("students", parameters.method, "rounds" if labels.round else "students of the pool"):
             self._note(split.data, word)
         clusters = labels.ensemble.queries.queries if labels.ensemble.queries else None
         cap = dict(labels.setting.parameters).get("k")
         for word, value in (("pool", split.parameters.pool), ("clusters", clusters), ("cap", cap)):
             self._note(split.data, word, value)
-        self._add(
-            "train_student", name, "student.json", {"queries": queries, **parameters.options(), **split.random(name)}
-        )
+        options = {"queries": queries, **parameters.options(), **split.random(name)}
+        self._add("train_student", name, "student.json", options)
         if needs_features(parameters.method):
-            self._use_encoder(split, f"{name}/student.json")
+            self._use(split, f"{name}/student.json", self.uses_encoder)
         if labels.read_by_features and not reads_table(parameters.method):
-            self._use_features(split, f"{name}/student.json")
+            self._use(split, f"{name}/student.json", self.uses_features)
         self._gather(labels.voters, "students", name)
 
     def add_distilled(self, ensemble: Ensemble, parameters: DistilParameters) -> None:
@@ -296,38 +292,38 @@ class Run:
         name = f"{ensemble.name}/petdl/{parameters.slug}"
         self._note(ensemble.split.data, "PET-DL", parameters.slug)
         options = {**parameters.options(), **ensemble.split.random(f"{ensemble.name}/petdl")}
-        self._add_record("train_petdl", name, "petdl.json", options, "models")
-        self.gathered.setdefault(ensemble.name, {})
-        self._collect(ensemble.name)
+        self._add("train_petdl", name, "petdl.json", options, record="models")
+        self._gather(ensemble.name)
 
     def add_baseline(self, split: Split, training: TrainingParameters, true_labels: int | None = None) -> None:
         """Add a model trained without privacy: on all private data, or on `true_labels` true labels of the pool."""
         self.add_split(split)
         name = f"{split.name}/baseline/{baseline_slug(training, true_labels)}"
         options = {"true-labels": true_labels, **training.options(), **split.random(name)}
-        self._add_record("train_baseline", name, "baseline.json", options, "baselines")
+        self._add("train_baseline", name, "baseline.json", options, record="baselines")
 
     def add_naming(self, split: Split, selection: SelectionParameters) -> None:
         """Add clusters of the pool that true labels name."""
         self.add_split(split)
         folder = self.add_selection(split, selection)
         self._note(split.data, "namings")
-        self.add_features(split)
-        self._add_record("name_clusters", folder, "naming.json", {}, "baselines")
+        self._use(split, f"{folder}/naming.json")
+        self._add("name_clusters", folder, "naming.json", {}, record="baselines")
 
     def add_dpsgd(self, split: Split, parameters: DpsgdParameters) -> None:
         self.add_split(split)
         name = f"{split.name}/dpsgd/{parameters.slug}"
-        self._add_record("train_dpsgd", name, "dpsgd.json", {**parameters.options(), **split.random(name)}, "models")
-        if form_of(DPSGD_FORMS, parameters.form).from_encoder:
-            self._use_encoder(split, f"{name}/dpsgd.json")
+        options = {**parameters.options(), **split.random(name)}
+        self._add("train_dpsgd", name, "dpsgd.json", options, record="models")
+        if DPSGD_FORMS[parameters.form].from_encoder:
+            self._use(split, f"{name}/dpsgd.json", self.uses_encoder)
 
     def add_private_knn(self, split: Split, parameters: PrivateKnnParameters) -> None:
         self.add_split(split)
         name = f"{split.name}/private-knn/{parameters.slug}"
         options = {**parameters.options(), **split.random(name)}
-        self._add_record("train_private_knn", name, "private_knn.json", options, "models")
-        self.add_features(split)
+        self._add("train_private_knn", name, "private_knn.json", options, record="models")
+        self._use(split, f"{name}/private_knn.json")
 
     def add_audit(
         self, data: Data, teachers: int, setting: Setting, queries: Sequence[int], delta: float, how: AuditParameters
@@ -335,47 +331,48 @@ class Run:
         """Add the audit of a mechanism. It needs no votes, so all seeds share it."""
         name = audit_name(data, teachers, setting)
         world = {"teachers": teachers, "queries": tuple(queries), "delta": delta}
-        options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": name}
-        self._add_record("audit", name, "audit.json", options, "audits", united="queries")
+        options = {**setting.options(), **world, **how.options(), "seed": 0, "stream": stream_name(name)}
+        self._add("audit", name, "audit.json", options, record="audits", united="queries")
 
-    def _use_features(self, split: Split, file: str, *, encoder: bool = False) -> None:
-        self.add_features(split)
-        self.uses_features.add(file)
-        if encoder:
-            self.uses_encoder.add(file)
+    def _use(self, split: Split, file: str, *users: set[str]) -> None:
+        """Add the features of the pool with their encoder, and `file` to the sets of files that need one of them."""
+        self._add("extract_features", split.name, "features.npz", split.random(f"{split.name}/features"))
+        for each in users:
+            each.add(file)
 
-    def _use_encoder(self, split: Split, file: str) -> None:
-        self.add_features(split)
-        self.uses_encoder.add(file)
-
-    def _gather(self, voters: str, kind: str, name: str) -> None:
+    def _gather(self, voters: str, kind: str = "", name: str = "") -> None:
+        """Let `collect` describe the ensemble with its votes in `voters`, and gather what lies in the folder `name`."""
         kinds = self.gathered.setdefault(voters, {})
         below = name.removeprefix(voters).lstrip("/")
-        if below not in (known := kinds.setdefault(kind, [])):
+        if kind and below not in (known := kinds.setdefault(kind, [])):
             known.append(below)
-        self._collect(voters)
-
-    def _collect(self, voters: str) -> None:
-        self._add_record("collect", voters, "collected.json", {}, "collected")
-
-    def _add_record(self, stage: str, folder: str, file: str, options: Options, kind: str, united: str = "") -> None:
-        """Add a file that tables and figures read."""
-        self._add(stage, folder, file, options, united=united)
-        if (path := f"{folder}/{file}") not in (known := self.records.setdefault(kind, [])):
-            known.append(path)
+        self._add("collect", voters, "collected.json", {}, record="collected")
 
     def _note(self, data: Data, word: str, value: Any = None) -> None:
         """Note that the run has something to show of a data set, and its value where figures need several."""
         self.contents.setdefault(word, set()).add((data.name, value))
 
     def _add(
-        self, stage: str, folder: str, file: str, options: Options, job: str | None = None, united: str = ""
+        self,
+        stage: str,
+        folder: str,
+        file: str,
+        options: Options,
+        *,
+        job: str | None = None,
+        record: str = "",
+        united: str = "",
     ) -> None:
-        """Add a target with its options; where it is known already, unite the numbers of the option `united`."""
+        """Add a target with its options; if it is known already, unite the numbers of the option `united`.
+
+        `record` is the kind of a file that tables and figures read.
+        """
         target = f"{folder}/{file}"
         known = self.options.get(target)
         if known is None:
             self.jobs.append(f"{stage}/{job or folder}")
+            if record:
+                self.records.setdefault(record, []).append(target)
         elif united and united in options:
             options = {**options, united: tuple(sorted({*known[united], *options[united]}))}
         elif known != options:

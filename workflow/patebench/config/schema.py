@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from patebench.config.parameters import PartitionParameters
 from patebench.config.settings import ConfigSettings
-from patebench.core.fields import Parameters
+from patebench.core.fields import Parameters, single_kind
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
@@ -20,7 +20,7 @@ _WORDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema (2020-12) of a configuration."""
+    """Return the JSON schema (2020-12) of a configuration."""
     found: dict[str, Any] = _plain(ConfigSettings.model_json_schema())
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found, "title": "patebench configuration"}
 
@@ -30,7 +30,7 @@ def schema_text() -> str:
 
 
 def page() -> str:
-    """Markdown: a table of the keys of each part of a configuration, with type, default and meaning."""
+    """Return Markdown: a table of the keys of each part of a configuration, with type, default and meaning."""
     lines = [
         "# Configuration",
         "",
@@ -97,11 +97,10 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _type(field: FieldInfo) -> str:
-    words = _annotated(field.annotation)
-    bounds = [
-        f"{_WORDS[key]} {getattr(each, key):g}" for each in field.metadata for key in _WORDS if hasattr(each, key)
-    ]
-    return ", ".join([words, *bounds])
+    kind = single_kind(field)
+    limits = getattr(kind, "__metadata__", ())
+    bounds = [f"{_WORDS[key]} {getattr(each, key):g}" for each in limits for key in _WORDS if hasattr(each, key)]
+    return ", ".join([_annotated(kind), *bounds])
 
 
 def _annotated(annotation: Any) -> str:
@@ -113,7 +112,7 @@ def _annotated(annotation: Any) -> str:
     if origin is dict or _is_model(annotation):
         return "mapping"
     inner = _annotated(get_args(annotation)[0])
-    return f"{inner} or a list" if origin is tuple else inner  # or an optional or annotated type
+    return f"{inner} or a list" if origin is tuple else inner  # or an annotated type
 
 
 def _default(field: FieldInfo) -> str:

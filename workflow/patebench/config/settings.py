@@ -3,31 +3,31 @@
 What the values mean is checked in `experiments`, against the registries and the mechanisms' own rules.
 """
 
-from typing import Annotated, Any
+from itertools import filterfalse
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from patebench.config.parameters import (
     AccountingParameters,
     AuditParameters,
     ClassParameters,
     DistilParameters,
-    DpsgdTraining,
+    DpsgdParameters,
+    LearnerParameters,
     LedgerSettings,
-    NumberFrom0,
     PartitionParameters,
     PetdlParameters,
     Place,
-    PositiveNumber,
     PositiveWhole,
-    PrivateKnnTraining,
+    PrivateKnnParameters,
     SplitParameters,
+    Strategy,
     StudentParameters,
     TeacherParameters,
     TrainingParameters,
     WholeFrom0,
 )
-from patebench.core.bound import SMALLEST_DELTA
 from patebench.core.fields import (
     List,
     Map,
@@ -41,11 +41,13 @@ from patebench.core.fields import (
     Whole,
     listed,
     mistake,
+    one_of,
     plain_name,
-    show,
+    with_lists,
 )
-from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
+from patebench.data import DATASETS, reads_own_files
+from patebench.models import on_queries
 
 #: Each mechanism with its parameters: a number or a list each.
 Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
@@ -63,12 +65,6 @@ def names(value: Any) -> Any:
     return listed(value)
 
 
-def _mode(word: str) -> str:
-    if word not in list(Mode):
-        raise mistake(f"is {show(word)}{nearest(word, Mode)}; one of {', '.join(Mode)} is needed")
-    return word
-
-
 class SecureSettings(Parameters):
     """Secure aggregation."""
 
@@ -80,14 +76,14 @@ class SecureSettings(Parameters):
 class DatasetSettings(ClassParameters):
     """A data set of your own."""
 
-    loader: Text = Field(
+    loader: Annotated[Text, one_of(lambda: filter(reads_own_files, DATASETS))] = Field(
         description="How to read it: npz (arrays x and y) or folder (one folder of images for each class)."
     )
     private: Place = Field(description="The file or folder with the private samples.")
     public: Place = Field(
         description="The file or folder with the public samples, from which pool and test set are drawn."
     )
-    copy_of: Text | None = Field(
+    copy_of: Annotated[Text, one_of(lambda: filterfalse(reads_own_files, DATASETS))] | None = Field(
         None,
         description=(
             "The built-in data set whose samples these are, changed, such as compressed: what papers print of it stands"
@@ -107,6 +103,13 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
         description="How the private data is dealt to the teachers, a strategy's name or a strategy with its settings.",
         json_schema_extra={"or_text": True},
     )
+
+    @model_validator(mode="after")
+    def _trains_a_network(self) -> Self:
+        for key in ("soft", "keep_weights", "hints"):
+            if on_queries(self.model) and getattr(self, key):
+                raise mistake(f"'{self.model}' trains no network; leave it out", key)
+        return self
 
 
 class _OfEnsembles(Parameters):
@@ -133,7 +136,7 @@ class StudentSettings(_OfEnsembles, StudentParameters):
 class RoundsSettings(_OfEnsembles, StudentParameters):
     """Students whose queries are selected in rounds."""
 
-    strategy: OneOrMore[Text] = Field(
+    strategy: OneOrMore[Strategy] = Field(
         description="How queries are selected, a name of the registry; the first round is random for those that need a"
         " student, and of prototypes for teachers that vote on queries alone. A list compares."
     )
@@ -147,56 +150,23 @@ class DistilSettings(_OfEnsembles, DistilParameters):
     """Networks that learn from plain labels and from probabilities."""
 
 
-class DpsgdSettings(DpsgdTraining):
-    """Models trained by DP-SGD."""
-
-    epsilon: OneOrMore[PositiveNumber] = Field(
-        description="The ε that a model keeps; a list makes one model for each. It protects one private sample."
-    )
-    delta: Number | None = Field(
-        None, ge=SMALLEST_DELTA, lt=1, description="The δ of that ε, that of `accounting` by default."
-    )
+_DELTA = {"delta": "by default that of `accounting`."}
+_PETDL_LISTS = [name for name in PetdlParameters.model_fields if name != "delta"]
 
 
-class PrivateKnnSettings(PrivateKnnTraining):
+class DpsgdSettings(with_lists(DpsgdParameters, "epsilon", by_default=_DELTA)):  # type: ignore[misc]
+    """Models trained by DP-SGD, one for each ε."""
+
+
+class PrivateKnnSettings(with_lists(PrivateKnnParameters, by_default=_DELTA)):  # type: ignore[misc]
     """Students of labels by the nearest private records."""
 
-    delta: Number | None = Field(
-        None, ge=SMALLEST_DELTA, lt=1, description="The δ of their ε, that of `accounting` by default."
-    )
 
-
-def _also_list(name: str) -> Any:
-    """A field of PET-DL's parameters of which there may be several values."""
-    return Field(None, description=PetdlParameters.model_fields[name].description)
-
-
-class PetdlSettings(_OfEnsembles):
+class PetdlSettings(_OfEnsembles, with_lists(PetdlParameters, *_PETDL_LISTS, by_default=_DELTA)):  # type: ignore[misc]
     """Students of PET-DL: one for each ensemble and each combination of what is listed."""
 
-    form: OneOrMore[Text] = Field(description=PetdlParameters.model_fields["form"].description)
-    noise: OneOrMore[NumberFrom0] | None = _also_list("noise")
-    epsilon: OneOrMore[PositiveNumber] | None = _also_list("epsilon")
-    delta: Number | None = Field(
-        None,
-        ge=SMALLEST_DELTA,
-        lt=1,
-        description="The δ of that ε and of what is reported; by default that of `accounting`.",
-    )
-    hint_epochs: OneOrMore[WholeFrom0] | None = _also_list("hint_epochs")
-    distillation_epochs: OneOrMore[PositiveWhole] | None = _also_list("distillation_epochs")
-    batch: OneOrMore[PositiveWhole] | None = _also_list("batch")
-    clip: OneOrMore[PositiveNumber] | None = _also_list("clip")
-    hint_clip: OneOrMore[PositiveNumber] | None = _also_list("hint_clip")
-    temperature: OneOrMore[PositiveNumber] | None = _also_list("temperature")
-    weighted: OneOrMore[Truth] | None = _also_list("weighted")
-    compression: OneOrMore[PositiveNumber] | None = _also_list("compression")
-    samples: OneOrMore[PositiveWhole] | None = _also_list("samples")
-    guided: OneOrMore[Text] | None = _also_list("guided")
-    learning_rate: OneOrMore[PositiveNumber] | None = _also_list("learning_rate")
 
-
-class TrueLabelSettings(TrainingParameters):
+class TrueLabelSettings(LearnerParameters):
     """A model trained on true labels of the pool."""
 
     queries: OneOrMore[PositiveWhole] = Field(description="How many of the pool's first samples.")
@@ -253,7 +223,7 @@ class ExperimentSettings(SplitParameters):
         description="Students of PET-DL, which learn from all that teachers say of the pool, as published or in sound"
         " forms.",
     )
-    baseline: TrainingParameters | None = Field(
+    baseline: LearnerParameters | None = Field(
         None, description="A model trained on all private data, without privacy, for comparison."
     )
     public_reference: PublicReferenceSettings | None = Field(
@@ -299,7 +269,7 @@ class ConfigSettings(Parameters):
         " overrides it.",
     )
     download: Truth = Field(True, description="Whether a missing data set may be downloaded.")
-    mode: Annotated[Text, AfterValidator(_mode)] = Field(
+    mode: Annotated[Text, one_of(lambda: Mode)] = Field(
         "seeded",
         description="seeded: noise that can be drawn again, for experiments. release: discrete noise from the operating"
         " system's entropy, drawn once, for labels that are handed out; one label set of each data set.",

@@ -16,9 +16,9 @@ class PatebenchError(Exception):
     """
 
     def __init__(self, message: str, *, code: str = "invalid", where: Path | str = "") -> None:
-        line, place = " ".join(message.split()), str(where)
-        super().__init__(line if line.startswith(place) else f"{place}: {line}")
-        self.code, self.where = code, place
+        self.code, self.where = code, str(where)
+        line = message if message.startswith(self.where) else f"{self.where}: {message}"
+        super().__init__(" ".join(line.split()))
 
 
 class ArtefactError(PatebenchError):

@@ -1,38 +1,49 @@
-"""Parameters, each declared once: a field of a model with its type, default, bounds and sentence of help.
+"""Base class and types of parameters, each declared once: a field with its type, default, bounds and sentence of help.
 
-What a configuration may hold, a command's options, the words of a path, the schema for editors and the page for people
-all follow from there. Whatever is wrong with a value is one line that starts with the place of its key.
+The configuration, the options of commands, the words of paths, the schema for editors and the page for people follow
+from these declarations. A fault is one line that starts with the place of its key.
 """
 
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import NoneType, UnionType
+from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from patebench.core.checks import quote, shorten
+from patebench.core.checks import LARGEST, quote, shorten
 from patebench.core.errors import PatebenchError
-from patebench.core.registry import PLAIN_NAME, nearest
-from patebench.core.spelling import Part, number
+from patebench.core.registry import PLAIN_NAME, Registry, nearest
+from patebench.core.spelling import Part, number, slug
 
 T = TypeVar("T")
 
-#: Whole numbers fit into arrays, and into the names of folders.
-_LARGEST = 2**63 - 1
-
-#: Characters of a name that becomes a file's name.
+#: Maximum length of a name that becomes a file's name, in characters.
 _LONGEST_NAME = 100
 
-_TRUTH = {"true": True, "false": False}
 _BOUNDS = {
     "greater_than": ("a value above", "gt"),
     "greater_than_equal": ("a value of at least", "ge"),
     "less_than": ("a value below", "lt"),
     "less_than_equal": ("a value of at most", "le"),
 }
+
+#: For a field's `json_schema_extra`: the path does not spell the parameter.
+NOT_IN_PATH: dict[str, Any] = {"in_path": False}
 
 
 class Parameters(BaseModel):
@@ -48,20 +59,22 @@ class Parameters(BaseModel):
         given = _mapping(given)
         for key in given:
             if key not in cls.model_fields:
-                allowed = list(cls.model_fields)
-                raise mistake(
-                    f"unknown key{nearest(key, allowed)}; allowed here: {', '.join(allowed)}", key, code="unknown-key"
-                )
+                hint = f"unknown key{nearest(key, cls.model_fields)}; allowed here: {', '.join(cls.model_fields)}"
+                raise mistake(hint, key, code="unknown-key")
         for key, field in cls.model_fields.items():
             if field.is_required() and key not in given:
                 raise mistake(f"is missing; add it ({(field.description or '').rstrip('.')})", key, code="missing")
         return {key: value for key, value in given.items() if value is not None or cls.model_fields[key].is_required()}
 
     @classmethod
-    def checked(cls, given: object, where: str = "") -> Self:
-        """A model of what was given; PatebenchError in one line for the first mistake, below the key `where`."""
+    def checked(cls, given: object, where: str = "", *, record: bool = False) -> Self:
+        """Return a model of what was given, which is the value of the key `where`.
+
+        With `record` it was read from a record, whose names need not be known to the registries of this installation.
+        Raises PatebenchError in one line for the first mistake.
+        """
         try:
-            return cls.model_validate(given)
+            return cls.model_validate(given, context=record)
         except ValidationError as fault:
             # A misspelt key may be a missing one too: name what was written before what was not.
             errors = sorted(fault.errors(), key=lambda error: "unknown key" not in error["msg"])
@@ -69,16 +82,16 @@ class Parameters(BaseModel):
 
     @classmethod
     def of(cls, others: "Parameters") -> Self:
-        """These parameters alone, of a model that has them among others."""
+        """Return these parameters alone, of a model that has them among others."""
         return cls(**{name: getattr(others, name) for name in cls.model_fields})
 
     @classmethod
     def not_in_path(cls) -> list[str]:
-        """The parameters that no path spells."""
-        return [name for name, field in cls.model_fields.items() if _has(field, NOT_IN_PATH)]
+        """Return the parameters that no path spells."""
+        return [name for name, field in cls.model_fields.items() if not _in_path(field)]
 
     def options(self) -> dict[str, Any]:
-        """The parameters that are not as by default, by the names of a command's options."""
+        """Return the parameters that differ from their defaults, by the names of a command's options."""
         fields = type(self).model_fields
         return {
             option_name(name): getattr(self, name)
@@ -86,36 +99,33 @@ class Parameters(BaseModel):
             if field.is_required() or getattr(self, name) != field.default
         }
 
+    @property
+    def slug(self) -> str:
+        """Return these parameters as the name of a folder."""
+        return slug(*self.parts())
+
     def parts(self, *others: str) -> list[Part]:
-        """The parts of a slug that spell these parameters, but for `others`: nothing for one that is not given.
+        """Return the parts of a slug that spell these parameters except `others` and those declared `NOT_IN_PATH`.
 
-        Text stands by itself and a number behind its name. What changes no result, or is spelt otherwise, is declared
-        with `NOT_IN_PATH`.
+        Text stands by itself and a number behind its name; a parameter without a value is left out.
         """
-        fields = type(self).model_fields
-        return [self._part(name) for name in fields if name not in others and not _has(fields[name], NOT_IN_PATH)]
-
-    def _part(self, name: str) -> Part:
-        value = getattr(self, name)
-        return value if value is None or isinstance(value, str) else (name, value)
+        names = [name for name, field in type(self).model_fields.items() if name not in others and _in_path(field)]
+        values = {name: getattr(self, name) for name in names}
+        return [value if value is None or isinstance(value, str) else (name, value) for name, value in values.items()]
 
 
-#: For a field's `json_schema_extra`: the path does not spell the parameter.
-NOT_IN_PATH: dict[str, Any] = {"in_path": False}
-
-
-def _has(field: FieldInfo, mark: Mapping[str, Any]) -> bool:
+def _in_path(field: FieldInfo) -> bool:
     extra = field.json_schema_extra
-    return isinstance(extra, Mapping) and mark.items() <= extra.items()
+    return not (isinstance(extra, Mapping) and extra.get("in_path") is False)
 
 
 def option_name(name: str) -> str:
-    """A parameter's name as commands spell it: hold-out for hold_out."""
+    """Return a parameter's name as commands spell it: hold-out for hold_out."""
     return name.replace("_", "-")
 
 
 def key_path(parent: str, *steps: str | int) -> str:
-    """A key's path as users read it: experiments.digits.ensembles[0].model."""
+    """Return a key's path as users read it: experiments.digits.ensembles[0].model."""
     for step in steps:
         parent = f"{parent}[{step}]" if isinstance(step, int) else f"{parent}.{shorten(str(step))}".lstrip(".")
     return parent
@@ -126,13 +136,49 @@ def show(value: object) -> str:
     return "empty" if value is None else str(value).lower() if isinstance(value, bool) else quote(value)
 
 
-# The types of values. Text that spells a number or a truth value is taken for it where one is needed: command lines
-# give text, and YAML reads 1e-5 as text.
-
-
 def mistake(hint: str, key: str | None = None, *, code: str = "value") -> PydanticCustomError:
     """Return the fault `hint` of a value; with `key`, of that key of a mapping. `code` is that of PatebenchError."""
     return PydanticCustomError("mistake", "{hint}", {"hint": hint, "key": key, "code": code})
+
+
+@contextmanager
+def blamed_on_key(key: str) -> Iterator[None]:
+    """Let a PatebenchError inside a model's validator be a fault of the parameter `key`."""
+    try:
+        yield
+    except PatebenchError as fault:
+        raise mistake(str(fault), key, code=fault.code) from None
+
+
+def known_to(registry: Registry) -> AfterValidator:
+    """Return a validator that refuses names which `registry` does not know, except in records."""
+
+    def check(name: str, info: ValidationInfo) -> str:
+        if not info.context and name not in registry:
+            try:
+                registry.check(name)
+            except PatebenchError as fault:
+                raise mistake(str(fault), code=fault.code) from None
+        return name
+
+    return AfterValidator(check)
+
+
+def one_of(names: Callable[[], Iterable[str]]) -> AfterValidator:
+    """Return a validator that refuses text which is none of these names."""
+
+    def check(name: str) -> str:
+        allowed = list(names())
+        if name not in allowed:
+            hint = f"is {show(name)}{nearest(name, allowed)}; one of {', '.join(allowed)} is needed"
+            raise mistake(hint, code="unknown-name")
+        return name
+
+    return AfterValidator(check)
+
+
+# The types of values. Text that spells a number or a truth value is taken for it where one is needed: command lines
+# give text, and YAML reads 1e-5 as text.
 
 
 def _needed(what: str) -> PydanticCustomError:
@@ -155,19 +201,19 @@ def _number(value: Any) -> Any:
 def _whole(value: Any) -> Any:
     if not isinstance(value, int) or isinstance(value, bool):
         try:
-            found = _number(value)
+            value = _number(value)
         except PydanticCustomError:
             raise _needed("a whole number") from None
-        if not found.is_integer():
+        if not value.is_integer():
             raise _needed("a whole number")
-        value = int(found)
-    if abs(value) > _LARGEST:
+        value = int(value)
+    if abs(value) > LARGEST:
         raise _needed("a whole number of 64 bits")
     return value
 
 
 def _truth(value: Any) -> Any:
-    value = _TRUTH.get(value.lower(), value) if isinstance(value, str) else value
+    value = {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, str) else value
     if not isinstance(value, bool):
         raise _needed("true or false")
     return value
@@ -178,14 +224,10 @@ def _text(value: Any) -> Any:
         return str(value)
     if not isinstance(value, str):
         raise _needed("text")
-    if any(_unfit(letter) for letter in value):
+    # Line breaks and half characters can stand in no path, command or page.
+    if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in value):
         raise _needed("text on one line, without control characters,")
     return value
-
-
-def _unfit(letter: str) -> bool:
-    """Whether a character can not stand in every path, command and page: line breaks and the like, half characters."""
-    return unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def _mapping(value: Any) -> Any:
@@ -204,23 +246,23 @@ def _list(value: Any) -> Any:
 
 
 def listed(value: Any) -> Any:
-    """A list of one value in place of the value itself."""
+    """Return a list of one value in place of the value itself."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 def _distinct(values: Sequence[T]) -> Sequence[T]:
     if len(set(values)) < len(values):
-        raise mistake(f"{show(list(values))} holds a value twice; give each once")
+        raise mistake(f"{show(list(values))} holds a value twice; give each once", code="twice")
     return values
 
 
 def plain_name(text: str) -> str:
-    """Text that can be a folder's name; else a fault."""
+    """Return text that can be a folder's name; raise the fault of any other."""
     if len(text) > _LONGEST_NAME:
-        raise mistake(f"{show(text)} has {len(text)} characters; at most {_LONGEST_NAME} are allowed")
+        raise mistake(f"{show(text)} has {len(text)} characters; at most {_LONGEST_NAME} are allowed", code="name")
     if not PLAIN_NAME.fullmatch(text):
         rule = "only letters, digits, '_' and '-' are allowed, and the first must be a letter or digit"
-        raise mistake(f"{show(text)} is no plain name; {rule}")
+        raise mistake(f"{show(text)} is no plain name; {rule}", code="name")
     return text
 
 
@@ -243,6 +285,30 @@ OneOrMore = Annotated[tuple[T, ...], Field(min_length=1), AfterValidator(_distin
 AnyNumber = Annotated[tuple[T, ...], AfterValidator(_distinct), BeforeValidator(listed)]
 #: One value or a list, in which values may come again.
 Series = Annotated[tuple[T, ...], Field(min_length=1), BeforeValidator(listed)]
+
+
+def single_kind(field: FieldInfo) -> Any:
+    """Return the type of a field without None, with the field's bounds."""
+    kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
+    kind = next(each for each in kinds if each is not NoneType)
+    return Annotated[(kind, *field.metadata)] if field.metadata else kind
+
+
+def with_lists(model: type[Parameters], *lists: str, by_default: Mapping[str, str]) -> type[Parameters]:
+    """Return a model of the same parameters, of which those named `lists` take one value or a list of values.
+
+    Those in `by_default` may be left out: its texts say what they are then.
+    """
+    fields: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        kind: Any = single_kind(field)
+        if name in lists:
+            kind = OneOrMore[kind]
+        about, default = field.description, ... if field.is_required() else field.default
+        if name in by_default:
+            about, default = f"{(about or '').rstrip('.')}; {by_default[name]}", None
+        fields[name] = (kind | None if default is None else kind, Field(default, description=about))
+    return create_model(f"{model.__name__}Lists", __base__=Parameters, **fields)
 
 
 def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:

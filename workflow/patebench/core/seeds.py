@@ -1,11 +1,11 @@
 """Named randomness: every stage draws from a generator derived from (base seed, stream name).
 
-The stream name is the artefact's path below the results folder, so the same experiment gives the same bytes wherever
-the results lie, in whatever order the jobs run and however the work is cut into chunks.
+The stream name follows from the artefact's folder below the results, so the same experiment gives the same bytes
+wherever the results lie, in whatever order the jobs run and however the work is cut into chunks.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, Self
 
@@ -34,6 +34,27 @@ class Source(Protocol):
     def integers(self, low: int, high: int, *, size: int | tuple[int, ...]) -> NDArray[Any]: ...
 
     def spawn(self, n_children: int) -> Sequence[Self]: ...
+
+
+#: Words of folder names that were renamed → the words that streams keep. Whoever renames a folder, a parameter or the
+#: entry of a registry adds a line here, so that no random number changes.
+RENAMED: Mapping[str, str] = {}
+
+
+def stream_name(folder: str) -> str:
+    """Return the name of the random stream of the artefact in `folder`, a path below the results.
+
+    It is frozen: it spells each word of the folder, as `sigma-20` in `gnmax/sigma-20_release`, as when it was first
+    used.
+    """
+    return "/".join("_".join(map(_first_spelling, step.split("_"))) for step in folder.split("/"))
+
+
+def _first_spelling(word: str) -> str:
+    for new, first in RENAMED.items():
+        if word == new or word.startswith(f"{new}-"):
+            return first + word.removeprefix(new)
+    return word
 
 
 def derive(seed: int, *names: str | int) -> int:
