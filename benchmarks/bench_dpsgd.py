@@ -24,8 +24,8 @@ from opacus import GradSampleModule
 from opacus.optimizers import DPOptimizer
 from torch import nn
 
+from patebench.baselines.clipped_models import LinearModel, NetworkModel
 from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
-from patebench.baselines.private_models import LinearModel, NetworkModel
 from patebench.core.files import write_text
 from patebench.models.architectures import small_cnn, tanh_cnn
 from patebench.models.scaling import Standardise

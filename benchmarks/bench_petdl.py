@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from patebench.petdl.noisy_gradient import per_teacher
-from patebench.petdl.student import Student
+from patebench.petdl.student import PetdlStudent
 
 #: The student of PET-DL on MNIST, Table 3.
 WIDTH, BATCH, REPEATS = 12, 128, 3
@@ -32,7 +32,7 @@ def seconds(work: Callable[[], object]) -> float:
 def measure(teachers: int) -> tuple[float, float, float]:
     """Seconds of the batched call and of a loop, and how far their gradients are apart, relatively."""
     x = torch.randint(0, 255, (BATCH, 1, 28, 28)).byte()
-    student = Student(x, 10, WIDTH, guided="block2", features=256, seed=0)
+    student = PetdlStudent(x, 10, WIDTH, guided="block2", features=256, seed=0)
     samples, weights = student.samples(x), student.weights()
     softened = torch.randn(teachers, BATCH, 10).softmax(2).to(samples.device)
 

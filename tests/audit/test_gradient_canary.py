@@ -9,8 +9,8 @@ import torch
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.audit.trained_models import Audited, audit_step
 from patebench.audit.verdict import Verdict
+from patebench.baselines.clipped_models import LinearModel
 from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
-from patebench.baselines.private_models import LinearModel
 
 DELTA, SAMPLES, CLIP = 1e-5, 9, 0.5
 STATED = SubsampledGaussian(noise=0.5, rate=0.7, steps=1)

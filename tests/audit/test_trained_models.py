@@ -14,18 +14,18 @@ from torch import Tensor
 
 from patebench.audit.trained_models import exact, noise_reaches, sampled
 from patebench.audit.verdict import Verdict
-from patebench.petdl import FORMS, releases
+from patebench.petdl import FORMS, noisy_sums
 from patebench.petdl.form import Form, Settings, Streams
-from patebench.petdl.releases import Release
+from patebench.petdl.noisy_sums import Summand
 from patebench.petdl.student import Knowledge
 from tests.petdl import world
 
 RUNS, CONFIDENCE, NOISE, CLIP, TEACHERS = 3000, 0.999, 2.0, 0.5, 5
 SETTINGS = Settings(noise=NOISE, hint_epochs=1, distillation_epochs=1, batch=32, clip=CLIP, hint_clip=CLIP)
 SOUND = [
-    ("noisy-gradient", Release.VECTOR),
-    ("noisy-knowledge", Release.NON_NEGATIVE),
-    ("noisy-knowledge", Release.VECTOR),
+    ("noisy-gradient", Summand.VECTOR),
+    ("noisy-knowledge", Summand.NON_NEGATIVE),
+    ("noisy-knowledge", Summand.VECTOR),
 ]
 
 
@@ -67,16 +67,16 @@ def test_in_the_sound_forms_noise_reaches_the_weights(name: str) -> None:
     assert (found.audited, found.verdict) == (0.0, Verdict.HOLDS)
 
 
-def vectors(sort: Release) -> tuple[Tensor, Tensor]:
+def vectors(sort: Summand) -> tuple[Tensor, Tensor]:
     """Five teachers on two neighbours: long vectors, opposite or orthogonal ones of the teacher that differs."""
     here = torch.zeros(TEACHERS, 6)
     here[:, 0] = 10 * CLIP
     there = here.clone()
-    there[0] = -here[0] if sort is Release.VECTOR else here[0].roll(1)
+    there[0] = -here[0] if sort is Summand.VECTOR else here[0].roll(1)
     return here, there
 
 
-def released(form: Form, sort: Release, settings: Settings = SETTINGS) -> NDArray[np.floating]:
+def released(form: Form, sort: Summand, settings: Settings = SETTINGS) -> NDArray[np.floating]:
     """Releases (sides, runs, features) on both sides."""
     rng = torch.Generator().manual_seed(4)
     sides = []
@@ -86,46 +86,46 @@ def released(form: Form, sort: Release, settings: Settings = SETTINGS) -> NDArra
     return np.stack(sides)
 
 
-def verdicts(name: str, sort: Release, stated: float | None = None) -> tuple[Verdict, Verdict, float]:
+def verdicts(name: str, sort: Summand, stated: float | None = None) -> tuple[Verdict, Verdict, float]:
     """Of the exact and the sampled audit, and the sampled μ."""
     form: Form = FORMS.load(name)
     means = released(form, sort, replace(SETTINGS, noise=0.0))[:, 0]
     found = released(form, sort)
-    stated = releases.mu(NOISE, {sort: 1}) if stated is None else stated
+    stated = noisy_sums.mu(NOISE, {sort: 1}) if stated is None else stated
     deviation = NOISE * CLIP
     measured = sampled(lambda side, runs: found[0 if side else 1][:runs], means[0] - means[1], RUNS, CONFIDENCE, stated)
     return exact(means[0], means[1], deviation, stated).verdict, measured.verdict, measured.audited
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
-def test_the_sound_forms_hold(name: str, sort: Release) -> None:
+def test_the_sound_forms_hold(name: str, sort: Summand) -> None:
     by_means, by_runs, mu = verdicts(name, sort)
     assert (by_means, by_runs) == (Verdict.HOLDS, Verdict.HOLDS)
-    assert mu > 0.7 * releases.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
+    assert mu > 0.7 * noisy_sums.mu(NOISE, {sort: 1}), "and the audit is not blind: the pair is the worst one"
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
-def test_a_forgotten_clip_is_found(name: str, sort: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "factors", lambda norms, clip: torch.ones_like(norms))
+def test_a_forgotten_clip_is_found(name: str, sort: Summand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noisy_sums, "factors", lambda norms, clip: torch.ones_like(norms))
     monkeypatch.setattr("patebench.petdl.noisy_gradient.factors", lambda norms, clip: torch.ones_like(norms))
     assert verdicts(name, sort)[:2] == (Verdict.VIOLATED, Verdict.VIOLATED)
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
-def test_noise_for_the_mean_on_the_sum_is_found(name: str, sort: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = releases.with_noise
+def test_noise_for_the_mean_on_the_sum_is_found(name: str, sort: Summand, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = noisy_sums.with_noise
 
     def for_the_mean(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
         return whole(total, clip, noise / TEACHERS, rng)
 
-    monkeypatch.setattr(releases, "with_noise", for_the_mean)
+    monkeypatch.setattr(noisy_sums, "with_noise", for_the_mean)
     monkeypatch.setattr("patebench.petdl.noisy_gradient.with_noise", for_the_mean)
     assert verdicts(name, sort)[1] is Verdict.VIOLATED, "only runs show it: what is stated of the noise is right"
 
 
 @pytest.mark.parametrize(("name", "sort"), SOUND)
-def test_half_the_sensitivity_is_found(name: str, sort: Release) -> None:
-    half = releases.mu(NOISE, {sort: 1}) / 2
+def test_half_the_sensitivity_is_found(name: str, sort: Summand) -> None:
+    half = noisy_sums.mu(NOISE, {sort: 1}) / 2
     assert verdicts(name, sort, stated=half)[:2] == (Verdict.VIOLATED, Verdict.VIOLATED)
 
 

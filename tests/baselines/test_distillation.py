@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from patebench.baselines.distillation import fit, targets
+from patebench.baselines.soft_labels import fit, targets
 from patebench.models.learner import make_learner
 
 

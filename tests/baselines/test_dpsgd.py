@@ -11,8 +11,8 @@ from torch import nn
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.baselines import DPSGD_FORMS
+from patebench.baselines.clipped_models import LinearModel, NetworkModel, clip_factors, with_new_head
 from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler, train
-from patebench.baselines.private_models import LinearModel, NetworkModel, clip_factors, with_new_head
 from patebench.core.errors import PatebenchError
 from patebench.models.architectures import conv_net, mlp, small_cnn, student_cnn, tanh_cnn
 from patebench.models.scaling import Standardise

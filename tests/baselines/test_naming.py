@@ -4,7 +4,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from patebench.features.clusters import majority, one_to_one
+from patebench.features.query_clusters import majority, one_to_one
 
 
 def right(names: tuple[int, ...], member: np.ndarray, truth: np.ndarray) -> int:

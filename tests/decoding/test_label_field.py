@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from patebench.decoding import label_field
-from patebench.features.clusters import QueryClusters
+from patebench.features.query_clusters import QueryClusters
 
 RNG = np.random.default_rng(0)
 

@@ -5,7 +5,7 @@ import pytest
 
 from patebench.core.errors import PatebenchError
 from patebench.decoding.table_likelihood import hidden, read
-from patebench.features.clusters import QueryClusters
+from patebench.features.query_clusters import QueryClusters
 
 GAUSSIAN = {"mechanism": "sparse-gnmax", "parameters": {"k": 1.0, "sigma": 3.0}}
 LAPLACE = {"mechanism": "sparse-lnmax", "parameters": {"k": 1.0, "gamma": 0.5}}

@@ -11,7 +11,7 @@ from patebench.cli import cli
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import FEATURES
-from patebench.features.clusters import FOR_EACH_CLASS, QueryClusters, choose, nearest_samples
+from patebench.features.query_clusters import FOR_EACH_CLASS, QueryClusters, choose, nearest_samples
 
 
 def heaps(sizes: list[int]) -> np.ndarray:

@@ -37,7 +37,7 @@ def test_features_tell_classes_apart_though_no_label_was_seen(monkeypatch):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             x = drawings(labels, 1)
-            vectors = contrast.Encoder.learn(x).features(x)
+            vectors = contrast.ContrastEncoder.learn(x).features(x)
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
         found.append(alike(vectors, labels))
     untrained, trained = found
@@ -50,7 +50,7 @@ def test_features_of_tables_tell_groups_apart(kind, monkeypatch):
     cluster = np.arange(60) % 3
     pool = (100 * np.eye(3)[cluster] + np.random.default_rng(2).normal(50, 5, (60, 3))).astype(kind)
     torch.manual_seed(0)
-    encoder = contrast.Encoder.learn(pool)
+    encoder = contrast.ContrastEncoder.learn(pool)
     assert alike(encoder.features(pool), cluster) == 1
 
 
@@ -62,14 +62,14 @@ def test_an_encoder_is_the_same_after_it_was_kept(shape, monkeypatch):
     draw = (lambda: rng.integers(0, 256, shape, np.uint8)) if len(shape) > 2 else (lambda: rng.normal(2, 3, shape))
     pool, others = (draw().astype(np.uint8 if len(shape) > 2 else np.float32) for _ in range(2))
     torch.manual_seed(0)
-    encoder = contrast.Encoder.learn(pool)
+    encoder = contrast.ContrastEncoder.learn(pool)
     kept = encoder.arrays()
-    np.testing.assert_array_equal(contrast.Encoder.of(kept).features(others), encoder.features(others))
+    np.testing.assert_array_equal(contrast.ContrastEncoder.of(kept).features(others), encoder.features(others))
     alone = encoder.features_alone(others)
     np.testing.assert_array_equal(encoder.features_alone(others[::-3].copy()), alone[::-3])
     np.testing.assert_allclose(alone, encoder.features(others), atol=0.02)
     with pytest.raises(PatebenchError, match=r"has [0-9]+ weights, not [0-9]+"):
-        contrast.Encoder.of(kept | {"weights": kept["weights"][1:]})
+        contrast.ContrastEncoder.of(kept | {"weights": kept["weights"][1:]})
     with pytest.raises(PatebenchError, match="are given to an encoder of"):
         encoder.features(others[..., 1:])
 

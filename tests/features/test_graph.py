@@ -8,19 +8,19 @@ from sklearn.datasets import make_moons
 
 from patebench.core.errors import PatebenchError
 from patebench.features import ENCODERS, contrast, graph
-from patebench.features.clusters import majority
+from patebench.features.query_clusters import majority
 
 rng = np.random.default_rng(0)
 POOL = rng.integers(0, 256, (60, 1, 8, 8), dtype=np.uint8)
 
 
 @pytest.fixture(scope="module")
-def encoder() -> graph.Encoder:
+def encoder() -> graph.GraphEncoder:
     with pytest.MonkeyPatch.context() as few, torch.random.fork_rng(devices=[]):
         few.setattr(contrast, "STEPS", 3)
         few.setattr(contrast, "PASSES", 1)
         torch.manual_seed(0)
-        return graph.Encoder.learn(POOL)
+        return graph.GraphEncoder.learn(POOL)
 
 
 def walked_by_hand(vectors: np.ndarray) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_clusters_follow_the_graph_where_planes_cut_through_it() -> None:
     assert right["as they are"] < 0.9
 
 
-def test_a_sample_is_the_mean_over_its_nearest_in_the_pool(encoder: graph.Encoder) -> None:
+def test_a_sample_is_the_mean_over_its_nearest_in_the_pool(encoder: graph.GraphEncoder) -> None:
     x = rng.integers(0, 256, (5, 1, 8, 8), dtype=np.uint8)
     found, base = encoder.features(x), encoder.base.features(x)
     for vector, due in zip(found, base, strict=True):
@@ -63,7 +63,7 @@ def test_a_sample_is_the_mean_over_its_nearest_in_the_pool(encoder: graph.Encode
     assert np.linalg.norm(encoder.features(POOL), axis=1).max() <= 1 + 1e-12
 
 
-def test_no_sample_moves_the_last_bits_of_another(encoder: graph.Encoder) -> None:
+def test_no_sample_moves_the_last_bits_of_another(encoder: graph.GraphEncoder) -> None:
     every = encoder.features_alone(POOL)
     backwards = encoder.features_alone(POOL[::-1].copy())[::-1]
     single = np.concatenate([encoder.features_alone(x[None]) for x in POOL])
@@ -71,19 +71,19 @@ def test_no_sample_moves_the_last_bits_of_another(encoder: graph.Encoder) -> Non
     np.testing.assert_array_equal(every, single)
 
 
-def test_a_file_gives_it_back(encoder: graph.Encoder) -> None:
-    again = graph.Encoder.of(encoder.arrays())
+def test_a_file_gives_it_back(encoder: graph.GraphEncoder) -> None:
+    again = graph.GraphEncoder.of(encoder.arrays())
     np.testing.assert_array_equal(again.features(POOL), encoder.features(POOL))
-    assert ENCODERS.load("graph") is graph.Encoder
+    assert ENCODERS.load("graph") is graph.GraphEncoder
 
 
-def test_what_is_no_such_encoder_is_refused(encoder: graph.Encoder) -> None:
+def test_what_is_no_such_encoder_is_refused(encoder: graph.GraphEncoder) -> None:
     plain = encoder.base.arrays()
     for weights in (plain["weights"], np.append(encoder.arrays()["weights"], np.float32(0))):
         with pytest.raises(PatebenchError, match="not the arrays of an encoder of a graph"):
-            graph.Encoder.of({**plain, "weights": weights})
+            graph.GraphEncoder.of({**plain, "weights": weights})
     with pytest.raises(PatebenchError, match="a pool of one sample has no neighbours"):
-        graph.Encoder.learn(POOL[:1])
+        graph.GraphEncoder.learn(POOL[:1])
     with pytest.raises(PatebenchError, match="are given to an encoder of samples of"):
         encoder.features(POOL[:, :, 1:])
 

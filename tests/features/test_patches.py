@@ -6,7 +6,7 @@ import torch
 
 from patebench.core.errors import PatebenchError
 from patebench.features import patches
-from patebench.features.patches import Encoder
+from patebench.features.patches import PatchEncoder
 
 
 def photographs(samples: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -25,10 +25,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(patches, name, value)
 
 
-def learnt(pool: np.ndarray, seed: int = 0) -> Encoder:
+def learnt(pool: np.ndarray, seed: int = 0) -> PatchEncoder:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Encoder.learn(pool)
+        return PatchEncoder.learn(pool)
 
 
 def test_features_are_what_plain_loops_find() -> None:
@@ -83,7 +83,7 @@ def test_the_same_seed_learns_the_same_and_a_file_keeps_it() -> None:
     found = encoder.features_alone(pool)
     assert np.array_equal(found, again.features_alone(pool))
     assert not np.array_equal(found, other.features_alone(pool))
-    assert np.array_equal(found, Encoder.of(encoder.arrays()).features_alone(pool))
+    assert np.array_equal(found, PatchEncoder.of(encoder.arrays()).features_alone(pool))
 
 
 def test_what_is_no_photograph_is_refused_in_one_line() -> None:
@@ -93,9 +93,9 @@ def test_what_is_no_photograph_is_refused_in_one_line() -> None:
         encoder.features(np.zeros((2, 3, 9, 9), np.uint8))
     for wrong in (np.zeros((30, 5), np.float32), np.zeros((30, 3, 7, 9), np.uint8)):
         with pytest.raises(PatebenchError, match="use the encoder contrastive"):
-            Encoder.learn(wrong)
+            PatchEncoder.learn(wrong)
     for name, cut in (("weights", 1), ("mean", 1), ("mean", 39)):
         arrays = encoder.arrays()
         arrays[name] = arrays[name][cut:]
         with pytest.raises(PatebenchError, match="not the arrays of an encoder of patches"):
-            Encoder.of(arrays)
+            PatchEncoder.of(arrays)

@@ -62,7 +62,7 @@ def test_every_student_learns_from_every_finite_table(method: str) -> None:
         np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize("encoder", [contrast.Encoder, graph.Encoder])
+@pytest.mark.parametrize("encoder", [contrast.ContrastEncoder, graph.GraphEncoder])
 def test_every_finite_table_has_features(encoder: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contrast, "STEPS", 10)
     monkeypatch.setattr(contrast, "PASSES", 1)

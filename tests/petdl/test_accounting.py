@@ -8,8 +8,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from patebench.core.errors import PatebenchError
-from patebench.petdl import releases
-from patebench.petdl.releases import Release
+from patebench.petdl import noisy_sums
+from patebench.petdl.noisy_sums import Summand
 
 
 def delta_of_shift(shift: float, epsilon: float) -> float:
@@ -22,16 +22,16 @@ def delta_of_shift(shift: float, epsilon: float) -> float:
 @pytest.mark.parametrize(
     ("noise", "counts", "shift"),
     [
-        (40.0, {Release.VECTOR: 100}, 2 * 10 / 40),
-        (30.0, {Release.NON_NEGATIVE: 50}, 10 / 30),
-        (30.0, {Release.NON_NEGATIVE: 50, Release.VECTOR: 50}, math.sqrt(300) / 30),
-        (12.0, {Release.LOSS: 144}, 1.0),
+        (40.0, {Summand.VECTOR: 100}, 2 * 10 / 40),
+        (30.0, {Summand.NON_NEGATIVE: 50}, 10 / 30),
+        (30.0, {Summand.NON_NEGATIVE: 50, Summand.VECTOR: 50}, math.sqrt(300) / 30),
+        (12.0, {Summand.LOSS: 144}, 1.0),
     ],
 )
 def test_epsilon_is_that_of_one_shift_as_long_as_all_together(
-    noise: float, counts: dict[Release, int], shift: float
+    noise: float, counts: dict[Summand, int], shift: float
 ) -> None:
-    epsilon = releases.epsilon(noise, counts, 1e-5)
+    epsilon = noisy_sums.epsilon(noise, counts, 1e-5)
     assert delta_of_shift(shift, epsilon) == pytest.approx(1e-5, rel=1e-4)
 
 
@@ -40,26 +40,26 @@ def test_sensitivities_are_reached_and_not_exceeded() -> None:
     drawn = rng.normal(size=(20_000, 3))
     vectors = drawn / np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), 1)
     one, other = vectors[::2], vectors[1::2]
-    assert (np.sum((one - other) ** 2, axis=1) <= Release.VECTOR.value).all()
-    assert (np.sum((np.abs(one) - np.abs(other)) ** 2, axis=1) <= Release.NON_NEGATIVE.value).all()
+    assert (np.sum((one - other) ** 2, axis=1) <= Summand.VECTOR.value).all()
+    assert (np.sum((np.abs(one) - np.abs(other)) ** 2, axis=1) <= Summand.NON_NEGATIVE.value).all()
     unit = np.eye(3)
-    assert np.sum((unit[0] + unit[0]) ** 2) == Release.VECTOR.value
-    assert np.sum((unit[0] - unit[1]) ** 2) == Release.NON_NEGATIVE.value
+    assert np.sum((unit[0] + unit[0]) ** 2) == Summand.VECTOR.value
+    assert np.sum((unit[0] - unit[1]) ** 2) == Summand.NON_NEGATIVE.value
 
 
 def test_without_noise_nothing_holds_and_without_releases_nothing_is_lost() -> None:
-    assert releases.epsilon(0.0, {Release.VECTOR: 1}, 1e-5) == math.inf
-    assert releases.epsilon(0.0, {Release.VECTOR: 0}, 1e-5) == 0
+    assert noisy_sums.epsilon(0.0, {Summand.VECTOR: 1}, 1e-5) == math.inf
+    assert noisy_sums.epsilon(0.0, {Summand.VECTOR: 0}, 1e-5) == 0
 
 
 @pytest.mark.parametrize("target", [0.1, 1.0, 8.0])
 def test_the_noise_for_a_target_keeps_it_and_hardly_less_does_not(target: float) -> None:
-    counts = {Release.VECTOR: 700}
-    noise = releases.noise_for(target, counts, 1e-5)
-    assert releases.epsilon(noise, counts, 1e-5) <= target
-    assert releases.epsilon(noise * (1 - 1e-9), counts, 1e-5) > target
+    counts = {Summand.VECTOR: 700}
+    noise = noisy_sums.noise_for(target, counts, 1e-5)
+    assert noisy_sums.epsilon(noise, counts, 1e-5) <= target
+    assert noisy_sums.epsilon(noise * (1 - 1e-9), counts, 1e-5) > target
 
 
 def test_a_target_without_releases_is_refused() -> None:
     with pytest.raises(PatebenchError, match="does not change the cost"):
-        releases.noise_for(1.0, {Release.VECTOR: 0}, 1e-5)
+        noisy_sums.noise_for(1.0, {Summand.VECTOR: 0}, 1e-5)

@@ -11,7 +11,7 @@ from patebench.core.errors import PatebenchError
 from patebench.models.device import compute_dtype
 from patebench.petdl import FORMS, noisy_gradient, noisy_knowledge, published_form
 from patebench.petdl.form import Form, Settings, Streams
-from patebench.petdl.releases import Release, clipped, noisy_sum
+from patebench.petdl.noisy_sums import Summand, clipped, noisy_sum
 from patebench.petdl.student import Knowledge
 
 QUIET = Settings(noise=0.0, hint_epochs=2, distillation_epochs=12, batch=32, clip=100.0, hint_clip=100.0)
@@ -140,10 +140,10 @@ def test_each_sample_is_asked_for_once_and_its_clipped_sum_is_noised_once() -> N
     _, y = world.pool()
     known = world.knowledge(y)
     settings = replace(QUIET, noise=7.0, clip=0.5, hint_clip=3.0)
-    draws = [noisy_knowledge.noisy_sum_of(known.probabilities, Release.NON_NEGATIVE, settings, g) for g in rngs(300)]
+    draws = [noisy_knowledge.noisy_sum_of(known.probabilities, Summand.NON_NEGATIVE, settings, g) for g in rngs(300)]
     assert torch.stack(draws).std(0).mean().item() == pytest.approx(3.5, rel=0.02)
     hints = [
-        noisy_knowledge.noisy_sum_of(known.hints_of(torch.arange(4)), Release.VECTOR, settings, g) for g in rngs(300)
+        noisy_knowledge.noisy_sum_of(known.hints_of(torch.arange(4)), Summand.VECTOR, settings, g) for g in rngs(300)
     ]
     assert torch.stack(hints).std(0).mean().item() == pytest.approx(21.0, rel=0.03)
 
@@ -182,12 +182,12 @@ def test_clipping_scales_long_vectors_alone_and_tells_nothing_of_what_is_no_numb
 @pytest.mark.parametrize(
     ("name", "releases"),
     [
-        ("published", {Release.LOSS: (2 + 3) * 4}),
-        ("noisy-gradient", {Release.VECTOR: (2 + 3) * 4}),
-        ("noisy-knowledge", {Release.NON_NEGATIVE: 100, Release.VECTOR: 100}),
+        ("published", {Summand.LOSS: (2 + 3) * 4}),
+        ("noisy-gradient", {Summand.VECTOR: (2 + 3) * 4}),
+        ("noisy-knowledge", {Summand.NON_NEGATIVE: 100, Summand.VECTOR: 100}),
     ],
 )
-def test_what_is_released(name: str, releases: dict[Release, int]) -> None:
+def test_what_is_released(name: str, releases: dict[Summand, int]) -> None:
     chosen = {**GIVEN, "hint_epochs": 2, "distillation_epochs": 3, "batch": 30, "samples": 100}
     settings = form(name).settled(chosen, 400, hints=True)
     assert form(name).releases(settings, 100) == releases

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from patebench.petdl.form import Settings, Streams
-from patebench.petdl.student import Knowledge, Student
+from patebench.petdl.student import Knowledge, PetdlStudent
 
 TEACHERS, SAMPLES, CLASSES = 4, 96, 3
 FEATURES = 20
@@ -29,11 +29,13 @@ def knowledge(y: Tensor, seed: int = 1, hints: bool = True) -> Knowledge:
     return Knowledge(logits.softmax(2), said if hints else None)
 
 
-def student(x: Tensor, seed: int = 0, width: int = 4) -> Student:
-    return Student(x, CLASSES, width, guided="block2", features=FEATURES, seed=seed)
+def student(x: Tensor, seed: int = 0, width: int = 4) -> PetdlStudent:
+    return PetdlStudent(x, CLASSES, width, guided="block2", features=FEATURES, seed=seed)
 
 
-def learnt(form: object, settings: Settings, known: Knowledge | None = None, seed: int = 5) -> tuple[Student, float]:
+def learnt(
+    form: object, settings: Settings, known: Knowledge | None = None, seed: int = 5
+) -> tuple[PetdlStudent, float]:
     """A student of that form, and its accuracy on the pool."""
     x, y = pool()
     made = student(x)

@@ -24,7 +24,7 @@ from patebench.core.files import Artefact, read_arrays, read_json, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, LABELS, PARTITION, POOL, QUERIES, SAMPLES, VOTES
 from patebench.core.seeds import Mode
 from patebench.features import contrast
-from patebench.features.clusters import QueryClusters
+from patebench.features.query_clusters import QueryClusters
 from patebench.mechanisms.base import make_mechanism
 from patebench.stages import adjacency, aggregate, join_votes
 from patebench.stages.check import check
@@ -133,7 +133,7 @@ def test_a_record_votes_where_no_query_so_far_is_nearer_than_one_of_this_round(a
     """By plain distances to the means of the cells of all queries so far."""
     split = again.folder / again.split
     vectors = read_arrays(split / "features.npz", FEATURES)["vectors"].astype(np.float64)
-    encoder = contrast.Encoder.of(read_arrays(split / "encoder.npz", ENCODER).arrays)
+    encoder = contrast.ContrastEncoder.of(read_arrays(split / "encoder.npz", ENCODER).arrays)
     private = read_arrays(again.folder / "digits" / "private.npz", SAMPLES)
     dealt = read_arrays(again.folder / again.ensemble / "partition.npz", PARTITION)["indices"]
     places = encoder.features(private["x"][dealt]).astype(np.float64)

@@ -146,7 +146,7 @@ def cells(world: OneVote) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The cell of each sample of the pool and of the test set, and the queries, by plain distances."""
     vectors = read_arrays(world.file("features.npz"), FEATURES)["vectors"]
     asked = read_arrays(world.file("queries.npz"), QUERIES)["queries"]
-    encoder = contrast.Encoder.of(read_arrays(world.file("encoder.npz"), ENCODER).arrays)
+    encoder = contrast.ContrastEncoder.of(read_arrays(world.file("encoder.npz"), ENCODER).arrays)
     unseen = encoder.features(read_arrays(world.test, SAMPLES)["x"])
 
     def cell(of: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -396,7 +396,7 @@ def test_records_vote_on_their_nearest_queries_whatever_the_chunks(several: Neig
     private, shards = read_arrays(several.private, SAMPLES), np.load(several.file("partition.npz"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(patches, "CLUSTERS", 20)
-        encoder = patches.Encoder.of(read_arrays(several.file("encoder.npz"), ENCODER).arrays)
+        encoder = patches.PatchEncoder.of(read_arrays(several.file("encoder.npz"), ENCODER).arrays)
     points = vectors[read_arrays(several.file("queries.npz"), QUERIES)["queries"]]
     for teacher in (0, 17, 599):
         (record, *others) = shards["indices"][shards["offsets"][teacher] : shards["offsets"][teacher + 1]]

@@ -12,7 +12,7 @@ from patebench.config.parameters import SplitParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
-from patebench.data.division import Split
+from patebench.data.division import PublicSplit
 from patebench.stages import data, split
 
 Writer = Callable[..., Path]
@@ -132,7 +132,7 @@ def test_the_stage_checks_what_it_is_about_to_write(
 ) -> None:
     """Even if the division went wrong, no file with a sample on two sides is written."""
     public = write_samples("public", numbered(29, 40), np.zeros(40, int))
-    monkeypatch.setattr(split, "divide", lambda *given: Split(np.array([3, 4]), np.array([4]), 0))
+    monkeypatch.setattr(split, "divide", lambda *given: PublicSplit(np.array([3, 4]), np.array([4]), 0))
     with pytest.raises(PatebenchError, match="1 sample of the pool in the test set"):
         run(tmp_path, public, 2, 1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["public.npz"]

@@ -16,7 +16,7 @@ import torch
 from tests.students.world import images, student_data, told
 from torch.overrides import TorchFunctionMode
 
-from patebench.baselines.distillation import fit
+from patebench.baselines.soft_labels import fit
 from patebench.features import contrast
 from patebench.models import MODELS, on_queries
 from patebench.models.device import SWITCH, claim, device, release
@@ -93,7 +93,7 @@ def test_features_are_learnt_on_the_device(moves: Moves, monkeypatch: pytest.Mon
     monkeypatch.setattr(contrast, "STEPS", 2)
     monkeypatch.setattr(contrast, "PASSES", 0)
     x, _ = images(20, seed=0)
-    assert contrast.Encoder.learn(x).features(x).shape == (20, contrast.WIDTH)
+    assert contrast.ContrastEncoder.learn(x).features(x).shape == (20, contrast.WIDTH)
     only(moves)
 
 

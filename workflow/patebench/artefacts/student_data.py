@@ -36,7 +36,7 @@ def student_data(
     """
     from patebench.decoding.report_likelihood import pool_log_likelihood
     from patebench.decoding.table_likelihood import hidden, read
-    from patebench.features.clusters import QueryClusters
+    from patebench.features.query_clusters import QueryClusters
     from patebench.students.interface import StudentData
 
     released.require("pool", samples.digest, str(samples.path))

@@ -86,10 +86,10 @@ def exact(here: Array, there: Array, deviation: float, stated: float) -> Audited
 
 
 #: So many releases (runs, features) on D (True) or on its neighbour.
-Release = Callable[[bool, int], Array]
+Summand = Callable[[bool, int], Array]
 
 
-def sampled(release: Release, direction: Array, runs: int, confidence: float, stated: float) -> Audited:
+def sampled(release: Summand, direction: Array, runs: int, confidence: float, stated: float) -> Audited:
     """A lower bound on the μ of one release, from as many runs on each of two neighbours, beside the stated μ.
 
     The event is that the projection on `direction`, the difference of the means, is above a threshold. Part of the runs

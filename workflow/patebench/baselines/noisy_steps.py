@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
-from patebench.baselines.private_models import PrivateModel
+from patebench.baselines.clipped_models import PrivateModel
 from patebench.baselines.sampling_check import SamplingCheck
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report

@@ -61,7 +61,7 @@ def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class PublicSplit:
     """Positions in the public data, and how many samples were left out of the test set because the pool has them."""
 
     pool: NDArray[np.int64]
@@ -69,7 +69,7 @@ class Split:
     in_pool: int
 
 
-def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> Split:
+def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.random.Generator) -> PublicSplit:
     """Shuffle the public samples; the first `pool` are queries and the next `test` (None: all others) the test set.
 
     `public` are the samples' contents. Test samples that occur in the pool are passed over. Raises PatebenchError when
@@ -80,7 +80,7 @@ def divide(public: NDArray[np.uint64], pool: int, test: int | None, rng: np.rand
     order = rng.permutation(len(public))
     queries, others = order[:pool], order[pool:]
     unseen = others[~np.isin(public[others], public[queries])]
-    split = Split(queries, unseen[:test], len(others) - len(unseen))
+    split = PublicSplit(queries, unseen[:test], len(others) - len(unseen))
     if len(split.pool) < pool or len(split.test) < (test or 1):
         raise PatebenchError(
             f"{len(public)} public samples, less {split.in_pool} that are in the pool as well, are too few for a pool"

@@ -41,7 +41,7 @@ class _Header:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _ImagePart:
     """The images below a folder in the order of their names, their labels, and what else lay there."""
 
     images: list[_Header]
@@ -101,7 +101,7 @@ def _folders(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(each.name for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")))
 
 
-def _read(folder: Path, names: tuple[str, ...]) -> _Part:
+def _read(folder: Path, names: tuple[str, ...]) -> _ImagePart:
     """The images below `folder` and their labels, nothing decoded yet."""
     if extra := [name for name in _folders(folder) if name not in names]:
         lacking = [name for name in names if not (folder / name).is_dir()]
@@ -117,7 +117,7 @@ def _read(folder: Path, names: tuple[str, ...]) -> _Part:
         raise _lacks_images(folder)
     paths = sorted(labels, key=lambda path: path.name)
     ignored = sorted(path for path in _files(folder) if path not in labels)
-    return _Part([_header(path) for path in paths], np.array([labels[path] for path in paths], np.int64), ignored)
+    return _ImagePart([_header(path) for path in paths], np.array([labels[path] for path in paths], np.int64), ignored)
 
 
 def _files(folder: Path) -> Iterator[Path]:

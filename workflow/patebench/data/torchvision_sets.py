@@ -101,7 +101,7 @@ def torchvision_datasets() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(Files):
+class TorchvisionSet(Files):
     """One of torchvision's data sets: its class there, and the files that it keeps below the data root.
 
     `files` gives an MD5 where torchvision itself does not check the file that it reads; otherwise None.
@@ -124,19 +124,19 @@ _MNIST_MD5 = (
     "2646ac647ad5339dbf082846283269ea",
     "27ae3e4e09519cfbb04c329615203637",
 )
-_MNIST = Source(
+_MNIST = TorchvisionSet(
     name="mnist", attribute="MNIST", folder="MNIST/raw", files=dict(zip(_IDX_FILES, _MNIST_MD5, strict=True))
 )
-_FASHION_MNIST = Source(
+_FASHION_MNIST = TorchvisionSet(
     name="fashion_mnist", attribute="FashionMNIST", folder="FashionMNIST/raw", files=dict.fromkeys(_IDX_FILES)
 )
-_CIFAR10 = Source(
+_CIFAR10 = TorchvisionSet(
     name="cifar10",
     attribute="CIFAR10",
     folder="cifar-10-batches-py",
     files=dict.fromkeys((*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta")),
 )
-_SVHN = Source(
+_SVHN = TorchvisionSet(
     name="svhn",
     attribute="SVHN",
     folder="",
@@ -165,7 +165,7 @@ def fashion_mnist(root: Path, download: bool) -> Dataset:
     return _load_idx(_FASHION_MNIST, root, download, _CLOTHES)
 
 
-def _load_idx(source: Source, root: Path, download: bool, class_names: tuple[str, ...]) -> Dataset:
+def _load_idx(source: TorchvisionSet, root: Path, download: bool, class_names: tuple[str, ...]) -> Dataset:
     parts = []
     for train in (True, False):
         opened = source.open(root, download, train=train)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.logspace import logsumexp
-from patebench.features.clusters import QueryClusters
+from patebench.features.query_clusters import QueryClusters
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

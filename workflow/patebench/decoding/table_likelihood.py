@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from patebench.accounting.logspace import logsumexp
 from patebench.core.errors import PatebenchError
 from patebench.decoding import label_field
-from patebench.features.clusters import QueryClusters
+from patebench.features.query_clusters import QueryClusters
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise import Noise
 from patebench.mechanisms.quadrature import log_argmax_probabilities

@@ -13,9 +13,9 @@ from patebench.core.progress import Report
 from patebench.core.registry import Registry
 
 ENCODERS = Registry("encoder")
-ENCODERS.add("contrastive", "patebench.features.contrast:Encoder", about="views of a sample are alike")
-ENCODERS.add("graph", "patebench.features.graph:Encoder", about="contrastive, smoothed over a graph of neighbours")
-ENCODERS.add("patches", "patebench.features.patches:Encoder", about="clusters of small patches, for photographs")
+ENCODERS.add("contrastive", "patebench.features.contrast:ContrastEncoder", about="views of a sample are alike")
+ENCODERS.add("graph", "patebench.features.graph:GraphEncoder", about="contrastive, smoothed over a graph of neighbours")
+ENCODERS.add("patches", "patebench.features.patches:PatchEncoder", about="clusters of small patches, for photographs")
 ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are")
 ENCODERS.add("gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients")
 

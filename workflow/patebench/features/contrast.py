@@ -29,7 +29,7 @@ WIDTH, BATCH, LEARNING_RATE, TEMPERATURE = 32, 128, 3e-3, 0.3
 PASSES, STEPS = 25, 600
 
 
-class Encoder:
+class ContrastEncoder:
     """A network that maps samples like those of a pool to features, learnt from that pool alone: so it is public."""
 
     def __init__(self, net: nn.Module, standardise: Standardise, shape: tuple[int, ...]) -> None:

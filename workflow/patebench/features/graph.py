@@ -29,13 +29,15 @@ NEIGHBOURS, STEPS = 20, 30
 Array = NDArray[np.float64]
 
 
-class Encoder:
+class GraphEncoder:
     """Maps samples like those of a pool to smoothed features; learnt from that pool alone, so it is public.
 
     `anchors` (samples, features) are what `base` makes of the pool, and `smoothed` the same after the walk.
     """
 
-    def __init__(self, base: contrast.Encoder, anchors: NDArray[np.float32], smoothed: NDArray[np.float32]) -> None:
+    def __init__(
+        self, base: contrast.ContrastEncoder, anchors: NDArray[np.float32], smoothed: NDArray[np.float32]
+    ) -> None:
         self.base, self.anchors, self.smoothed = base, anchors, smoothed
 
     @classmethod
@@ -46,7 +48,7 @@ class Encoder:
         """
         if len(pool) < 2:
             raise PatebenchError("a pool of one sample has no neighbours; use the encoder contrastive")
-        base = contrast.Encoder.learn(pool, report)
+        base = contrast.ContrastEncoder.learn(pool, report)
         anchors = base.features(pool).astype(np.float32)
         return cls(base, anchors, walked(anchors).astype(np.float32))
 
@@ -76,10 +78,10 @@ class Encoder:
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The inverse of `arrays`; PatebenchError where they are not those of such an encoder."""
         shape, weights = tuple(int(size) for size in arrays["shape"]), arrays["weights"]
-        size = len(contrast.Encoder.for_shape(shape).arrays()["weights"])
+        size = len(contrast.ContrastEncoder.for_shape(shape).arrays()["weights"])
         if len(weights) <= size or (len(weights) - size) % (2 * contrast.WIDTH):
             raise PatebenchError("these are not the arrays of an encoder of a graph")
-        base = contrast.Encoder.of({**arrays, "weights": weights[:size]})
+        base = contrast.ContrastEncoder.of({**arrays, "weights": weights[:size]})
         anchors, smoothed = weights[size:].reshape(2, -1, contrast.WIDTH)
         return cls(base, anchors, smoothed)
 

@@ -41,7 +41,7 @@ _QUARTERS = 4
 _BATCH = 4
 
 
-class Encoder:
+class PatchEncoder:
     """Maps images like those of a pool to features, learnt from that pool alone: so it is public.
 
     `centre` and `whitening` are of patches (inputs,), (inputs, inputs); `clusters` (clusters, inputs) of whitened ones;

@@ -15,8 +15,8 @@ from patebench.core.seeds import derive
 from patebench.core.text import plural
 from patebench.models.network import optimisation, steps
 from patebench.models.recipes import Recipe
-from patebench.petdl.releases import Release, epsilon, noise_for
-from patebench.petdl.student import Knowledge, Student
+from patebench.petdl.noisy_sums import Summand, epsilon, noise_for
+from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,20 @@ class Form(ABC):
     source: ClassVar[str]
 
     @abstractmethod
-    def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
+    def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
         """How many noisy releases of which sort are made, over so many public samples."""
 
-    def clip_of(self, sort: Release, settings: Settings) -> float:
+    def clip_of(self, sort: Summand, settings: Settings) -> float:
         """What the vectors of a sort are clipped to."""
         return settings.clip
 
-    def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor | None:
+    def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
         """The noisy sum of vectors (teachers, features) as the form makes it, to be audited; None: there is none."""
         return None
 
     @abstractmethod
     def learn(
-        self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+        self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
         """Train the student on standardised public samples `x`, of which the teachers say `knowledge`."""
 
@@ -144,7 +144,7 @@ class Stage:
 
 
 def run(
-    student: Student,
+    student: PetdlStudent,
     x: Tensor,
     stage: Stage,
     settings: Settings,

@@ -2,7 +2,7 @@
 
 What a teacher says of a public batch gives the gradient of its loss with respect to the student's weights. It is
 clipped to the norm S; Gaussian noise of standard deviation zS goes on every entry of the sum; the sum is divided by n.
-Each step is one release of the sort `releases.Release.VECTOR`, (2/z)-GDP, whatever the steps before have shown.
+Each step is one release of the sort `noisy_sums.Summand.VECTOR`, (2/z)-GDP, whatever the steps before have shown.
 
 The samples are public and all teachers take part in all steps, so there is no subsampling that would help. Weighted,
 a teacher counts by its own confidence alone: to divide by the sum over teachers would let each change all others.
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from patebench.core.bound import Kind
 from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
-from patebench.petdl.releases import Release, factors, with_noise
-from patebench.petdl.student import Knowledge, Student
+from patebench.petdl.noisy_sums import Summand, factors, with_noise
+from patebench.petdl.student import Knowledge, PetdlStudent
 
 #: Samples, summed over teachers, that one call goes back through; bounds the memory for activations.
 _AT_ONCE = 1 << 13
@@ -31,14 +31,14 @@ class NoisyGradient(Form):
         "2018, Theorem 8; of fresh noise"
     )
 
-    def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
-        return {Release.VECTOR: settings.steps(samples)}
+    def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
+        return {Summand.VECTOR: settings.steps(samples)}
 
-    def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
+    def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
         return aggregated([vectors], settings, noise)[0] * len(vectors)
 
     def learn(
-        self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+        self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
         noise = streams.noise()
 

@@ -2,7 +2,7 @@
 
 For every sample each teacher's softened output, a vector without negative entries, is clipped to the norm S, and the
 sum over teachers gets Gaussian noise of standard deviation zS; hints are clipped to a norm of their own and get noise
-in proportion to that. These are one release of the sort `releases.Release.NON_NEGATIVE` for each sample and, with
+in proportion to that. These are one release of the sort `noisy_sums.Summand.NON_NEGATIVE` for each sample and, with
 hints, one of the sort `VECTOR`: M samples cost μ = √(2M)/z without hints and √(6M)/z with them. All else is made of
 what was released, so no number of epochs costs more. Weighted, a teacher's output is multiplied by its own confidence.
 
@@ -19,8 +19,8 @@ from patebench.core.bound import Kind
 from patebench.models.augment import random_affine
 from patebench.models.recipes import MODERN
 from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
-from patebench.petdl.releases import Release, noisy_sum
-from patebench.petdl.student import Knowledge, Student
+from patebench.petdl.noisy_sums import Summand, noisy_sum
+from patebench.petdl.student import Knowledge, PetdlStudent
 
 
 class NoisyKnowledge(Form):
@@ -32,18 +32,18 @@ class NoisyKnowledge(Form):
         "& Wang 2018, Theorem 8; of fresh noise"
     )
 
-    def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
-        hints = {Release.VECTOR: samples} if settings.hint_epochs else {}
-        return {Release.NON_NEGATIVE: samples, **hints}
+    def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
+        hints = {Summand.VECTOR: samples} if settings.hint_epochs else {}
+        return {Summand.NON_NEGATIVE: samples, **hints}
 
-    def clip_of(self, sort: Release, settings: Settings) -> float:
-        return settings.clip if sort is Release.NON_NEGATIVE else settings.hint_clip
+    def clip_of(self, sort: Summand, settings: Settings) -> float:
+        return settings.clip if sort is Summand.NON_NEGATIVE else settings.hint_clip
 
-    def release(self, vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
+    def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
         return noisy_sum_of(vectors, sort, settings, noise)
 
     def learn(
-        self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+        self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
         outputs, hints = released(knowledge, settings, streams.noise())
 
@@ -63,7 +63,7 @@ class NoisyKnowledge(Form):
         run(student, x, stage, settings, streams, done, augment=moved)
 
 
-def noisy_sum_of(vectors: Tensor, sort: Release, settings: Settings, noise: torch.Generator) -> Tensor:
+def noisy_sum_of(vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
     """What is released of vectors (teachers, …, features) of a sort, with the clip of that sort."""
     return noisy_sum(vectors, FORM.clip_of(sort, settings), settings.noise, noise)
 
@@ -77,10 +77,10 @@ def released(knowledge: Knowledge, settings: Settings, noise: torch.Generator) -
     said = knowledge.softened(settings.temperature, rows)
     if settings.weighted:
         said = said * knowledge.confidence(rows)[..., None]
-    outputs = noisy_sum_of(said, Release.NON_NEGATIVE, settings, noise) / knowledge.teachers
+    outputs = noisy_sum_of(said, Summand.NON_NEGATIVE, settings, noise) / knowledge.teachers
     if not settings.hint_epochs:
         return nearest_distribution(outputs), None
-    hints = noisy_sum_of(knowledge.hints_of(rows), Release.VECTOR, settings, noise) / knowledge.teachers
+    hints = noisy_sum_of(knowledge.hints_of(rows), Summand.VECTOR, settings, noise) / knowledge.teachers
     return nearest_distribution(outputs), hints
 
 

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from patebench.core.bound import Kind
 from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
-from patebench.petdl.releases import Release
-from patebench.petdl.student import Knowledge, Student
+from patebench.petdl.noisy_sums import Summand
+from patebench.petdl.student import Knowledge, PetdlStudent
 
 
-class Published(Form):
+class PublishedForm(Form):
     name = "published"
     defaults = Settings(noise=20.0, hint_epochs=10, distillation_epochs=40, batch=128, clip=4.0)
     kind = Kind.CLAIMED
@@ -30,11 +30,11 @@ class Published(Form):
         "Roth, Su 2022, Corollary 3.3); the noise is a constant of the loss and reaches no weight"
     )
 
-    def releases(self, settings: Settings, samples: int) -> dict[Release, int]:
-        return {Release.LOSS: settings.steps(samples)}
+    def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
+        return {Summand.LOSS: settings.steps(samples)}
 
     def learn(
-        self, student: Student, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
+        self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
         noise = streams.noise()
 
@@ -72,4 +72,4 @@ def aggregated(losses: Tensor, weights: Tensor, settings: Settings, noise: torch
     return clipped.mean() + scale * torch.randn((), generator=noise).to(each.device)
 
 
-FORM = Published()
+FORM = PublishedForm()

@@ -64,7 +64,7 @@ class Knowledge:
 _AT_ONCE = 500
 
 
-class Student:
+class PetdlStudent:
     """A network of that width, with a regressor from its guided layer to the teachers' hints (FitNets).
 
     The regressor is a 1×1 convolution: the widths of the two layers may differ. Inputs are standardised by the public

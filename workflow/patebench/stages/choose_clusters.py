@@ -15,7 +15,7 @@ from patebench.core.text import plural
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from patebench.features.clusters import Choice
+    from patebench.features.query_clusters import Choice
 
 
 def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: bool) -> None:
@@ -25,7 +25,7 @@ def run(*, features: Path, teachers: int, sigma: float, classes: int, as_json: b
     no privacy. How many private records there are is private itself, unless neighbouring data sets replace a record
     (iid): give the number of teachers that the configuration declares, whatever the records are.
     """
-    from patebench.features.clusters import choose
+    from patebench.features.query_clusters import choose
 
     found = choose(read_arrays(features, FEATURES)["vectors"], teachers=teachers, sigma=sigma, classes=classes)
     show_on_terminal(json.dumps(found.to_json(), indent=1, allow_nan=False) if as_json else _shown(found))
@@ -36,7 +36,7 @@ def _shown(choice: "Choice") -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
 
-    from patebench.features.clusters import HIDDEN, LEAST_VOTES
+    from patebench.features.query_clusters import HIDDEN, LEAST_VOTES
 
     table = Table(box=box.SIMPLE_HEAD)
     for name in ("clusters", "fewest votes", "median", f"of the pool below {LEAST_VOTES:g}σ votes"):

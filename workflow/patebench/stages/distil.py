@@ -29,7 +29,7 @@ def run(
 
     One network for each kind of label and each number of samples, the first of the pool.
     """
-    from patebench.baselines.distillation import fit, targets
+    from patebench.baselines.soft_labels import fit, targets
     from patebench.models.learner import epochs_of, make_learner
     from patebench.models.network import Network
 

@@ -31,7 +31,7 @@ def run(*, pool: Path, truth: Path, test: Path, features: Path, encoder: Path, s
     its samples in the pool; where there are as many clusters as classes, also such that no two have the same name.
     """
     from patebench.features.cells import centres, nearest
-    from patebench.features.clusters import majority, one_to_one
+    from patebench.features.query_clusters import majority, one_to_one
 
     samples, answers, test_set = read_arrays(pool, POOL), read_arrays(truth, TRUTH), read_samples(test, "test")
     known, asked = read_arrays(features, FEATURES), read_arrays(selected, QUERIES)

@@ -18,10 +18,10 @@ from patebench.accounting.independent import gaussian_dp
 from patebench.audit.trained_models import Audited, exact, noise_reaches, sampled
 from patebench.audit.verdict import Verdict
 from patebench.core.text import in_json
-from patebench.petdl import releases
+from patebench.petdl import noisy_sums
 from patebench.petdl.form import Form, Settings, Streams
-from patebench.petdl.releases import Release
-from patebench.petdl.student import Knowledge, Student
+from patebench.petdl.noisy_sums import Summand
+from patebench.petdl.student import Knowledge, PetdlStudent
 
 #: On how many public samples the audit trains, in batches of how many, for one epoch of each stage.
 _SAMPLES, _BATCH = 64, 32
@@ -30,7 +30,7 @@ _SAMPLES, _BATCH = 64, 32
 _RUNS, _ENTRIES, _CONFIDENCE = 2000, 8, 0.999
 
 #: Makes an untrained student for a pool, from a seed.
-Make = Callable[..., Student]
+Make = Callable[..., PetdlStudent]
 
 
 def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Tensor, make: Make) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def audit(form: Form, settings: Settings, delta: float, known: Knowledge, x: Ten
 class _Found:
     """What the audit of one release of a sort found, of which there are so many."""
 
-    sort: Release
+    sort: Summand
     count: int
     by_means: Audited
     by_runs: Audited
@@ -90,11 +90,11 @@ def _releases(form: Form, settings: Settings, teachers: int, samples: int) -> li
     """The audit of one release of each sort that the form makes."""
     found = []
     for sort, count in form.releases(settings, samples).items():
-        stated, deviation = releases.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
+        stated, deviation = noisy_sums.mu(settings.noise, {sort: 1}), settings.noise * form.clip_of(sort, settings)
         pair = _worst_pair(sort, teachers, 10 * form.clip_of(sort, settings))
         rng = torch.Generator().manual_seed(0)
 
-        def runs(side: Tensor, of: Settings, number: int, sort: Release = sort, rng: Any = rng) -> NDArray[Any]:
+        def runs(side: Tensor, of: Settings, number: int, sort: Summand = sort, rng: Any = rng) -> NDArray[Any]:
             return np.stack([np.asarray(form.release(side, sort, of, rng)) for _ in range(number)])
 
         here, there = (runs(side, replace(settings, noise=0.0), 1)[0] for side in pair)
@@ -104,7 +104,7 @@ def _releases(form: Form, settings: Settings, teachers: int, samples: int) -> li
     return found
 
 
-def _worst_pair(sort: Release, teachers: int, length: float) -> tuple[Tensor, Tensor]:
+def _worst_pair(sort: Summand, teachers: int, length: float) -> tuple[Tensor, Tensor]:
     """Vectors of all teachers (teachers, entries) on two neighbours, longer than the clip.
 
     The teacher that differs has opposite ones, or, where no entry may be negative, orthogonal ones.
@@ -112,5 +112,5 @@ def _worst_pair(sort: Release, teachers: int, length: float) -> tuple[Tensor, Te
     here = torch.zeros(teachers, _ENTRIES)
     here[:, 0] = length
     there = here.clone()
-    there[0] = -here[0] if sort is Release.VECTOR else here[0].roll(1)
+    there[0] = -here[0] if sort is Summand.VECTOR else here[0].roll(1)
     return here, there

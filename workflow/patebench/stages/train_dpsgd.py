@@ -30,7 +30,7 @@ from patebench.data.division import content
 if TYPE_CHECKING:
     import torch
 
-    from patebench.baselines.private_models import PrivateModel
+    from patebench.baselines.clipped_models import PrivateModel
 
 log = logging.getLogger("patebench")
 
@@ -142,7 +142,7 @@ def _model(
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
     """What learns, with the name of its architecture; it starts from public samples and a seed alone."""
-    from patebench.baselines.private_models import LinearModel, NetworkModel, with_new_head
+    from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
     from patebench.models.architectures import untrained_network
     from patebench.models.network import seeded as weights_from
@@ -154,7 +154,7 @@ def _model(
         learnt = read_encoder(encoder, pool)
         if training.form == "linear":
             return "linear", LinearModel(learnt.features, x, y, classes)
-        if not isinstance(learnt, contrast.Encoder):
+        if not isinstance(learnt, contrast.ContrastEncoder):
             raise PatebenchError(f"the form {training.form} learns on from a network; use the encoder contrastive")
         net, standardise, name = with_new_head(learnt.net, classes), learnt.standardise, "encoder"
     else:

@@ -57,7 +57,7 @@ def run(
     from patebench.models.network import device_facts
     from patebench.petdl import FORMS
     from patebench.petdl.form import Streams
-    from patebench.petdl.student import Student
+    from patebench.petdl.student import PetdlStudent
     from patebench.stages.petdl_audit import audit
 
     summary, source = read_json(ensemble, "join_votes"), read_arrays(votes, VOTES)
@@ -76,7 +76,7 @@ def run(
     shape = tuple(samples.shape[1:])
     width = architectures.width_of(_parameters(summary, shape, classes) / (parameters.compression or 1), shape, classes)
     guided = parameters.guided or ("block2" if known.hints is None else layer)
-    make = partial(Student, classes=classes, width=width, guided=guided, features=known.features)
+    make = partial(PetdlStudent, classes=classes, width=width, guided=guided, features=known.features)
     student = make(samples, seed=derive(seed, stream, "weights"))
     bound = form.bound(settings, parameters.delta)
     log.info("%s: noise %.4g, ε = %.4g, %d parameters", form.name, settings.noise, bound.epsilon, student.parameters)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import derive, generator
-from patebench.features.clusters import clustered, nearest_samples
+from patebench.features.query_clusters import clustered, nearest_samples
 from patebench.students.interface import AcquisitionState
 
 if TYPE_CHECKING:

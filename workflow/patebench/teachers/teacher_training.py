@@ -93,7 +93,7 @@ def train(
     if isinstance(template, Network) and _is_stacked(template, shards[0], stacked):
         ready = 0
         for positions in _equal_steps(shards, template):
-            chunk = _Chunk(template, shards, seeds, frozenset(positions))
+            chunk = _StackedChunk(template, shards, seeds, frozenset(positions))
             yield from _stacks(chunk, list(range(len(shards))), ready, done)
             ready += len(positions)
         return
@@ -120,7 +120,7 @@ def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class _StackedChunk:
     """The shards and seeds of a chunk, of which those at the positions `members` are trained as stacks.
 
     A stand-in takes the place of every other teacher, so that shapes, on which last bits depend, are the same however
@@ -142,7 +142,9 @@ class _Chunk:
         return [places[number] for number in shown], stack
 
 
-def _stacks(chunk: _Chunk, places: list[int], ready: int, done: Done) -> Iterator[tuple[list[int], TrainedTeachers]]:
+def _stacks(
+    chunk: _StackedChunk, places: list[int], ready: int, done: Done
+) -> Iterator[tuple[list[int], TrainedTeachers]]:
     """Train the chunk's members at `places` as one stack, or as several if the device's memory is too small for one.
 
     `ready` teachers of the chunk are trained already.

@@ -28,7 +28,7 @@ from patebench.accounting.searches import edge
 _ROUNDING = 1e-14
 
 
-class Release(Enum):
+class Summand(Enum):
     """What one release adds up; its value is the square of the sensitivity where the clip is 1."""
 
     VECTOR = 4.0  # of any sign
@@ -36,7 +36,7 @@ class Release(Enum):
     LOSS = 1.0  # a number from 0 to the clip
 
 
-def mu(noise: float, releases: dict[Release, int]) -> float:
+def mu(noise: float, releases: dict[Summand, int]) -> float:
     """The μ of so many releases of each sort together, all with noise of `noise` clips; ∞ without noise."""
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
@@ -44,12 +44,12 @@ def mu(noise: float, releases: dict[Release, int]) -> float:
     return math.sqrt(together) / noise * (1 + _ROUNDING) if noise > 0 else math.inf
 
 
-def epsilon(noise: float, releases: dict[Release, int], delta: float) -> float:
+def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
     """The ε at δ of all releases, rounded up."""
     return gaussian_dp(mu(noise, releases), delta)
 
 
-def noise_for(target: float, releases: dict[Release, int], delta: float) -> float:
+def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
     """The least noise, in clips, whose ε at δ is at most `target`; PatebenchError where there is none."""
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 
