@@ -1,8 +1,9 @@
 """The command `check`: every artefact below a folder, by its checksum and by what it was made from.
 
-Snakemake decides by times and parameters what to make anew and looks into no file. A stage that reads a damaged file,
-or one that does not belong to its partners, refuses it; this finds such files before any stage does. Figures, tables
-and pages carry no checksum: they are made anew from `collected.json` in seconds.
+Snakemake decides by times and parameters what to make again and reads no file. Stages refuse a damaged file, and one
+that does not belong to its partners; this command finds such files before any stage does. Each artefact stores the
+digests of what it was made from, so no knowledge of the workflow is needed. Figures, tables and pages have no checksum:
+they are made again from `collected.json` in seconds.
 """
 
 import json
@@ -22,17 +23,10 @@ from patebench.core.formats import LAYOUTS
 from patebench.core.progress import progress
 from patebench.core.text import plural
 
-#: Facts that are the digest of a parent: the file of that name in the nearest folder upwards.
-PARENTS = (
-    *("private", "public", "pool", "truth", "test", "partition", "features"),
-    *("votes", "labels", "predictions", "earlier", "earlier_votes"),
-)
-
-#: Where a fact means another file than its own name says.
-RENAMED = {"earlier": "labels", "earlier_votes": "votes"}
-
-#: Facts about the round before, whose folder is further up: kinds of artefact and fact.
-BEFORE = {("labels", "earlier"), ("votes", "earlier_votes"), ("queries", "labels"), ("queries", "predictions")}
+#: Facts by which artefacts name what they were made from: a digest under the name of that file.
+_PARENTS = {*LAYOUTS, "private", "public", "test"}
+#: Facts under another name than that of the file: of earlier rounds, in folders further up.
+_RENAMED = {"earlier": "labels", "earlier_votes": "votes", "queries_files": "queries"}
 
 #: What the name of every artefact ends in.
 SUFFIXES = (".npz", ".json")
@@ -92,16 +86,15 @@ def check(place: Path) -> Checked:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What one artefact says of itself and of its parents."""
+    """The digest of one artefact, and those of what it was made from, by fact."""
 
     digest: str
-    kind: str
-    parents: Mapping[str, Any]
+    parents: Mapping[str, list[str]]
 
 
 @dataclass
 class _Known:
-    """Artefacts by path, each read once; of one that can not be read, the fault."""
+    """Artefacts by path, each read once; the fault of one that cannot be read."""
 
     found: dict[Path, _Facts | ArtefactError] = field(default_factory=dict)
 
@@ -115,13 +108,13 @@ class _Known:
 
     @property
     def sound(self) -> bool:
-        """Whether any file is ours, so that the folder may be."""
+        """True if any file is ours, so that the folder may be."""
         return any(isinstance(facts, _Facts) for facts in self.found.values())
 
-    def digest(self, path: Path) -> str | None:
-        """None where a fault was found already."""
+    def may_be(self, path: Path, digest: str) -> bool:
+        """True if a file has this digest, or is damaged, which is a fault of its own."""
         facts = self[path]
-        return facts.digest if isinstance(facts, _Facts) else None
+        return isinstance(facts, ArtefactError) or facts.digest == digest
 
 
 def _read(path: Path) -> _Facts:
@@ -130,15 +123,14 @@ def _read(path: Path) -> _Facts:
     else:
         artefact = read_any_arrays(path, LAYOUTS)
         content, digest = dict(artefact.meta), artefact.digest
-    kind = str(content["kind"])
-    parents = {name: content[name] for name in (*PARENTS, "chunks", "queries_files") if _names_files(content.get(name))}
-    return _Facts(digest, kind, parents)
+    named = {name: _digests(content.get(name)) for name in (*sorted(_PARENTS), *_RENAMED, "chunks")}
+    return _Facts(digest, {name: digests for name, digests in named.items() if digests})
 
 
-def _names_files(fact: Any) -> bool:
-    """Some artefacts say in words what others name by a digest, and releases do not say it at all."""
-    digests = fact if isinstance(fact, list) else [fact]
-    return bool(digests) and all(isinstance(each, str) and _DIGEST.fullmatch(each) for each in digests)
+def _digests(fact: Any) -> list[str]:
+    """Return the digests in a fact; none where it says in words what others name by a digest."""
+    values = fact if isinstance(fact, list) else [fact]
+    return values if all(isinstance(value, str) and _DIGEST.fullmatch(value) for value in values) else []
 
 
 def _faults(path: Path, known: _Known) -> Iterator[str]:
@@ -146,36 +138,20 @@ def _faults(path: Path, known: _Known) -> Iterator[str]:
     if isinstance(facts, ArtefactError):
         yield str(facts)
         return
-    for entry, expected in facts.parents.items():
+    for entry, digests in facts.parents.items():
         if entry == "chunks":
-            continue
-        for parent, digest in _parents(path, facts.kind, entry, expected):
-            if parent is None:
+            files = sorted(path.parent.glob("chunks/*.npz"))
+        else:
+            folders = (path.parent, *path.parent.parents)
+            files = [folder / f"{_RENAMED.get(entry, entry)}.npz" for folder in folders]
+            files = [file for file in files if file != path and file.exists()]
+        for digest in digests:
+            if not files:
                 yield str(ArtefactError(path, f"what it was made from is not here ({entry})", _AGAIN))
-            elif known.digest(parent) not in (None, digest):
-                yield str(ArtefactError(path, f"it was made with other {entry} than {parent}", _AGAIN))
-    if chunks := facts.parents.get("chunks"):
-        here = {known.digest(chunk) for chunk in path.parent.glob("chunks/*.npz")}
-        if None not in here and set(chunks) - here:
-            yield str(ArtefactError(path, "it was made with other chunks than those beside it", _AGAIN))
-
-
-def _parents(path: Path, kind: str, entry: str, expected: Any) -> Iterator[tuple[Path | None, str]]:
-    """The files that a fact of an artefact speaks of, None for one that is gone, each with the digest that it had."""
-    if entry == "queries_files":  # one for each round so far, the last one beside the artefact, others further up
-        folder = path.parent.parent if kind == "chunk" else path.parent
-        for digest in reversed(expected):
-            file = folder / "queries.npz"
-            yield file if file.exists() else None, digest
-            folder = folder.parent
-        return
-    start = path.parent.parent if (kind, entry) in BEFORE else path.parent
-    yield _upwards(start, f"{RENAMED.get(entry, entry)}.npz"), expected
-
-
-def _upwards(folder: Path, name: str) -> Path | None:
-    """The file of that name in this folder or in the nearest one above it that has it."""
-    return next((each / name for each in (folder, *folder.parents) if (each / name).exists()), None)
+            elif not any(known.may_be(file, digest) for file in files):
+                beside = "those beside it" if entry == "chunks" else files[0]
+                yield str(ArtefactError(path, f"it was made with other {entry} than {beside}", _AGAIN))
+                break
 
 
 command = stage_command(

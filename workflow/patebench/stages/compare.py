@@ -8,20 +8,19 @@ import click
 
 from patebench.artefacts.records import RECORD_KINDS, read_manifest, read_records
 from patebench.cli.command import FILE, file_option, stage_command
-from patebench.cli.terminal import show_on_terminal
+from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_any_json, write_text
 from patebench.core.text import cell_in_json, plural
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
     from patebench.reporting.frames import Records
 
 _MANIFEST = "manifest.json"
 
-#: So many rows are shown; the CSV has all.
+#: Most rows that are shown; the CSV has all.
 _SHOWN = 30
 
 
@@ -82,26 +81,27 @@ def _below(folder: Path) -> list[Path]:
 
 
 def _show_manifests(one: Path, other: Path) -> None:
-    """What differs in settings and times, where each folder has one run."""
+    """Show what differs in settings and times, if each folder has one run."""
     from patebench.reporting.comparison import settings, times
 
     manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
-    if [len(found) for found in manifests] != [1, 1]:
-        counts = " and ".join(str(len(found)) for found in manifests)
+    if [len(paths) for paths in manifests] != [1, 1]:
+        counts = " and ".join(str(len(paths)) for paths in manifests)
         click.echo(f"Settings and times are compared where each folder has one run; these have {counts} manifests.")
         return
     contents = [read_manifest(path) for (path,) in manifests]
-    table = _table("Settings that differ", ["", str(one), str(other)])
-    rows = settings(*contents)
-    for row in rows[:_SHOWN]:
-        table.add_row(*row)
-    show_on_terminal(table if rows else "All settings, versions and machines are the same.")
-    if len(rows) > _SHOWN:
-        click.echo(f"… and {len(rows) - _SHOWN} more settings.")
-    table = _table("Seconds of a job", ["rule", str(one), str(other), "times as long"], numbers=3)
-    for rule, first, second in times(*contents):
-        table.add_row(rule, f"{first:.1f}", f"{second:.1f}", f"{second / first:.2f}" if first > 0 else "—")
-    show_on_terminal(table)
+    heads, differing = [str(one), str(other)], settings(*contents)
+    if differing:
+        show_on_terminal(table_of(["", *heads], differing[:_SHOWN], title="Settings that differ"))
+    else:
+        click.echo("All settings, versions and machines are the same.")
+    if len(differing) > _SHOWN:
+        click.echo(f"… and {len(differing) - _SHOWN} more settings.")
+    seconds = [
+        [rule, f"{first:.1f}", f"{second:.1f}", f"{second / first:.2f}" if first > 0 else "—"]
+        for rule, first, second in times(*contents)
+    ]
+    show_on_terminal(table_of(["rule", *heads, "times as long"], seconds, title="Seconds of a job", numbers=3))
 
 
 def _show_numbers(frame: "pd.DataFrame") -> None:
@@ -110,41 +110,22 @@ def _show_numbers(frame: "pd.DataFrame") -> None:
     equal = int((frame["difference"] == 0).sum())
     clear = int((frame["errors"].abs() >= CLEAR).sum())
     click.echo(f"{len(frame)} numbers of both: {equal} equal, {clear} differ by {CLEAR:g} standard errors or more.")
-    table = _table(
-        "What differs, most clearly first", ["", "setting", "one", "other", "difference", "errors"], numbers=4
-    )
     differing = frame[frame["difference"] != 0]
-    for row in differing.head(_SHOWN).to_dict("records"):
-        table.add_row(*_cells(row))
-    if table.row_count:
-        show_on_terminal(table)
+    if differing.empty:
+        return
+    heads = ["", "setting", "one", "other", "difference", "errors"]
+    rows = [_cells(row) for row in differing.head(_SHOWN).to_dict("records")]
+    show_on_terminal(table_of(heads, rows, title="What differs, most clearly first", numbers=4))
     if len(differing) > _SHOWN:
         click.echo(f"… and {len(differing) - _SHOWN} more; --csv FILE writes all.")
 
 
 def _cells(row: dict[Any, Any]) -> list[str]:
     scale, unit = (100, " %") if "accuracy" in row["what"] else (1, "")
-    shown = [f"{scale * row[name]:.4g}{unit}" for name in ("one", "other")]
-    error = row["standard_error"]
-    apart = f"{scale * row['difference']:+.3g}" + (f" ± {scale * error:.2g}" if error == error else "")
-    return [
-        row["what"],
-        row["setting"],
-        *shown,
-        apart,
-        f"{row['errors']:.1f}" if row["errors"] == row["errors"] else "—",
-    ]
-
-
-def _table(title: str, headings: list[str], numbers: int = 0) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    for place, heading in enumerate(headings):
-        right = place >= len(headings) - numbers
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
-    return table
+    values = [f"{scale * row[name]:.4g}{unit}" for name in ("one", "other")]
+    error, errors = row["standard_error"], row["errors"]
+    difference = f"{scale * row['difference']:+.3g}" + (f" ± {scale * error:.2g}" if error == error else "")
+    return [row["what"], row["setting"], *values, difference, f"{errors:.1f}" if errors == errors else "—"]
 
 
 command = stage_command(
