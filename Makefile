@@ -81,7 +81,7 @@ pages: setup
 	$(RUN) patebench config page > docs/config.md
 	$(RUN) python -m patebench.cli.page > docs/commands.md
 	$(RUN) patebench corrections > docs/corrections.md
-	$(RUN) python -m patebench.reporting.figures.equal_epsilon results/reference/equal-epsilon.png \
+	$(RUN) python -m patebench.reporting.figures.utility_figures results/reference/equal-epsilon.png \
 		results/reference/equal-epsilon/tables/equal-epsilon.csv \
 		results/reference/equal-epsilon-private-knn/tables/equal-epsilon.csv \
 		results/reference/equal-epsilon-teachers/tables/equal-epsilon.csv

@@ -9,10 +9,10 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures.equal_epsilon import of_table
+from patebench.reporting.figures.utility_figures import of_table
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
-from patebench.reporting.tables.equal_epsilon import together
+from patebench.reporting.tables.utility_tables import together
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -220,7 +220,7 @@ def test_tables_that_contradict_each_other_are_not_drawn(tmp_path):
     for name, accuracy in (("a", 0.9), ("b", 0.8)):
         (tmp_path / name).mkdir()
         of_models(tmp_path / name, (1.0, accuracy, {})).to_csv(tmp_path / f"{name}.csv", index=False)
-    draw = "patebench.reporting.figures.equal_epsilon"
+    draw = "patebench.reporting.figures.utility_figures"
     for words, fault in (
         (("a.csv", "b.csv"), "they differ in what tanh-cnn reaches"),
         (("c.csv",), "c.csv: there is no such table"),

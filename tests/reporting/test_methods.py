@@ -10,7 +10,7 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting import style
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.figures.axes import stretch
+from patebench.reporting.figures.drawing import stretch
 from patebench.reporting.per_method import methods
 from patebench.reporting.published import Published, Value, read_published
 

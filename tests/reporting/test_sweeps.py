@@ -10,7 +10,7 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
-from patebench.reporting.style import themed
+from patebench.reporting.style import is_empty, themed
 
 PUBLISHED = read_published(made.PUBLISHED)
 Row = dict[str, Any]
@@ -82,7 +82,7 @@ def test_caps_share_a_line_where_epsilon_is_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["clusters", "pool", "cap"])
 def test_one_place_on_the_axis_is_no_figure(name: str, tmp_path: Path) -> None:
-    assert "nothing to draw" in draw(name, tmp_path, [student(0.9)]).get_label()
+    assert is_empty(draw(name, tmp_path, [student(0.9)]))
 
 
 def test_the_frontier_shows_what_public_data_alone_tell_apart(tmp_path: Path) -> None:

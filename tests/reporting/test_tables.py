@@ -9,7 +9,6 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.core.errors import PatebenchError
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
@@ -311,11 +310,6 @@ def test_any_subset_of_records_makes_a_table(tmp_path, name, kinds):
     records = [record for record in made.records() if record["record"] in kinds]
     collected = [made.write_collected(tmp_path / "c.json", records)] if kinds else []
     assert all(_write(name, collected, []))
-
-
-def test_an_unknown_table_is_refused(tmp_path):
-    with pytest.raises(PatebenchError, match=r"unknown table 'bound' \(did you mean 'bounds'\?\)"):
-        _write("bound", tmp_path, [], [])
 
 
 def test_a_worst_case_of_seeded_labels_is_shown_as_that_of_fresh_noise(tmp_path):

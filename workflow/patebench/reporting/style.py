@@ -243,8 +243,8 @@ def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
     return entries
 
 
-def empty(message: str) -> "Figure":
-    """Return a figure that says why there is nothing to see; the page leaves it out."""
+def empty(message: str = "This run has nothing to show here.") -> "Figure":
+    """Return a figure that says only that there is nothing to see; the page leaves it out."""
     figure, (axis,) = panels([""])
     figure.set_label(_EMPTY)
     figure.set_figheight(1.6)

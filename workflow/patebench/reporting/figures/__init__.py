@@ -1,7 +1,7 @@
-"""Figures: one file and one line here for each; every one draws whatever subset of records exists.
+"""Figures, one line each. A figure is a function of records and published values that returns a matplotlib figure.
 
-A figure is a function of records and published values that returns a matplotlib figure. Other packages add figures by
-entry points of the group `patebench.figures`.
+Facts: the `section` of the page; `needs`, the content of a run, of which any one suffices; `varies`, the setting that a
+run needs two values of. Other packages add figures by entry points of the group `patebench.figures`.
 """
 
 from patebench.core.registry import Registry, called_with
@@ -9,27 +9,27 @@ from patebench.reporting.published import DISTRIBUTED_2018, NZC_2020, PATE_2017,
 from patebench.reporting.sections import IMMUTABLE
 
 FIGURES = Registry("figure", "patebench.figures", called_with("records", "published"))
-FIGURES.add("methods", f"{__name__}.methods:draw", section="results", needs=("students", "models"))
-FIGURES.add("equal-epsilon", f"{__name__}.equal_epsilon:draw", section="results", needs=("students", "models"))
-FIGURES.add("noisy-accuracy", f"{__name__}.noisy_accuracy:draw", section=PATE_2017, needs=("lnmax",))
-FIGURES.add("gap", f"{__name__}.gap:draw", section="learning", needs=("trained teachers",))
-FIGURES.add("distance", f"{__name__}.distance:draw", section=NZC_2020, needs=(*IMMUTABLE, "mnist", "svhn"))
-FIGURES.add("gaussian-accuracy", f"{__name__}.gaussian_accuracy:draw", section=SCALABLE_2018, needs=("gnmax",))
-FIGURES.add("epsilon", f"{__name__}.epsilon:draw", section="accounting", needs=("students of the pool",))
-FIGURES.add("epsilon-gap", f"{__name__}.epsilon_gap:draw", section="accounting", needs=("students of the pool",))
-FIGURES.add("local", f"{__name__}.local:draw", section=DISTRIBUTED_2018, needs=("local mechanisms",))
-FIGURES.add("frontier", f"{__name__}.frontier:draw", section="results", needs=("students", "models"))
-FIGURES.add("clusters", f"{__name__}.clusters:draw", varies="clusters")
-FIGURES.add("pool", f"{__name__}.pool:draw", varies="pool")
-FIGURES.add("cap", f"{__name__}.cap:draw", varies="cap")
-FIGURES.add("label-frontier", f"{__name__}.label_frontier:draw", section="results", needs=("labels",))
-FIGURES.add("petdl-ablations", f"{__name__}.petdl_ablations:draw", section=PETDL_2019, varies="PET-DL")
-FIGURES.add("distillation", f"{__name__}.distillation:draw", section=PATE_2017, needs=("distilled",))
-FIGURES.add(
-    "learning-curves",
-    f"{__name__}.learning_curves:draw",
-    section="learning",
-    needs=("students", "models"),
+
+_MODELS = ("students", "models")
+_UTILITY, _LABELS, _EPSILON, _LEARNING, _SWEEP = (
+    f"{__name__}.{file}_figures" for file in ("utility", "label", "epsilon", "learning", "sweep")
 )
-FIGURES.add("generated-samples", f"{__name__}.generated_samples:draw", section="learning", needs=("gan",))
-FIGURES.add("audit", f"{__name__}.audit:draw", section="audit", needs=("audits",))
+FIGURES.add("methods", f"{_UTILITY}:draw_methods", section="results", needs=_MODELS)
+FIGURES.add("equal-epsilon", f"{_UTILITY}:draw_equal_epsilon", section="results", needs=_MODELS)
+FIGURES.add("noisy-accuracy", f"{_LABELS}:draw_noisy_accuracy", section=PATE_2017, needs=("lnmax",))
+FIGURES.add("gap", f"{_LEARNING}:draw_gap", section="learning", needs=("trained teachers",))
+FIGURES.add("distance", f"{_LEARNING}:draw_distance", section=NZC_2020, needs=(*IMMUTABLE, "mnist", "svhn"))
+FIGURES.add("gaussian-accuracy", f"{_LABELS}:draw_gaussian_accuracy", section=SCALABLE_2018, needs=("gnmax",))
+FIGURES.add("epsilon", f"{_EPSILON}:draw_epsilon", section="accounting", needs=("students of the pool",))
+FIGURES.add("epsilon-gap", f"{_EPSILON}:draw_epsilon_gap", section="accounting", needs=("students of the pool",))
+FIGURES.add("local", f"{_LABELS}:draw_local", section=DISTRIBUTED_2018, needs=("local mechanisms",))
+FIGURES.add("frontier", f"{_UTILITY}:draw_frontier", section="results", needs=_MODELS)
+FIGURES.add("clusters", f"{_SWEEP}:draw_clusters", varies="clusters")
+FIGURES.add("pool", f"{_SWEEP}:draw_pool", varies="pool")
+FIGURES.add("cap", f"{_SWEEP}:draw_cap", varies="cap")
+FIGURES.add("label-frontier", f"{_LABELS}:draw_label_frontier", section="results", needs=("labels",))
+FIGURES.add("petdl-ablations", f"{_SWEEP}:draw_petdl_ablations", section=PETDL_2019, varies="PET-DL")
+FIGURES.add("distillation", f"{_LEARNING}:draw_distillation", section=PATE_2017, needs=("distilled",))
+FIGURES.add("learning-curves", f"{_LEARNING}:draw_learning_curves", section="learning", needs=_MODELS)
+FIGURES.add("generated-samples", f"{_LEARNING}:draw_generated_samples", section="learning", needs=("gan",))
+FIGURES.add("audit", f"{_EPSILON}:draw_audit", section="audit", needs=("audits",))

@@ -1,7 +1,7 @@
-"""Tables: one file and one line here for each; every one is written as CSV, Markdown and LaTeX.
+"""Tables, one line for each. A table is a `table.Table`, and is written as CSV, Markdown and LaTeX.
 
-A table is a `table.Table`: `build` makes its frame from records, `columns` say how each column reads. Other packages
-add tables by entry points of the group `patebench.tables`.
+Facts: the `section` of the page, and `needs`, the content of a run of which any one suffices. Other packages add tables
+by entry points of the group `patebench.tables`.
 """
 
 from patebench.core.registry import Registry, instance_of
@@ -9,28 +9,28 @@ from patebench.reporting.published import DISTRIBUTED_2018, NZC_2020, PATE_2017,
 from patebench.reporting.sections import IMMUTABLE, PRINTED
 
 TABLES = Registry("table", "patebench.tables", instance_of("patebench.reporting.tables.table:Table"))
-TABLES.add("methods", f"{__name__}.methods:TABLE", section="results", needs=("students", "models"))
-TABLES.add("utility-privacy", f"{__name__}.utility_privacy:TABLE", section="results", needs=("students",))
-TABLES.add("papers", f"{__name__}.papers:TABLE", section="papers", needs=PRINTED)
-TABLES.add("frontier", f"{__name__}.frontier:TABLE", section="results", needs=("students",))
-TABLES.add("active-learning", f"{__name__}.active_learning:TABLE", section="learning", needs=("rounds",))
-TABLES.add("private-models", f"{__name__}.private_models:TABLE", section="results", needs=("models",))
-TABLES.add("equal-epsilon", f"{__name__}.equal_epsilon:TABLE", section="results", needs=("students", "models"))
-TABLES.add("bits", f"{__name__}.bits:TABLE", section="results", needs=("namings",))
-TABLES.add("petdl", f"{__name__}.petdl:TABLE", section=PETDL_2019, needs=("PET-DL",))
-TABLES.add("distillation", f"{__name__}.distillation:TABLE", section=PATE_2017, needs=("distilled",))
-TABLES.add("ensembles", f"{__name__}.ensembles:TABLE", section="learning", needs=("collected",))
-TABLES.add("noisy-accuracy", f"{__name__}.noisy_accuracy:TABLE", section="results", needs=("labels",))
-TABLES.add("accountants", f"{__name__}.accountants:TABLE", section="accounting", needs=("labels",))
-TABLES.add("disagreement", f"{__name__}.disagreement:TABLE", section="accounting", needs=("labels",))
-TABLES.add("nzc-students", f"{__name__}.nzc_students:TABLE", section=NZC_2020, needs=IMMUTABLE)
-TABLES.add("nzc-ensembles", f"{__name__}.nzc_ensembles:TABLE", section=NZC_2020, needs=IMMUTABLE)
-TABLES.add(
-    "teacher-costs",
-    f"{__name__}.teacher_costs:TABLE",
-    section=DISTRIBUTED_2018,
-    needs=("local mechanisms",),
+
+_MODELS = ("students", "models")
+_UTILITY, _ACCOUNTING, _LEARNING, _PAPER = (
+    f"{__name__}.{file}_tables" for file in ("utility", "accounting", "learning", "paper")
 )
-TABLES.add("verdicts", f"{__name__}.verdicts:TABLE", section="papers", needs=PRINTED)
-TABLES.add("audit", f"{__name__}.audit:TABLE", section="audit", needs=("audits",))
-TABLES.add("bounds", f"{__name__}.bounds:TABLE", section="accounting", needs=("labels",))
+TABLES.add("methods", f"{_UTILITY}:METHODS", section="results", needs=_MODELS)
+TABLES.add("utility-privacy", f"{_UTILITY}:UTILITY_PRIVACY", section="results", needs=("students",))
+TABLES.add("papers", f"{_PAPER}:PAPERS", section="papers", needs=PRINTED)
+TABLES.add("frontier", f"{_UTILITY}:FRONTIER", section="results", needs=("students",))
+TABLES.add("active-learning", f"{_LEARNING}:ACTIVE_LEARNING", section="learning", needs=("rounds",))
+TABLES.add("private-models", f"{_UTILITY}:PRIVATE_MODELS", section="results", needs=("models",))
+TABLES.add("equal-epsilon", f"{_UTILITY}:EQUAL_EPSILON", section="results", needs=_MODELS)
+TABLES.add("bits", f"{_UTILITY}:BITS", section="results", needs=("namings",))
+TABLES.add("petdl", f"{_LEARNING}:PETDL", section=PETDL_2019, needs=("PET-DL",))
+TABLES.add("distillation", f"{_LEARNING}:PLAIN_AND_SOFT", section=PATE_2017, needs=("distilled",))
+TABLES.add("ensembles", f"{_LEARNING}:ENSEMBLES", section="learning", needs=("collected",))
+TABLES.add("noisy-accuracy", f"{_LEARNING}:NOISY_ACCURACY", section="results", needs=("labels",))
+TABLES.add("accountants", f"{_ACCOUNTING}:ACCOUNTANTS", section="accounting", needs=("labels",))
+TABLES.add("disagreement", f"{_ACCOUNTING}:DISAGREEMENT", section="accounting", needs=("labels",))
+TABLES.add("nzc-students", f"{_PAPER}:NZC_STUDENTS", section=NZC_2020, needs=IMMUTABLE)
+TABLES.add("nzc-ensembles", f"{_PAPER}:NZC_ENSEMBLES", section=NZC_2020, needs=IMMUTABLE)
+TABLES.add("teacher-costs", f"{_ACCOUNTING}:TEACHER_COSTS", section=DISTRIBUTED_2018, needs=("local mechanisms",))
+TABLES.add("verdicts", f"{_PAPER}:VERDICTS", section="papers", needs=PRINTED)
+TABLES.add("audit", f"{_ACCOUNTING}:AUDIT", section="audit", needs=("audits",))
+TABLES.add("bounds", f"{_ACCOUNTING}:BOUNDS", section="accounting", needs=("labels",))

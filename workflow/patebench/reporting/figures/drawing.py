@@ -1,18 +1,49 @@
-"""Axes, and marks on them, that several figures share."""
+"""Helpers of all figures: how records fall into panels, axes, marks on them, and words beside points."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.reporting.style import BLACK, GREY, logarithmic, percent
-from patebench.reporting.wording import WEAK
+from patebench.reporting.wording import WEAK, in_words
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
+
+
+#: Ensembles that differ in the number of teachers (and seed) alone share these.
+FAMILY = ("dataset", "setting", "partition", "model", "recipe")
+
+
+def titles(frame: "pd.DataFrame", by: tuple[str, ...] = FAMILY) -> dict[tuple[str, ...], str]:
+    """A title for each family in `frame`, naming the split and partition only where they tell families apart."""
+    families = sorted(set(frame[list(by)].itertuples(index=False, name=None)))
+    return {family: _title(dict(zip(by, family, strict=True)), frame) for family in families}
+
+
+def members(frame: "pd.DataFrame", family: tuple[str, ...], by: tuple[str, ...] = FAMILY) -> "pd.DataFrame":
+    """The rows of `frame` that belong to a family."""
+    chosen = (frame[list(by)] == list(family)).all(axis=1)
+    return frame[chosen]
+
+
+def _title(name: dict[str, str], frame: "pd.DataFrame") -> str:
+    alike = frame[frame["dataset"] == name["dataset"]]
+    parts = [in_words(name["dataset"])]
+    if "model" in name:
+        parts.append(in_words(name["model"]) + (f", {name['recipe']} recipe" if name["recipe"] else ""))
+    if name.get("partition", "iid") != "iid":
+        parts.append(in_words(name["partition"]))
+    if alike["setting"].nunique() > 1:
+        parts.append(in_words(name["setting"]))
+    return " · ".join(parts)
+
 
 #: Which way is better on an axis of ε; a line does not break within it.
 SMALLER = "(← more private)".replace(" ", "\N{NO-BREAK SPACE}")
@@ -109,3 +140,57 @@ def shade_weak(axis: "Axes", largest: float) -> None:
         axis.axvspan(max(WEAK, low), high, color=GREY, alpha=0.1, linewidth=0, zorder=0)
         axis.text(0.99, 0.02, f"ε > {WEAK:g}: weak", transform=axis.transAxes, ha="right", color=GREY, fontsize=8)
         axis.set_xlim(low, high)
+
+
+#: Where a point is, and what is written beside it.
+Words = tuple[float, float, str]
+
+#: Half the side of a marker and of an outline in pixels.
+MARKER, OUTLINE = 4, 6
+#: Where words may stand beside a point, in typographic points right of it and above it, the best place first.
+_PLACES = [(side, height) for height in (4.5, -11.5, 13.5, -20.5) for side in (6.0, -6.0)]
+
+
+def write_beside(axis: "Axes", names: Iterable[Words], points: list["Bbox"]) -> None:
+    """Each beside its point, in turn, where it covers no earlier one and none of the `points`; or nowhere.
+
+    The figure must have been drawn once, so that it is known how far points lie from each other.
+    """
+    taken = [*points, *_lines(axis), *(text.get_window_extent() for text in axis.texts)]
+    for x, y, name in names:
+        for place in _PLACES:
+            text = _annotate(axis, x, y, name, place)
+            extent = text.get_window_extent()
+            if not extent.count_overlaps(taken) and axis.bbox.x0 < extent.x0 and extent.x1 < axis.bbox.x1:
+                taken.append(extent)
+                break
+            text.remove()
+
+
+def boxes_of(axis: "Axes", points: Any, size: float) -> list["Bbox"]:
+    """Where marks of half this size are on the canvas; `points` (points, 2) are places on the axes, or none."""
+    from matplotlib.transforms import Bbox
+
+    places = axis.transData.transform(np.asarray(points, float))
+    return [Bbox([place - size, place + size]) for place in places if np.isfinite(place).all()]
+
+
+def _lines(axis: "Axes") -> list["Bbox"]:
+    """Where level lines and bars are on the canvas: words on them can not be read."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.transforms import Bbox
+
+    straight = [(line, np.asarray(line.get_xydata(), float)) for line in axis.lines]
+    ends = [line.get_transform().transform(points) for line, points in straight if len(points) == 2]
+    for segments in axis.collections:
+        if isinstance(segments, LineCollection):
+            ends += [axis.transData.transform(each) for each in segments.get_segments()]
+    return [
+        Bbox([each.min(axis=0) - 1, each.max(axis=0) + 1]) for each in ends if each.size and np.isfinite(each).all()
+    ]
+
+
+def _annotate(axis: "Axes", x: float, y: float, words: str, place: tuple[float, float]) -> "Annotation":
+    """Small words beside a point, so many typographic points right of it and above it."""
+    side: Any = "left" if place[0] > 0 else "right"
+    return axis.annotate(words, (x, y), place, textcoords="offset points", fontsize=8, color=GREY, ha=side)

@@ -1,0 +1,196 @@
+"""Bounds on ε by every accountant, what teachers pay under local privacy, and what audits find."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from patebench.accounting.teacher_costs import WHICH
+from patebench.core.bound import Conversion, Kind
+from patebench.reporting.frames import Records, arrange, least, natural, over_seeds
+from patebench.reporting.outcomes import COUNTED_BY, SUBJECT, audited, bound_ratios, found_by
+from patebench.reporting.published import Published
+from patebench.reporting.tables.table import SETTING_COLUMNS, SUBJECT_COLUMNS, Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+#: The kinds of ε that are proven, in the order of the table, and what is said above their columns.
+_GROUPS = {
+    Kind.WORST_CASE: "ε, worst case, of fresh noise",
+    Kind.SANITISED: "ε, sanitised",
+    Kind.DATA_DEPENDENT: "ε, data-dependent, not publishable",
+}
+#: Added where a paper converts a Rényi curve in the classic way, and the tight one is beside it.
+_CLASSIC = ", as published"
+#: Between kind and heading in the name of a column. No kind holds it, so the rest is the heading as it is.
+_OF = ": "
+#: From the crudest to the tightest: the order that is preferred in each group. It hides nothing: any other heading has
+#: its column after these, in natural order, and a heading here that no bound has makes none.
+_ORDER = (
+    *("strong composition", "basic", "moments, l ≤ 8", "Rényi" + _CLASSIC, "Rényi", "Gaussian DP, PLD"),
+    *("exact", "exact per teacher"),
+)
+
+
+def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per set of labels of the whole pool, number of queries and δ; NaN where an accountant gives no bound.
+
+    A column for each kind and heading of bounds in the records; of several bounds with one heading the least ε.
+    """
+    bounds = records.of_whole_pool().bounds
+    frame = over_seeds(bounds, SUBJECT, ["epsilon"])[[*SUBJECT, "seeds"]]
+    bounds = bounds[bounds["kind"].isin(list(_GROUPS)) & ~bounds["variant"]]
+    bounds = bounds.assign(heading=_headings(bounds)).dropna(subset="heading")
+    for kind, heading in _sorted(set(zip(bounds["kind"], bounds["heading"], strict=True))):
+        field = f"{kind}{_OF}{heading}"
+        chosen = bounds[(bounds["kind"] == kind) & (bounds["heading"] == heading)]
+        tightest = over_seeds(least(chosen, [*SUBJECT, "seed"], field), SUBJECT, [field])
+        frame = frame.merge(tightest.drop(columns="seeds"), on=SUBJECT, how="left")
+    return arrange(frame, SUBJECT)
+
+
+def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
+    """Those that every row has, and one for each way to count that `frame` holds."""
+    found = []
+    for column in map(str, frame.columns):
+        kind, of, heading = column.removesuffix("_mean").partition(_OF)
+        if of and column.endswith("_mean"):
+            found.append(Column(column, heading, "epsilon", group=_GROUPS[Kind(kind)]))
+    return (*SUBJECT_COLUMNS, *found, Column("seeds", "Seeds", "count"))
+
+
+def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
+    """How the table heads each bound: by its label, or else by its accountant's name; None where it has no column.
+
+    Where an accountant converts in both ways, the tight one has the label. The classic one has a column of its own if
+    it depends on the votes and is no exact computation: papers state that.
+    """
+    import pandas as pd
+
+    labels = bounds["label"].where(bounds["label"] != "", bounds["accountant"])
+    tight = bounds["conversion"] == Conversion.TIGHT
+    in_both_ways = zip(bounds.loc[tight, "kind"], bounds.loc[tight, "accountant"], strict=True)
+    pairs = pd.Series(list(zip(bounds["kind"], bounds["accountant"], strict=True)), bounds.index, dtype=object)
+    classic = pairs.isin(set(in_both_ways)) & (bounds["conversion"] == Conversion.CLASSIC)
+    stated = classic & (bounds["kind"] == Kind.DATA_DEPENDENT) & ~bounds["exact"]
+    named: pd.Series[str] = labels.where(~stated, labels + _CLASSIC).where(~classic | stated)
+    return named
+
+
+def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Pairs of kind and heading, in the order of the columns."""
+    kinds, known = list(_GROUPS), {heading: place for place, heading in enumerate(_ORDER)}
+    return sorted(
+        pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural(pair[1]))
+    )
+
+
+ACCOUNTANTS = Table(
+    title="Every mechanism under every accountant", columns=accountants_columns, build=build_accountants
+)
+
+
+def build_disagreement(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per bound, from the least ε of each label set and number of queries to the greatest."""
+    return arrange(bound_ratios(records), [*SUBJECT, "epsilon_mean", *COUNTED_BY])
+
+
+DISAGREEMENT = Table(
+    title="Where the accountants disagree",
+    columns=(
+        *SUBJECT_COLUMNS,
+        Column("accountant", "Accountant"),
+        Column("conversion", "Conversion"),
+        Column("kind", "Kind"),
+        Column("epsilon", "ε", "epsilon", deviation=True),
+        Column("over_sound", "tightest worst case", "epsilon", deviation=True, group="ε, times the"),
+        Column("over_exact_mean", "exact", "epsilon", group="ε, times the"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_disagreement,
+    folded=True,
+)
+
+
+_BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacency", "source"]
+
+
+def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per bound; ε over the seeds, with its extremes, and the least and largest order that gave it."""
+    bounds = records.of_whole_pool().bounds
+    frame = over_seeds(bounds, _BOUND, ["epsilon"])
+    groups = bounds.groupby(_BOUND, dropna=False)
+    extremes = groups.agg(
+        epsilon_min=("epsilon", "min"),
+        epsilon_max=("epsilon", "max"),
+        order_min=("order", "min"),
+        order_max=("order", "max"),
+    )
+    return arrange(frame.merge(extremes.reset_index(), on=_BOUND), _BOUND)
+
+
+BOUNDS = Table(
+    title="Every bound",
+    columns=(
+        *SUBJECT_COLUMNS,
+        Column("epsilon", "ε", "epsilon", deviation=True),
+        Column("kind", "Kind"),
+        Column("publishable", "This draw publishable", "flag"),
+        Column("accountant", "Accountant"),
+        Column("conversion", "Conversion"),
+        Column("order_min", "Order", "number"),
+        Column("source", "Source"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_bounds,
+    folded=True,
+)
+
+
+_COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", "composed": "ε composed"}
+
+
+def build_teacher_costs(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per set of labels and number of queries; costs depend on no votes, so that all seeds agree."""
+    values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
+    frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
+    return arrange(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)
+
+
+TEACHER_COSTS = Table(
+    title="What single teachers pay",
+    columns=(
+        *SETTING_COLUMNS,
+        *(
+            Column(f"{cost}_{which}_mean", which, "count" if cost == "asked" else "cost", group=title)
+            for cost, title in _COSTS.items()
+            for which in WHICH
+        ),
+    ),
+    build=build_teacher_costs,
+)
+
+
+def build_audit(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per mechanism, setting and number of queries."""
+    return audited(records)
+
+
+def audit_columns(frame: "pd.DataFrame") -> Sequence[Column]:
+    """What is stated, each way to audit that `frame` holds, and the verdicts."""
+    found = [Column(name, label, "audited", group="Audited ε") for name, label in found_by(frame).items()]
+    return (*_STATED, *found, *_VERDICTS)
+
+
+_STATED = (
+    *SETTING_COLUMNS,
+    Column("claimed", "claimed", "epsilon", group="ε"),
+    Column("worst_case", "worst case", "epsilon", group="ε"),
+    Column("data_dependent", "data-dependent", "epsilon", group="ε"),
+)
+_VERDICTS = (
+    Column("claim", "the claim", group="Verdict on"),
+    Column("verdict", "the proofs", group="Verdict on"),
+)
+
+AUDIT = Table(title="Audit", columns=audit_columns, build=build_audit)

@@ -1,0 +1,254 @@
+"""Ensembles, the accuracy of their labels, and students of selected queries, of probabilities and of PET-DL."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.spelling import parameters_slug
+from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.outcomes import (
+    DISTILLATION,
+    DISTILLED,
+    ENSEMBLE,
+    LABEL_SET,
+    PETDL_TEACHERS,
+    is_printed_of,
+    outcomes,
+    petdl_students,
+)
+from patebench.reporting.published import PATE_2017, PETDL_2019, Published, Value
+from patebench.reporting.tables.table import EPSILON_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_VALUES = ["teacher_accuracy_mean", "plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean"]
+
+#: The one noise setting for which PATE 2017 prints the accuracy of noisy labels (Section 4.1).
+LNMAX = {"mechanism": "lnmax", "noise": parameters_slug({"gamma": 0.05})}
+
+#: Which ensemble a row is about, and how good its teachers are.
+TEACHER_COLUMNS = (
+    *SIZE_COLUMNS,
+    Column("partition", "Partition"),
+    Column("model", "Model"),
+    Column("recipe", "Recipe"),
+    Column("epochs", "Epochs", "count"),
+    Column("teacher_accuracy", "mean", "percent", deviation=True, group="Teacher accuracy %"),
+    Column("published_teacher_accuracy", "published", "percent", group="Teacher accuracy %"),
+)
+
+
+def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per ensemble setting."""
+    ensembles = records.ensembles
+    frame = of_ensembles(ensembles, _VALUES)
+    extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
+        {"teacher_accuracy_min": "min", "teacher_accuracy_max": "max"}
+    )
+    frame = frame.merge(extremes.reset_index(), on=ENSEMBLE)
+    labels = of_labels(records.of_whole_pool().label_sets, LNMAX, "label_accuracy")
+    frame = arrange(frame.merge(labels, on=ENSEMBLE, how="left"), ENSEMBLE)
+    for quantity, keys in (("teacher_accuracy", {}), ("label_accuracy", LNMAX)):
+        printed = published.of(PATE_2017).beside(frame, quantity, ["dataset", "teachers"], **keys)
+        frame[f"published_{quantity}"] = printed
+    return frame
+
+
+def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFrame":
+    """These values of each ensemble setting; the mean over the seeds of a mean is called by the one word."""
+    frame = over_seeds(ensembles, ENSEMBLE, values)
+    return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
+
+
+def of_labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
+    """The accuracy, under this name, of each ensemble's labels of one mechanism and noise."""
+    chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
+    return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
+
+
+ENSEMBLES = Table(
+    title="The ensembles of teachers",
+    columns=(
+        *TEACHER_COLUMNS,
+        Column("teacher_accuracy_min", "worst", "percent", group="Teacher accuracy %"),
+        Column("teacher_accuracy_max", "best", "percent", group="Teacher accuracy %"),
+        Column("plurality_accuracy_pool", "pool", "percent", deviation=True, group="Plurality accuracy %"),
+        Column("plurality_accuracy_test", "test", "percent", deviation=True, group="Plurality accuracy %"),
+        Column("label_accuracy", "measured", "percent", deviation=True, group="LNMax γ = 0.05 labels %"),
+        Column("published_label_accuracy", "published", "percent", group="LNMax γ = 0.05 labels %"),
+        Column("gap", "Gap / n %", "percent", deviation=True),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_ensembles,
+)
+
+
+def build_noisy_accuracy(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per setting of the labels of the whole pool."""
+    values = ["answered", "expected_label_accuracy", "label_accuracy"]
+    frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
+    frame = arrange(frame, [*LABEL_SET, "queries"])
+    keys = ["dataset", "teachers", "mechanism", "noise"]
+    printed = published.of(PATE_2017).beside(frame, "label_accuracy", keys)
+    return frame.assign(published_label_accuracy=printed)
+
+
+NOISY_ACCURACY = Table(
+    title="Accuracy of the released labels",
+    columns=(
+        *SIZE_COLUMNS,
+        Column("partition", "Partition"),
+        Column("model", "Teacher"),
+        Column("recipe", "Recipe"),
+        *NOISE_COLUMNS,
+        Column("queries", "Queries", "count"),
+        Column("answered_mean", "Answered", "count"),
+        Column("expected_label_accuracy", "expected", "percent", deviation=True, group="Label accuracy %"),
+        Column("label_accuracy", "drawn", "percent", deviation=True, group="Label accuracy %"),
+        Column("published_label_accuracy", "published", "percent", group="Label accuracy %"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_noisy_accuracy,
+    folded=True,
+)
+
+
+BASELINE = "random"
+_SELECTED = [*LABEL_SET, "student", "method", "student_model", "student_recipe", "queries"]
+_EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_case_epsilon_mean", "delta"]
+
+
+def build_active_learning(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per strategy and number of labels; the gain is over random queries of the same seed."""
+    compared = gains(records)
+    frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain"])
+    costs = outcomes(records)[[*_SELECTED, "rounds", *_EPSILON]]
+    frame = frame.merge(costs, on=[*_SELECTED, "rounds"], how="left")
+    printed: list[Any] = [published_gain(published, strategy) for strategy in frame["strategy"]]
+    frame = frame.assign(published_gain=printed)
+    return arrange(frame, [*LABEL_SET, "student", "queries", "strategy", "delta"])
+
+
+def gains(records: Records) -> "pd.DataFrame":
+    """The students of selected queries, where there are several ways to select by then.
+
+    Beside each `gain`: its accuracy less that of the student of as many random queries of the same seed.
+    """
+    rounds = records.students[records.students["rounds"] != ""]
+    random = rounds[rounds["strategy"] == BASELINE].rename(columns={"accuracy": "random"})
+    compared = rounds.merge(
+        random[[*_SELECTED, "seed", "round", "random"]], on=[*_SELECTED, "seed", "round"], how="left"
+    )
+    ways = compared.groupby([*_SELECTED, "round"], dropna=False)["strategy"].transform("nunique")
+    return compared[ways > 1].assign(gain=lambda frame: frame["accuracy"] - frame["random"])
+
+
+def published_gain(published: Published, strategy: str) -> str | None:
+    """The range of gains that the paper gives for a strategy, in percent; None where it gives no numbers."""
+    values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
+    return "–".join(f"{value:g}" for value in values) or None
+
+
+ACTIVE_LEARNING = Table(
+    title="Active learning: which samples to query",
+    columns=(
+        *SIZE_COLUMNS,
+        *NOISE_COLUMNS,
+        Column("method", "Student"),
+        Column("student_model", "Its model"),
+        Column("queries", "Queries", "count"),
+        Column("strategy", "Strategy"),
+        *EPSILON_COLUMNS,
+        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+        Column("gain", "gain over random", "percent", deviation=True, group="Accuracy %"),
+        Column("published_gain", "gain, published", group="Accuracy %"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_active_learning,
+)
+
+
+def build_distillation(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per kind of label and number of samples; the gain is over the plurality of the same seed."""
+    learnt = records.distillations
+    plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
+    learnt = learnt.merge(plain[[*DISTILLATION, "seed", "plain"]], on=[*DISTILLATION, "seed"], how="left")
+    learnt = learnt.assign(gain=learnt["accuracy"] - learnt["plain"])
+    return arrange(over_seeds(learnt, DISTILLED, ["accuracy", "gain"]), DISTILLED)
+
+
+PLAIN_AND_SOFT = Table(
+    title="Distillation: plain labels against probabilities, not private",
+    columns=(
+        *SIZE_COLUMNS,
+        Column("model", "Teacher"),
+        Column("epochs", "Epochs", "count"),
+        Column("distilled", "Student model"),
+        Column("samples", "Samples", "count"),
+        Column("labels", "Labels"),
+        Column("temperature", "T", "number"),
+        Column("epsilon", "ε (no noise: not private)", "epsilon"),
+        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+        Column("gain", "gain over plurality", "percent", deviation=True, group="Accuracy %"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_distillation,
+)
+
+
+_SHOWN = ["weighted", "compression", "hint_epochs", "distillation_epochs", "batch", "samples"]
+_KEY = [
+    *("dataset", "setting", "teachers", *PETDL_TEACHERS, "form", "private_model", *_SHOWN, "noise", "model_parameters"),
+    *("queries", "delta", "kind", "audited", "verdict"),
+]
+
+
+def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per student and bound; printed values stand beside those of the published form.
+
+    The paper’s students of the same data set, number of teachers, weighting and size. Its teachers are on shards that
+    are alike, or on those of Table 2 that each have mostly one class.
+    """
+    frame = over_seeds(petdl_students(records), _KEY, ["epsilon", "accuracy", "teacher_accuracy", "seconds"])
+    frame = arrange(frame, [*_KEY, "epsilon_mean"])
+    paper = published.of(PETDL_2019)
+    rows = frame.to_dict("records")
+    for quantity in ("student_accuracy", "epsilon"):
+        frame[f"published_{quantity}"] = [_printed(paper.select(quantity), row) for row in rows]
+    return frame
+
+
+def _printed(values: list[Value], row: "dict[object, object]") -> float:
+    """The first value that is printed of such a student; NaN where there is none."""
+    return next((value.value for value in values if is_printed_of(value, row)), math.nan)
+
+
+PETDL = Table(
+    title="PET-DL: as published and in sound forms",
+    columns=(
+        *SIZE_COLUMNS,
+        Column("partition", "Shards"),
+        Column("form", "Form"),
+        Column("weighted", "Weighted", "flag"),
+        Column("model_parameters", "Parameters", "count"),
+        Column("hint_epochs", "hints", "count", group="Epochs"),
+        Column("distillation_epochs", "distillation", "count", group="Epochs"),
+        Column("batch", "Batch", "count"),
+        Column("samples", "Samples", "count"),
+        Column("noise", "Noise", "number"),
+        Column("delta", "δ", "number"),
+        Column("epsilon_mean", "stated, of fresh noise", "epsilon", group="ε"),
+        Column("kind", "kind", group="ε"),
+        Column("audited", "audited, at least", "audited", group="ε"),
+        Column("verdict", "Verdict"),
+        Column("published_epsilon", "printed", "epsilon", group="ε"),
+        Column("teacher_accuracy", "teachers", "percent", deviation=True, group="Accuracy %"),
+        Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
+        Column("published_student_accuracy", "printed", "percent", group="Accuracy %"),
+        Column("seconds_mean", "Seconds", "number"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_petdl,
+)

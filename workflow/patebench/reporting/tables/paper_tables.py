@@ -1,0 +1,273 @@
+"""A verdict on every printed number, and the tables of NZC (Sun et al. 2020)."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Kind
+from patebench.core.spelling import parameters_slug
+from patebench.mechanisms import MECHANISMS
+from patebench.reporting.frames import Records, arrange, over_seeds
+from patebench.reporting.outcomes import (
+    ENSEMBLE,
+    LABEL_SET,
+    NZC_DISTANCE,
+    STUDENT,
+    SUBJECT,
+    best_learners,
+    compared_bounds,
+    gap_share,
+    stated_by_paper,
+)
+from patebench.reporting.published import NZC_2020, Published, is_accuracy
+from patebench.reporting.sections import IMMUTABLE
+from patebench.reporting.tables.learning_tables import LNMAX, TEACHER_COLUMNS, of_ensembles, of_labels
+from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
+from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, verdicts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def build_papers(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per paper; of several settings that measured one number, that with the best verdict counts.
+
+    A copy of a data set measures no printed number.
+    """
+    frame = verdicts(records, published)
+    frame = frame[frame["copy_of"].isna()]
+    ranked = frame.assign(rank=frame["verdict"].map({verdict: rank for rank, verdict in enumerate(COUNTING)}))
+    best = ranked.sort_values("rank", kind="stable").drop_duplicates(NUMBER)
+    counts = best.groupby("paper", sort=False)["verdict"].value_counts().unstack(fill_value=0)
+    counts = counts.reindex(
+        index=list(dict.fromkeys(frame["paper"])), columns=[str(each) for each in COUNTING], fill_value=0
+    )
+    counts = counts.assign(printed=counts.sum(axis=1), short_otherwise=_short_otherwise(frame, best))
+    return counts.rename_axis(columns=None).reset_index(names="paper")
+
+
+def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[int]":
+    """Of each paper, the numbers of a better verdict of which another setting fell short."""
+    import pandas as pd
+
+    judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
+    short = frame[frame["verdict"] == Verdict.SHORT].drop_duplicates(NUMBER)
+    number = judged[NUMBER].merge(short[NUMBER], on=NUMBER)
+    papers = pd.Index(dict.fromkeys(frame["paper"]))
+    return number["paper"].value_counts().reindex(papers, fill_value=0).astype(int)
+
+
+PAPERS = Table(
+    title="How close each paper came out",
+    columns=(
+        Column("paper", "Paper"),
+        Column("printed", "Numbers printed", "count"),
+        *(Column(str(verdict), str(verdict), "count") for verdict in COUNTING),
+        Column("short_otherwise", "short by another setting", "count"),
+    ),
+    build=build_papers,
+)
+
+
+def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per printed number and setting of ours that measured it; of each paper what was measured comes first."""
+    import pandas as pd
+
+    frame = verdicts(records, published)
+    papers = list(dict.fromkeys(frame["paper"]))
+    rows = sorted(frame.to_dict("records"), key=lambda row: (papers.index(row["paper"]), _after(row)))
+    measured: list[Any] = [_measured(row) for row in rows]
+    return pd.DataFrame(rows, columns=frame.columns).assign(
+        what=[_what(row) for row in rows],
+        printed=[_shown(row["quantity"], row["published"]) for row in rows],
+        measured=measured,
+    )
+
+
+def _after(row: dict[Any, Any]) -> int:
+    """What was measured comes first, then what could be, then what the paper chose or what can not be compared."""
+    if row["measured_mean"] == row["measured_mean"]:
+        return 0
+    return 1 if row["verdict"] == Verdict.NOT_RUN else 2
+
+
+def _what(row: dict[Any, Any]) -> str:
+    """The quantity; what a paper chose is called as it calls it."""
+    return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
+
+
+def _shown(quantity: Any, value: float, digits: int = 4) -> str:
+    return f"{100 * value:.2f} %" if is_accuracy(quantity) else f"{value:.{digits}g}"
+
+
+def _measured(row: dict[Any, Any]) -> str | None:
+    mean, deviation = row["measured_mean"], row["measured_std"]
+    if mean != mean:
+        return None
+    shown = _shown(row["quantity"], mean)
+    if deviation != deviation:
+        return shown
+    return f"{shown} ± {_shown(row['quantity'], deviation, digits=2).removesuffix(' %')}"
+
+
+VERDICTS = Table(
+    title="A verdict on every printed number",
+    columns=(
+        Column("paper", "Paper"),
+        Column("table", "Table"),
+        Column("row", "Row"),
+        Column("what", "What"),
+        Column("printed", "Printed"),
+        Column("measured", "Measured"),
+        Column("seeds", "Seeds", "count"),
+        Column("how", "By our"),
+        Column("verdict", "Verdict"),
+        Column("worst_case", "worst case", "epsilon", group="ε"),
+        Column("exact", "exact, not publishable", "epsilon", group="ε"),
+        Column("audited", "audited, at least", "audited", group="ε"),
+        Column("why", "Why, or how to run it"),
+    ),
+    build=build_verdicts,
+    folded=True,
+)
+
+
+#: What the paper compares with; its "clean votes" are gnmax at σ = 0.
+_COMPARED = ("lnmax", "gnmax")
+
+
+def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
+    records = records.of_whole_pool()
+    frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy"])
+    frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
+    frame = frame.merge(_of_true_labels(records), on=["dataset", "setting", "queries"], how="left")
+    frame = arrange(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
+    paper, keys = published.of(NZC_2020), ["dataset", "teachers", "mechanism", "noise", "queries"]
+    epsilons, above = (paper.beside(frame, quantity, keys) for quantity in ("epsilon", "epsilon_above"))
+    of_true_labels = paper.beside(frame, "ground_truth_student_accuracy", ["dataset", "queries"])
+    return frame.assign(
+        published_epsilon=[_as_printed(*pair) for pair in zip(epsilons, above, strict=True)],
+        published_student_accuracy=paper.beside(frame, "student_accuracy", keys),
+        published_true_label_accuracy=of_true_labels,
+    )
+
+
+def _students(records: Records) -> "pd.DataFrame":
+    """Those to compare, on the data sets where an immutable mechanism has students."""
+    students = records.students
+    here = students["dataset"].isin(students.loc[students["mechanism"].isin(IMMUTABLE), "dataset"])
+    return students[here & students["mechanism"].map(_compared)]
+
+
+def _compared(mechanism: str) -> bool:
+    """Whether the paper compares it, or it has the same aim and is sound, as its class says itself."""
+    known = mechanism in (*IMMUTABLE, *_COMPARED)
+    return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
+
+
+def _of_true_labels(records: Records) -> "pd.DataFrame":
+    """The most accurate learner of so many true labels of the pool, for each data set and split."""
+    baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
+    baselines = baselines.rename(columns={"true_labels": "queries"})
+    return best_learners(baselines, ["dataset", "setting", "queries"], "true_label_accuracy")
+
+
+def _epsilons(records: Records) -> "pd.DataFrame":
+    """Per label set, T and δ: `stated` by the accountant of the mechanism's paper, `worst_case`, and `exact`.
+
+    Where that accountant has a bound for these votes beside that for all, the paper states the former.
+    """
+    bounds = compared_bounds(records).rename(
+        columns={"least_sound": "worst_case_epsilon", "least_exact": "exact_epsilon"}
+    )
+    stated = bounds[stated_by_paper(bounds)]
+    stated = stated.assign(last=stated["kind"] == Kind.WORST_CASE).sort_values("last")
+    stated = stated.drop_duplicates([*SUBJECT, "seed"])[[*SUBJECT, "seed", "epsilon", "kind"]]
+    stated = stated.rename(columns={"epsilon": "stated_epsilon", "kind": "stated_kind"})
+    frame = bounds.drop_duplicates([*SUBJECT, "seed"]).merge(stated, on=[*SUBJECT, "seed"], how="left")
+    values = ["stated_epsilon", "worst_case_epsilon", "exact_epsilon"]
+    return over_seeds(frame, [*SUBJECT, "stated_kind"], values).drop(columns="seeds")
+
+
+def _as_printed(epsilon: float, above: float) -> str | float:
+    """What the paper prints of an ε that is not always a number; NaN where it prints nothing."""
+    if not math.isnan(above):
+        return f"> {above:g}"
+    if math.isnan(epsilon):
+        return epsilon
+    return f"{epsilon:g}" if epsilon > 0 else "≈ 0"
+
+
+NZC_STUDENTS = Table(
+    title="NZC: the students",
+    columns=(
+        *SIZE_COLUMNS,
+        Column("model", "Teacher"),
+        *NOISE_COLUMNS,
+        Column("student_model", "Student"),
+        Column("queries", "Queries", "count"),
+        Column("answered_mean", "Answered", "count"),
+        Column("delta", "δ", "number"),
+        Column("published_epsilon", "published", group="ε"),
+        Column("stated_epsilon", "as its paper computes it", "epsilon", deviation=True, group="ε"),
+        Column("stated_kind", "which is", group="ε"),
+        Column("worst_case_epsilon_mean", "for all votes", "epsilon", group="ε"),
+        Column("exact_epsilon_mean", "for these votes, not publishable", "epsilon", group="ε"),
+        *ACCURACY_COLUMNS,
+        Column("published_student_accuracy", "student, published", "percent", group="Accuracy %"),
+        Column("true_label_accuracy", "of true labels", "percent", deviation=True, group="Accuracy %"),
+        Column("published_true_label_accuracy", "of true labels, published", "percent", group="Accuracy %"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_nzc_students,
+)
+
+
+def _immutable(distance: float) -> dict[str, str]:
+    noise = parameters_slug({"c": 1e100, "gamma": 1e-10, "distance": distance})
+    return {"mechanism": "immutable-lnmax", "noise": noise}
+
+
+#: The labels that the paper rates, and those of its distance-3 form.
+_LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
+
+
+def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per setting of an ensemble whose whole pool the immutable noisy argmax labelled."""
+    label_sets = records.of_whole_pool().label_sets
+    used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
+    ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]
+    ensembles = ensembles.assign(far=[gap_share(gaps, NZC_DISTANCE) for gaps in ensembles["gap_histogram"]])
+    frame = of_ensembles(ensembles, ["teacher_accuracy_mean", "plurality_accuracy_pool", "far"])
+    for name, keys in _LABELS.items():
+        frame = frame.merge(of_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
+    frame = arrange(frame, ENSEMBLE)
+    for column, quantity, keys in (
+        ("teacher_accuracy", "teacher_accuracy", {}),
+        ("plurality_accuracy", "plurality_accuracy", {}),
+        ("lnmax_accuracy", "label_accuracy", _LABELS["lnmax"]),
+        ("immutable_accuracy", "label_accuracy", _LABELS["immutable"]),
+    ):
+        printed = published.of(NZC_2020).beside(frame, quantity, ["dataset", "teachers"], **keys)
+        frame[f"published_{column}"] = printed
+    return frame
+
+
+_LNMAX, _NZC, _CLEAN = "LNMax γ = 0.05 labels %", "NZC labels %", "Clean labels %"
+
+NZC_ENSEMBLES = Table(
+    title="NZC: the teachers and their labels",
+    columns=(
+        *TEACHER_COLUMNS,
+        Column("lnmax_accuracy", "right", "percent", deviation=True, group=_LNMAX),
+        Column("published_lnmax_accuracy", "published", "percent", group=_LNMAX),
+        Column("immutable_accuracy", "right", "percent", deviation=True, group=_NZC),
+        Column("published_immutable_accuracy", "published", "percent", group=_NZC),
+        Column("plurality_accuracy_pool", "right", "percent", deviation=True, group=_CLEAN),
+        Column("published_plurality_accuracy", "published", "percent", group=_CLEAN),
+        Column("far", "of the queries", "percent", deviation=True, group="Distance 3 %"),
+        Column("gated_accuracy", "right among them", "percent", deviation=True, group="Distance 3 %"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_nzc_ensembles,
+)

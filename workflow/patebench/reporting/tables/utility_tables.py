@@ -1,0 +1,428 @@
+"""Accuracy of students and private models, and at what ε."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.bound import Adjacency, Kind
+from patebench.core.errors import PatebenchError
+from patebench.reporting.frames import Records, arrange, means_and_deviations, over_seeds
+from patebench.reporting.outcomes import PRIVATE_MODEL, STUDENT, frontier, outcomes, private_models, public_use
+from patebench.reporting.per_method import methods
+from patebench.reporting.published import (
+    COMPARISONS,
+    OF_RECORDS,
+    PATE,
+    PATE_2017,
+    SCALABLE_2018,
+    SYSTEMS,
+    Published,
+    Value,
+)
+from patebench.reporting.tables.table import (
+    ACCURACY_COLUMNS,
+    EPSILON_COLUMNS,
+    NOISE_COLUMNS,
+    SIZE_COLUMNS,
+    Column,
+    Table,
+)
+from patebench.reporting.wording import in_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_COSTS = ("answered", "data_dependent_epsilon", "worst_case_epsilon")
+_ACCURACIES = ("label_accuracy", "accuracy", "baseline_accuracy")
+_MEASURED_UTILITY_PRIVACY = means_and_deviations([*_COSTS, *_ACCURACIES])
+_PUBLISHED = ("epsilon", "student_accuracy", "baseline_accuracy")
+_KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
+
+
+def build_utility_privacy(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per student setting and δ; the tightest worst-case ε, and the paper's own data-dependent one."""
+    accountants = ["data_dependent_accountant", "worst_case_accountant"]
+    frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED_UTILITY_PRIVACY]]
+    papers = published.of(PATE_2017, SCALABLE_2018)
+    printed = {f"published_{quantity}": papers.beside(frame, quantity, _KEYS) for quantity in _PUBLISHED}
+    return frame.assign(**printed)
+
+
+UTILITY_PRIVACY = Table(
+    title="Utility and privacy of the students",
+    columns=(
+        *SIZE_COLUMNS,
+        *NOISE_COLUMNS,
+        Column("method", "Student"),
+        Column("queries", "Queries", "count"),
+        *ACCURACY_COLUMNS,
+        Column("published_student_accuracy", "student, published", "percent", group="Accuracy %"),
+        *EPSILON_COLUMNS,
+        Column("may_publish", "this draw publishable", group="ε"),
+        Column("published_epsilon", "published", "epsilon", group="ε"),
+        Column("delta", "δ", "number"),
+        Column("answered_mean", "Answered", "count"),
+        Column("rounds_in_words", "Selected in rounds"),
+        Column("model", "Teacher"),
+        Column("recipe", "Recipe"),
+        Column("student_model", "Student’s model"),
+        Column("baseline_accuracy", "Non-private accuracy %", "percent", deviation=True),
+        Column("published_baseline_accuracy", "Non-private, published", "percent"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_utility_privacy,
+)
+
+
+_MEASURED_FRONTIER = means_and_deviations(
+    ["answered", "worst_case_epsilon", "data_dependent_epsilon", "label_accuracy", "accuracy"]
+)
+
+
+def build_frontier(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per student on the frontier, by data set and rising ε."""
+    frame = outcomes(records)
+    best = frame[frontier(frame)].sort_values(["dataset", "setting", "worst_case_epsilon_mean"], kind="stable")
+    return best[[*STUDENT, "delta", "seeds", *_MEASURED_FRONTIER]].reset_index(drop=True)
+
+
+FRONTIER = Table(
+    title="The frontier: the most accurate student for each worst-case ε",
+    columns=(
+        *SIZE_COLUMNS,
+        Column("worst_case_epsilon_mean", "worst case, of fresh noise", "epsilon", group="ε"),
+        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
+        Column("delta", "δ", "number"),
+        *NOISE_COLUMNS,
+        Column("queries", "Queries", "count"),
+        Column("answered_mean", "Answered", "count"),
+        Column("method", "Student"),
+        *ACCURACY_COLUMNS,
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_frontier,
+)
+
+
+METHODS = Table(
+    title="One point per method",
+    columns=(
+        Column("dataset", "Data set"),
+        Column("method", "Method"),
+        Column("accuracy", "Accuracy %", "percent", deviation=True),
+        Column("epsilon", "ε", "epsilon"),
+        Column("kind", "Kind of ε"),
+        Column("adjacency", "Protects"),
+        Column("delta", "δ", "number"),
+        Column("detail", "Setting"),
+        Column("paper", "Paper"),
+        Column("public_use", "used for", group="Public data"),
+        Column("public_samples", "samples", "count", group="Public data"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=methods,
+    folded=True,
+)
+
+
+_MEASURED_PRIVATE_MODELS = means_and_deviations(
+    ["epsilon", "answered", "label_accuracy", "accuracy", "baseline_accuracy", "seconds"]
+)
+
+
+def build_private_models(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per model and bound on it."""
+    return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MEASURED_PRIVATE_MODELS]]
+
+
+PRIVATE_MODELS = Table(
+    title="Models that are private themselves",
+    columns=(
+        *SIZE_COLUMNS,
+        Column("system", "System"),
+        Column("form", "Form"),
+        Column("model", "Model"),
+        Column("model_parameters", "Parameters", "count"),
+        Column("adjacency", "Protects"),
+        Column("queries", "Noisy steps", "count"),
+        Column("delta", "δ", "number"),
+        Column("epsilon_mean", "ε, of fresh noise", "epsilon"),
+        Column("kind", "Kind of ε"),
+        Column("label", "Accountant"),
+        Column("answered_mean", "Labels", "count"),
+        Column("label_accuracy", "Labels right %", "percent", deviation=True),
+        Column("accuracy", "Accuracy %", "percent", deviation=True),
+        Column("baseline_accuracy", "Non-private accuracy %", "percent", deviation=True),
+        Column("seconds_mean", "Seconds", "number"),
+        Column("seeds", "Seeds", "count"),
+    ),
+    build=build_private_models,
+)
+
+
+_SPLIT = ["dataset", "setting"]
+_METHOD = ["dataset", "setting", "teachers", "system", "way", "learner", "queries", "adjacency", "delta"]
+_PUBLIC = ["public_use", "public_samples"]
+_NAMED, _MATCHED = means_and_deviations(["named_accuracy"]), means_and_deviations(["matched_accuracy"])
+_EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"]), "seeds"]
+
+
+def build_bits(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per student setting or private model and δ, with what the clusters of its split are worth by themselves.
+
+    A student of labels of clusters stands beside as many named clusters; all others beside the most that were named.
+    """
+    import pandas as pd
+
+    frames = [frame.astype(object) for frame in (_students_bits(records), _models_bits(records))]
+    rows = pd.concat(frames, ignore_index=True)
+    rows = rows.merge(_most_clusters(records), on=_SPLIT)
+    rows["named_clusters"] = rows["clusters"].where(rows["clusters"].notna(), rows.pop("most")).astype("Int64")
+    named = over_seeds(records.namings, [*_SPLIT, "clusters"], ["accuracy", "matched_accuracy"])
+    named = named.rename(columns={"clusters": "named_clusters", **_renamed("accuracy", "named_accuracy")})
+    matched = named[named["matched_accuracy_mean"].notna()]
+    rows = rows.merge(named[[*_SPLIT, "named_clusters", *_NAMED]], on=[*_SPLIT, "named_clusters"], how="left")
+    rows = rows.merge(matched[[*_SPLIT, *_MATCHED]], on=_SPLIT, how="left")
+    numbers = ["epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"])]
+    return arrange(rows.astype(dict.fromkeys(numbers, float)), [*_METHOD, "epsilon"])
+
+
+def _students_bits(records: Records) -> "pd.DataFrame":
+    frame = outcomes(records)
+    frame = frame[frame["worst_case_epsilon_mean"].notna()]
+    used = [public_use(row) for row in frame.to_dict("records")]
+    frame = frame.assign(
+        system=PATE,
+        way=frame["mechanism"].str.cat(in_text(frame)["noise_in_words"], sep=", "),
+        learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
+        adjacency=str(Adjacency.REPLACE_TEACHER),
+        epsilon=frame["worst_case_epsilon_mean"],
+        **{name: [each[place] for each in used] for place, name in enumerate(_PUBLIC)},
+    )
+    return frame[_EACH]
+
+
+def _models_bits(records: Records) -> "pd.DataFrame":
+    """Those with a proven ε, each at its least one."""
+    frame = private_models(records)
+    frame = frame[frame["kind"] == Kind.WORST_CASE]
+    frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], clusters=None)
+    ranked = frame.sort_values("epsilon", kind="stable")
+    return ranked.drop_duplicates([*_METHOD, "private_model"])[_EACH]
+
+
+def _most_clusters(records: Records) -> "pd.DataFrame":
+    found = records.namings.groupby(_SPLIT)["clusters"].max()
+    return found.rename("most").reset_index()
+
+
+def _renamed(value: str, name: str) -> dict[str, str]:
+    return dict(zip(means_and_deviations([value]), means_and_deviations([name]), strict=True))
+
+
+_AT_ZERO, _REACHED, _PUBLIC_DATA = "At ε = 0", "Accuracy %", "Public data"
+_COLUMNS = (
+    *SIZE_COLUMNS,
+    Column("system", "System"),
+    Column("way", "Mechanism or form"),
+    Column("queries", "Queries", "count"),
+    Column("learner", "What learns"),
+    Column("public_use", "used for", group=_PUBLIC_DATA),
+    Column("public_samples", "samples, unlabelled", "count", group=_PUBLIC_DATA),
+    Column("matched_accuracy", "% of one for each class", "percent", True, group=_AT_ZERO),
+    Column("named_clusters", "clusters", "count", group=_AT_ZERO),
+    Column("named_accuracy", "% of all, named by true labels", "percent", True, group=_AT_ZERO),
+    Column("accuracy", "at ε", "percent", True, group=_REACHED),
+    Column("baseline_accuracy", "without privacy", "percent", True, group=_REACHED),
+    Column("epsilon", "ε, of fresh noise", "epsilon"),
+    Column("delta", "δ", "number"),
+    Column("adjacency", "Protects"),
+    Column("seeds", "Seeds", "count"),
+)
+
+BITS = Table(title="What public data knew already, and what privacy paid for", columns=_COLUMNS, build=build_bits)
+
+
+#: The largest ε of each pair of columns.
+TARGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+#: What makes a method: its settings of noise, queries and ε differ, and nothing else.
+METHOD = ("dataset", "setting", "teachers", "system", "way", "learner", "adjacency", "kind", "delta")
+#: What else may tell students of a mechanism's labels apart; those of one method have all of it alike.
+_OF_STUDENT = ("partition", "model", "recipe", "epochs", "clusters", "student_model", "student_recipe")
+#: What follows from an ε that is wanted.
+_OF_NOISE = ("noise", "sigma1", "sigma2", "epsilon", "delta")
+_FOUND = ("epsilon", "accuracy_mean", "accuracy_std", "seeds")
+#: What papers that compare print of a system at an ε.
+_COMPARED = "accuracy_at_epsilon"
+
+
+def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame":
+    """One row per method; for each target the ε and the accuracy, NaN where all settings spend more."""
+    import pandas as pd
+
+    frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
+    return _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
+
+
+def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
+    """One table of those of several runs, whose settings stand as if one run had made them.
+
+    Raises PatebenchError where a method reaches different accuracies at one ε.
+    """
+    import pandas as pd
+
+    settings = pd.concat(
+        [
+            table[[*METHOD, *named.values()]].rename(columns={written: name for name, written in named.items()})
+            for table in tables
+            for named in map(_at, TARGETS)
+        ],
+        ignore_index=True,
+    )
+    settings = settings.dropna(subset="epsilon").drop_duplicates()
+    twice = settings[settings.duplicated([*METHOD, "epsilon"])]
+    if not twice.empty:
+        method = twice.iloc[0]
+        raise PatebenchError(f"they differ in what {method['learner']} reaches at ε = {method['epsilon']:g}")
+    return _by_target(settings)
+
+
+def _at(target: float) -> dict[str, str]:
+    """How the columns of a setting are called where it stands for a target."""
+    named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
+    return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
+
+
+def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
+    """A row per method from one per setting: the columns of METHOD and _FOUND."""
+    methods = settings[list(METHOD)].drop_duplicates()
+    for target in TARGETS:
+        within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
+        spent = within.drop_duplicates(list(METHOD), keep="last")
+        methods = methods.merge(spent.rename(columns=_at(target)), on=list(METHOD), how="left")
+    accuracies = [f"accuracy_at_{target:g}_mean" for target in TARGETS]
+    numbers = methods.columns.difference([*METHOD])
+    methods[numbers] = methods[numbers].astype(float)
+    return arrange(methods.dropna(subset=accuracies, how="all"), list(METHOD))
+
+
+def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
+    """Those that say what the method is, and two for each ε."""
+    found = [
+        *SIZE_COLUMNS,
+        Column("system", "System"),
+        Column("way", "Mechanism or form"),
+        Column("learner", "What learns"),
+        Column("adjacency", "Protects"),
+        Column("kind", "Kind of ε"),
+        Column("delta", "δ", "number"),
+    ]
+    for target in TARGETS:
+        group = f"At ε ≤ {target:g}"
+        found.append(Column(f"epsilon_at_{target:g}", "ε", "epsilon", group=group))
+        accuracy = Column(f"accuracy_at_{target:g}", "accuracy %", "percent", True, group=group)
+        found.append(accuracy)
+    return found
+
+
+def _students_equal_epsilon(records: Records) -> "pd.DataFrame":
+    frame = outcomes(records)
+    frame = frame.assign(
+        system=PATE,
+        way=frame["mechanism"],
+        learner=frame["method"].str.cat(frame["strategy"], sep=", ").str.removesuffix(", "),
+        adjacency=str(Adjacency.REPLACE_TEACHER),
+        kind=str(Kind.WORST_CASE),
+        epsilon=frame["worst_case_epsilon_mean"],
+    )
+    frame = _told_apart(frame, frame[list(_OF_STUDENT)].map(_said))
+    # Where queries cost nothing, methods that differ in their number alone would tie.
+    tied = frame.duplicated([*METHOD, "epsilon"], keep=False)
+    frame.loc[tied, "learner"] += ", T = " + frame.loc[tied, "queries"].astype(str)
+    return frame[[*METHOD, *_FOUND]]
+
+
+def _said(value: Any) -> str:
+    import pandas as pd
+
+    return "none" if pd.isna(value) or value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
+    frame = private_models(records)
+    frame = frame[frame["kind"].isin([Kind.WORST_CASE, Kind.CLAIMED])]
+    frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"])
+    frame = _told_apart(frame, _chosen(frame, records))
+    least = frame.sort_values("epsilon", kind="stable").drop_duplicates([*METHOD, "private_model"])
+    return least[[*METHOD, *_FOUND]]
+
+
+def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
+    """The settings of private models but noise, as text."""
+    import pandas as pd
+
+    key = ["dataset", "setting", "private_model"]
+    known = records.private_models.drop_duplicates(key).set_index(key)["parameters"]
+    chosen = [known[each] for each in frame[key].itertuples(index=False, name=None)]
+    settings = pd.DataFrame(chosen, index=frame.index, dtype=object)  # a whole number stays one
+    return settings.drop(columns=list(_OF_NOISE), errors="ignore").astype(str)
+
+
+def _told_apart(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
+    """The same, with `learner` saying in which of these settings, as text, rows of one method differ."""
+    said = frame["learner"].copy()
+    for _, group in frame.groupby(list(METHOD), dropna=False):
+        mine = settings.loc[group.index]
+        for name in mine:
+            if mine[name].nunique(dropna=False) > 1:
+                said[group.index] += f", {str(name).replace('_', ' ')}: " + mine[name]
+    return frame.assign(learner=said)
+
+
+def _published(published: Published, records: Records) -> "pd.DataFrame":
+    """What papers print of one record's ε, and of teachers' by those that compare, on the data sets of this run."""
+    import pandas as pd
+
+    rows = []
+    panels = pd.concat([records.ensembles, records.private_models])[["dataset", "setting"]].drop_duplicates()
+    models, comparisons = published.of(*OF_RECORDS), published.of(*COMPARISONS)
+    for dataset, setting in panels.itertuples(index=False):
+        panel = {"dataset": dataset, "setting": setting}
+        for value, accuracy in models.points("private_model_accuracy", dataset=dataset):
+            rows.append({**panel, **_printed(value, value.source, value.value, accuracy)})
+        compared = [(value, comparisons.spent(value)) for value in comparisons.select(_COMPARED, dataset=dataset)]
+        known = [(value, spent) for value, spent in compared if spent is not None]
+        rows += [
+            {**panel, **_printed(value, learner, spent, value.value)}
+            for (value, spent), learner in zip(known, _learners(known), strict=True)
+        ]
+    return pd.DataFrame(rows, columns=[*METHOD, *_FOUND])
+
+
+def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
+    """Paper and column of each number; its table, too, where another has other numbers in such a column at one ε."""
+    columns = [(value.source, value.column, value.mechanism) for value, _ in known]
+    cells: dict[tuple[object, ...], set[float]] = {}
+    for (value, spent), column in zip(known, columns, strict=True):
+        cells.setdefault((*column, spent), set()).add(value.value)
+    several = {tuple(cell[:-1]) for cell, found in cells.items() if len(found) > 1}
+    return [
+        ", ".join([value.source, *([value.table] if column in several else []), value.column])
+        for (value, _), column in zip(known, columns, strict=True)
+    ]
+
+
+def _printed(value: Value, learner: str, epsilon: float, accuracy: float) -> dict[str, object]:
+    system = SYSTEMS.get(value.mechanism, PATE)
+    protects = Adjacency.REPLACE_TEACHER if system == PATE else Adjacency.ADD_OR_REMOVE_RECORD
+    return {
+        **{"teachers": None, "system": system, "way": "published", "learner": learner, "adjacency": str(protects)},
+        **{"kind": str(Kind.CLAIMED), "delta": value.delta, "epsilon": epsilon},
+        **{"accuracy_mean": accuracy, "accuracy_std": None, "seeds": None},
+    }
+
+
+EQUAL_EPSILON = Table(
+    title="What each method reaches at the same ε", columns=equal_epsilon_columns, build=build_equal_epsilon
+)
