@@ -18,7 +18,7 @@ import yaml
 from patebench.core.files import read_json
 from patebench.core.registry import nearest
 from patebench.core.text import plural
-from patebench.reporting.manifest import commit
+from patebench.stages.manifest import commit
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path("results", "reference")

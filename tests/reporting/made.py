@@ -10,8 +10,8 @@ from PIL import Image
 from patebench.artefacts.records import read_records
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind
 from patebench.core.files import write_json
-from patebench.reporting.manifest import manifest
 from patebench.stages import report
+from patebench.stages.manifest import circumstances
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
 CAPTIONS = Path(__file__).parents[2] / "report"
@@ -226,7 +226,8 @@ def load_records(collected: Any, baselines: Any = (), audits: Any = (), models: 
 
 def write_manifest(path: Path, config: Any = None, *, modes: Any = None, **sources: Any) -> dict[str, Any]:
     """Write a manifest that lists these records, releases, figures and tables; return its content."""
-    content = manifest(config or {"name": ""}, [0, 1], modes or {}, path.parent / "no benchmarks", [])
+    content = circumstances(path.parent / "no benchmarks", [])
+    content |= {"config": config or {"name": ""}, "seeds": [0, 1], "labels": modes or {}}
     lists: dict[str, Any] = {"records": {}, "released": {}, "copies": {}, "figures": [], "tables": []}
     content |= lists | sources
     write_json(path, "manifest", content)

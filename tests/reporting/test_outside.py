@@ -8,7 +8,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
-from patebench.reporting import captions
+from patebench.reporting import pages
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.frames import Records
 from patebench.reporting.published import read_published
@@ -152,4 +152,4 @@ def test_without_docstring_and_file_there_is_no_caption(package: Callable[[str],
 
 def test_a_caption_of_ones_own_is_never_replaced_by_a_docstring(tmp_path: Path) -> None:
     with pytest.raises(ArtefactError, match="restore it"):
-        captions.caption_of(tmp_path / "none.rst", FIGURES.load("gap"))
+        pages.caption_of(tmp_path / "none.rst", FIGURES.load("gap"))

@@ -9,10 +9,9 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.reporting.captions import plain, read_caption
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import cards, duration, findings, most_accurate, paper_line
-from patebench.reporting.pages import MEANINGS, pieces, render
+from patebench.reporting.pages import MEANINGS, pieces, plain, read_caption, render
 from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import read_csv

@@ -3,6 +3,8 @@
 Everything is inside the page; it loads nothing from anywhere. Links lead to the files beside it.
 """
 
+import html
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -10,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.core.errors import ArtefactError
 from patebench.core.seeds import Mode
-from patebench.reporting.captions import caption_of, plain, read_caption
 from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import cards, duration, findings, paper_line, release_cards
@@ -19,12 +21,12 @@ from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, sl
 from patebench.reporting.style import KINDS
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import DASH
-from patebench.reporting.templates import templates
 from patebench.reporting.verdicts import Verdict
 from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jinja2 import Environment
 
     from patebench.reporting.tables.table import Column, Table
 
@@ -226,4 +228,61 @@ def _yaml(config: dict[str, Any]) -> str:
 
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
     assert isinstance(text, str)
+    return text
+
+
+def templates() -> "Environment":
+    """Return the environment that renders the templates of the pages."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FileSystemLoader(Path(__file__).with_name("page")),
+    )
+
+
+def read_caption(path: Path) -> str:
+    """Return a caption as HTML paragraphs; ArtefactError if the file is missing or empty.
+
+    Captions are reStructuredText, shared with Snakemake's own report. Only paragraphs, *emphasis*, **strong** and
+    ``literal`` are understood here.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ArtefactError(path, f"it cannot be read ({fault})", "restore it; every result has a caption") from None
+    if not text:
+        raise ArtefactError(path, "it is empty", "restore it; every result has a caption")
+    return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in re.split(r"\n\s*\n", text))
+
+
+def caption_of(path: Path, thing: Any) -> str:
+    """The caption of a figure or table, `thing` being the function that makes it.
+
+    One of another package has no file here unless somebody wrote one: then it is the first paragraph of its docstring.
+    Raises ArtefactError where there is neither.
+    """
+    outside = thing.__module__.partition(".")[0] != "patebench"
+    if not outside or path.exists():
+        return read_caption(path)
+    paragraph = (inspect.getdoc(thing) or "").partition("\n\n")[0].strip()
+    if not paragraph:
+        where = f"{thing.__module__}.{thing.__qualname__}"
+        raise ArtefactError(path, "there is no such caption", f"write it, or give {where} a docstring")
+    return f"<p>{_inline(paragraph)}</p>"
+
+
+def plain(caption: str, sentences: int = 2) -> str:
+    """The first sentences of a caption without marks: two of them are its alternative text."""
+    text = html.unescape(re.sub(r"<[^>]+>", "", caption))
+    return " ".join(re.split(r"(?<=[.?])\s", " ".join(text.split()))[:sentences])
+
+
+def _inline(text: str) -> str:
+    text = html.escape(" ".join(text.split()), quote=False)
+    for mark, tag in ((r"\*\*", "strong"), (r"\*", "em"), ("``", "code")):
+        text = re.sub(rf"{mark}(.+?){mark}", rf"<{tag}>\1</{tag}>", text)
     return text

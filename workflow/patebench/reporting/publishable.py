@@ -12,7 +12,7 @@ from patebench import __version__
 from patebench.core.bound import Bound
 from patebench.mechanisms.base import NO_ANSWER
 from patebench.reporting.findings import percent, plural
-from patebench.reporting.templates import templates
+from patebench.reporting.pages import templates
 from patebench.reporting.wording import (
     delta_in_words,
     epsilon_in_digits,

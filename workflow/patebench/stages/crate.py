@@ -1,8 +1,16 @@
-"""The command `crate`: a run packed for others, as a Workflow Run RO-Crate."""
+"""The command `crate`: a run packed for others, as a Workflow Run RO-Crate.
 
+The library `rocrate` writes it. It follows Process Run Crate 0.5, Workflow Run Crate 0.5 (Leo et al. 2024, *Recording
+provenance of workflow runs with RO-Crate*) and Workflow RO-Crate 1.0.
+"""
+
+import io
+import json
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +19,38 @@ from patebench.cli.command import FILE, file_option, home_option, in_home, stage
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Mode
 
+if TYPE_CHECKING:
+    from rocrate.rocrate import ROCrate
+
 #: What a run leaves beside its manifest: pages, figures, tables and rows.
 _RESULTS = ("report.html", "rows.json", "manifest.json", "figures/*", "tables/*")
 #: What made it.
 _WORKFLOW = ("Snakefile", "workflow/rules/*.smk", "envs/*", "config/published.csv", "CITATION.cff", "LICENSE")
+_PROFILES = (
+    ("https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5"),
+    ("https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate", "0.5"),
+    ("https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate", "1.0"),
+)
+_LICENCE = "https://spdx.org/licenses/Apache-2.0"
+_AUTHORS = "#patebench-developers"
+#: What files are, by the end of their names.
+_FORMATS = {
+    ".html": "text/html",
+    ".json": "application/json",
+    ".csv": "text/csv",
+    ".md": "text/markdown",
+    ".tex": "application/x-tex",
+    ".png": "image/png",
+    ".pdf": "application/pdf",
+    ".yaml": "application/yaml",
+    ".txt": "text/plain",
+}
+_README = """`report.html` is the page of the run, `rows.json` all it found for other programs, `manifest.json` what it
+ran on. `configuration.json` is its configuration: `snakemake --cores all --configfile configuration.json` in a checkout
+of patebench makes all of it again. `ro-crate-metadata.json` says the same to machines (RO-Crate, Workflow Run Crate).
+"""
+#: Where the configuration of the run lies in the crate.
+CONFIGURATION = "configuration.json"
 
 
 def run(*, results: Path, out: Path, home: Path) -> None:
@@ -23,8 +59,6 @@ def run(*, results: Path, out: Path, home: Path) -> None:
     It holds the page, figures, tables, rows and manifest, the configuration as it was run, and the workflow's rules.
     Labels, votes and private data stay where they are. Of a release no crate is made: its tables tell of private data.
     """
-    from patebench.reporting.crate import write_crate
-
     manifest = read_manifest(results / "manifest.json")
     if Mode.RELEASE in manifest.get("labels", {}).values():
         raise PatebenchError(
@@ -51,6 +85,135 @@ def _found(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
     """The files of a folder by their paths below it."""
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
+
+
+def write_crate(
+    folder: Path, manifest: Mapping[str, Any], results: Mapping[str, Path], workflow: Mapping[str, Path]
+) -> None:
+    """Write the crate into a new folder.
+
+    `results` and `workflow` are files by their places in the crate; one of the workflow's is the Snakefile. Raises
+    PatebenchError where the library is not installed.
+    """
+    crate = _library()
+    name = manifest["config"].get("name") or "default"
+    crate.name = f"patebench run {name}"
+    crate.description = (
+        f"Results of the configuration '{name}' of patebench, a benchmark of private learning with teacher ensembles:"
+        " tables, figures, the page, rows for other programs, and the manifest of versions, hardware and times."
+    )
+    crate.license = crate.add(_entity(crate, _LICENCE, "CreativeWork", name="Apache License 2.0"))
+    crate.datePublished = manifest["finished"] or manifest["started"] or "1970-01-01"
+    authors = crate.add(_entity(crate, _AUTHORS, "Organization", name="The patebench developers"))
+    crate.root_dataset["author"] = crate.root_dataset["publisher"] = authors
+    crate.root_dataset["conformsTo"] = [
+        crate.add(_entity(crate, url, "CreativeWork", name=words, version=version)) for url, words, version in _PROFILES
+    ]
+    made = [_file(crate, source, place) for place, source in sorted(results.items())]
+    given = [_configuration(crate, manifest["config"])]
+    given += [_file(crate, source, place) for place, source in sorted(workflow.items()) if place == _PRINTED]
+    _readme(crate)
+    main = _workflow(crate, manifest, workflow, authors)
+    _parameters(crate, main, given, made)
+    _action(crate, manifest, main, given, made)
+    crate.write(folder)
+
+
+#: What papers print, which figures and tables read beside the records.
+_PRINTED = "config/published.csv"
+
+
+def _library() -> "ROCrate":
+    try:
+        from rocrate.rocrate import ROCrate
+    except ImportError:
+        raise PatebenchError(
+            "rocrate is not installed; pip install the version that envs/requirements.txt names"
+        ) from None
+    return ROCrate(version="1.1")
+
+
+def _entity(crate: "ROCrate", identifier: str, kind: str, **properties: Any) -> Any:
+    from rocrate.model.contextentity import ContextEntity
+
+    return ContextEntity(crate, identifier, properties={"@type": kind, **properties})
+
+
+def _file(crate: "ROCrate", source: Path, place: str) -> Any:
+    form = _FORMATS.get(source.suffix, "text/plain")
+    words = {"name": place, "contentSize": str(source.stat().st_size), "encodingFormat": form}
+    return crate.add_file(source, place, properties=words)
+
+
+def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
+    """The configuration as it was run, which is no file of the run."""
+    text = json.dumps(config, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    words = {"name": "configuration of the run", "encodingFormat": "application/json"}
+    return crate.add_file(io.StringIO(text), CONFIGURATION, properties=words)
+
+
+def _readme(crate: "ROCrate") -> None:
+    text = f"# {crate.name}\n\n{crate.description}\n\n" + _README
+    words = {"name": "what this folder holds", "encodingFormat": "text/markdown"}
+    crate.add_file(io.StringIO(text), "README.md", properties=words)["about"] = crate.root_dataset
+
+
+def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str, Path], authors: Any) -> Any:
+    versions = manifest["versions"]
+    words = {
+        "name": "patebench",
+        "version": versions["patebench"],
+        "license": {"@id": _LICENCE},
+        "encodingFormat": "text/x-snakemake",
+        "conformsTo": {"@id": "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"},
+    }
+    if commit := manifest["commit"]:
+        words["softwareVersion"] = commit["id"]
+    main = crate.add_workflow(
+        files["Snakefile"],
+        "Snakefile",
+        main=True,
+        lang="snakemake",
+        lang_version=versions["snakemake"],
+        properties=words,
+    )
+    main["author"] = authors
+    for place, source in sorted(files.items()):
+        if place not in ("Snakefile", _PRINTED):
+            _file(crate, source, place)
+    return main
+
+
+def _parameters(crate: "ROCrate", main: Any, given: Sequence[Any], made: Sequence[Any]) -> None:
+    """Each input and output of the run is an example of one that the workflow names."""
+    for way, files in (("input", given), ("output", made)):
+        named = []
+        for each in files:
+            parameter = crate.add_formal_parameter(
+                each["name"], "File", identifier=f"#{way}-{each.id}", valueRequired=way == "input"
+            )
+            parameter["conformsTo"] = {"@id": "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"}
+            each["exampleOfWork"] = parameter
+            named.append(parameter)
+        main[way] = named
+
+
+def _action(
+    crate: "ROCrate", manifest: Mapping[str, Any], main: Any, given: Sequence[Any], made: Sequence[Any]
+) -> None:
+    hardware = manifest["hardware"]
+    where = f"{hardware['cores']} cores, {hardware['processor']}, graphics cards: {len(hardware['gpus'])}"
+    words = {
+        "name": f"run of {manifest['config'].get('name') or 'the default configuration'}",
+        "description": f"Base seeds {', '.join(map(str, manifest['seeds']))}; {where}.",
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
+    for name, when in (("startTime", manifest["started"]), ("endTime", manifest["finished"])):
+        if when:
+            words[name] = when
+    action = crate.add_action(main, identifier="#run", object=list(given), result=list(made), properties=words)
+    action["agent"] = {"@id": _AUTHORS}
+    crate.root_dataset["mentions"] = action
 
 
 command = stage_command(

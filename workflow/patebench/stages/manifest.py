@@ -1,22 +1,36 @@
 """The stage `manifest`: what ran, with which versions, on which machine, how long, from which configuration."""
 
+import csv
 import json
-from collections.abc import Iterable
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import click
 
 from patebench.cli.command import file_option, stage_command
 from patebench.config.artefacts import Experiment
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_json, write_json
+from patebench.core.workers import available
+
+#: The libraries that results depend on.
+LIBRARIES = (
+    *("dp-accounting", "jinja2", "matplotlib", "numpy", "opendp", "pandas", "pillow", "scikit-learn", "scipy"),
+    *("snakemake", "torch", "torchvision"),
+)
 
 
 def run(*, config: str, benchmarks: Path, out: Path) -> None:
     """Write versions, commit, hardware, configuration, seeds and times, and what the report is made of and shows."""
     from patebench.config import validate
     from patebench.reporting.figures import FIGURES
-    from patebench.reporting.manifest import manifest
     from patebench.reporting.tables import TABLES
 
     try:
@@ -24,7 +38,8 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
     except json.JSONDecodeError as fault:
         raise PatebenchError(f"--config is not valid JSON ({fault}); the workflow passes its own") from None
     checked = validate(written)
-    content = manifest(written, checked.seeds, checked.modes, benchmarks, checked.job_names())
+    content = circumstances(benchmarks, checked.job_names())
+    content |= {"config": written, "seeds": list(checked.seeds), "labels": checked.modes}
     sources = {"records": checked.record_files(), "released": checked.released(), "copies": checked.copies}
     shown = {"figures": checked.with_content(FIGURES), "tables": checked.with_content(TABLES)}
     write_json(out, "manifest", {**content, **sources, **shown})
@@ -49,6 +64,132 @@ def shown_no_more(pages: Path, wanted: Iterable[Experiment]) -> str | None:
         f"patebench: {pages}/report.html shows {', '.join(dropped)} as well, and will not after this run, which is of a"
         " part; their results stay, and a run with them in `only` shows them again"
     )
+
+
+def circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:
+    """Return versions, commit, hardware and times; `jobs` are the names of benchmark files below their folder."""
+    ends = ended(benchmarks, jobs)
+    older = _with_older_jobs(commit(), ends.values())
+    return {"versions": versions(), "commit": older, "hardware": hardware(), **times(benchmarks, ends)}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of patebench, Python, the operating system and the libraries."""
+    own = {"patebench": _version("patebench"), "python": platform.python_version(), "system": platform.platform()}
+    return own | {name: _version(name) for name in LIBRARIES}
+
+
+def hardware() -> dict[str, Any]:
+    """Return the processor, the cores that this process may use, the memory in bytes and the graphics cards."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if "SC_PHYS_PAGES" in os.sysconf_names else None
+    return {"processor": _processor(), "cores": available(), "memory": memory, "gpus": _gpus()}
+
+
+def commit() -> dict[str, Any] | None:
+    """Return the git commit of patebench's own source and whether files differ from it; None outside a checkout."""
+    here = Path(__file__)
+    if _output("git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name) is None:
+        return None
+    found = _output("git", "-C", str(here.parent), "rev-parse", "HEAD")
+    changes = _output("git", "-C", str(here.parent), "status", "--porcelain")
+    return {"id": found, "dirty": bool(changes)} if found else None
+
+
+def _with_older_jobs(commit: dict[str, Any] | None, ends: Iterable[float]) -> dict[str, Any] | None:
+    """Add `older_jobs`, the number of jobs that ended before the commit was made, so that an earlier one ran them."""
+    if commit is None:
+        return None
+    moment = _output("git", "-C", str(Path(__file__).parent), "show", "--no-patch", "--format=%ct", commit["id"])
+    return {**commit, "older_jobs": sum(end < float(moment) for end in ends) if moment else None}
+
+
+def ended(benchmarks: Path, jobs: Iterable[str]) -> dict[str, float]:
+    """Return when each job ended (Unix time), in order of the names; jobs without a benchmark file are left out."""
+    files = ((job, benchmarks / f"{job}.tsv") for job in sorted(jobs))
+    return {job: path.stat().st_mtime for job, path in files if path.exists()}
+
+
+def times(benchmarks: Path, ends: Mapping[str, float]) -> dict[str, Any]:
+    """Return time and memory by rule, longest first, and when the first job started and the last ended (UTC).
+
+    `ends` comes from `ended`; a job's rule is the first part of its name. Snakemake measures a job's last run only,
+    not what it did before it was stopped and went on from a checkpoint.
+    """
+    rules: dict[str, list[tuple[float, float]]] = {}
+    starts = []
+    for job, end in ends.items():
+        measured = _benchmark(benchmarks / f"{job}.tsv")
+        rules.setdefault(job.split("/")[0], []).extend(measured)
+        starts.append(end - sum(seconds for seconds, _ in measured))
+    table = [_rule(name, jobs) for name, jobs in rules.items()]
+    table.sort(key=lambda row: (-row["seconds"], row["rule"]))
+    moments = {"started": min(starts), "finished": max(ends.values())} if ends else {}
+    return {"rules": table, **{name: _utc(moments.get(name)) for name in ("started", "finished")}}
+
+
+def _rule(name: str, jobs: list[tuple[float, float]]) -> dict[str, Any]:
+    seconds = [job[0] for job in jobs]
+    return {
+        "rule": name,
+        "jobs": len(jobs),
+        "seconds": round(sum(seconds), 4),
+        "longest": max(seconds, default=0.0),
+        "memory_mb": max((job[1] for job in jobs), default=0.0),
+    }
+
+
+def _benchmark(path: Path) -> list[tuple[float, float]]:
+    """Return seconds and largest resident memory (MB; 0 if the job was too short to measure) of each run of a job."""
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream, delimiter="\t"))
+        return [(float(row["s"]), _number(row.get("max_rss"))) for row in rows]
+    except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError, csv.Error):
+        raise ArtefactError(path, "it is no benchmark file of Snakemake", "delete it and run snakemake again") from None
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:  # "-" or "NA"
+        return 0.0
+
+
+def _utc(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _gpus() -> list[str]:
+    if shutil.which("nvidia-smi") is None:
+        return []
+    names = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    return [line.strip() for line in (names or "").splitlines() if line.strip()]
+
+
+def _output(*command: str) -> str | None:
+    """Return what a command prints, or None if it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
 
 
 command = stage_command(
