@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 from tests.steps import OF_VOTES
 
 from patebench.core import files
@@ -112,70 +113,60 @@ def raw_meta(text: bytes) -> Callable[[Path], None]:
 
 VOTES = ARRAYS["votes"]
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "removed": (lambda path: path.unlink(), "there is no such file"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "there is no such file"),
-    "empty": (truncated(0), "it is empty"),
-    "one byte": (lambda path: os.truncate(path, 1), "truncated or damaged"),
-    "truncated at 10%": (truncated(0.1), "truncated or damaged"),
-    "truncated at 50%": (truncated(0.5), "truncated or damaged"),
-    "truncated at 99%": (truncated(0.99), "truncated or damaged"),
-    "text": (lambda path: path.write_text("hello\n" * 100), "truncated or damaged"),
-    "a bare .npy": (bare_array, "truncated or damaged"),
-    "flipped bit": (flip_last_weight, "damaged|checksum"),
-    "pickled objects": (pickled, "pickled objects, which are never loaded"),
+    "removed": (lambda path: path.unlink(), "missing-file"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "missing-file"),
+    "empty": (truncated(0), "empty"),
+    "one byte": (lambda path: os.truncate(path, 1), "damaged"),
+    "truncated at 10%": (truncated(0.1), "damaged"),
+    "truncated at 50%": (truncated(0.5), "damaged"),
+    "truncated at 99%": (truncated(0.99), "damaged"),
+    "text": (lambda path: path.write_text("hello\n" * 100), "damaged"),
+    "a bare .npy": (bare_array, "damaged"),
+    "flipped bit": (flip_last_weight, "damaged"),
+    "pickled objects": (pickled, "pickled"),
     "giant header": (giant, "damaged"),
-    "damaged zlib stream": (compressed_and_damaged, "meta.json|damaged"),
-    "not ours": (other_member, "it has no meta.json, so it is not a patebench artefact"),
-    "other digest": (forged(), "checksum does not match"),
-    "other kind": (forged(kind="labels"), "it is of kind 'labels', and 'thing' is needed"),
-    "no kind": (forged(kind=None), "it is of kind 'None'"),
+    "damaged zlib stream": (compressed_and_damaged, "not-ours"),
+    "not ours": (other_member, "not-ours"),
+    "other digest": (forged(), "checksum"),
+    "other kind": (forged(kind="labels"), "kind"),
+    "no kind": (forged(kind=None), "kind"),
     "meta entry missing": (
-        lambda path: forge(path, ARRAYS, {"kind": "thing", "digest": ""}), "its meta.json lacks 'classes'"
-    ),
-    "meta entry not a number": (forged(classes="ten"), "gives 'classes' as 'ten', and an integer is needed"),
-    "meta a list": (lambda path: forge(path, ARRAYS, [1, 2]), "its meta.json is not an object"),
+        lambda path: forge(path, ARRAYS, {"kind": "thing", "digest": ""}), "layout"),
+    "meta entry not a number": (forged(classes="ten"), "layout"),
+    "meta a list": (lambda path: forge(path, ARRAYS, [1, 2]), "damaged"),
     "meta cut off": (raw_meta(b'{"kind": "thing", "cla'), "damaged"),
-    "meta with NaN": (raw_meta(b'{"kind": "thing", "classes": 5, "x": NaN}'), "NaN is not a number"),
-    "meta with infinity": (raw_meta(b'{"kind": "thing", "classes": 5, "x": -Infinity}'), "-Infinity is not a number"),
+    "meta with NaN": (raw_meta(b'{"kind": "thing", "classes": 5, "x": NaN}'), "damaged"),
+    "meta with infinity": (raw_meta(b'{"kind": "thing", "classes": 5, "x": -Infinity}'), "damaged"),
     "meta not UTF-8": (raw_meta(b'{"kind": "\xff"}'), "damaged"),
-    "array missing": (forged(drop="weights"), "it lacks the array 'weights'"),
-    "unknown array": (forged({"wieghts": np.ones(3)}), "it holds the unknown array 'wieghts'"),
-    "float votes": (forged({"votes": VOTES / 2}), "dtype float64, and a signed integer or unsigned integer type"),
-    "boolean votes": (forged({"votes": VOTES > 2}), "dtype bool"),
-    "text votes": (forged({"votes": VOTES.astype(str)}), "dtype <U"),
-    "integer weights": (forged({"weights": np.ones(3, int)}), "dtype int64, and a floating point type"),
-    "NaN": (forged({"weights": np.array([0, np.nan, 1])}), "'weights' holds NaN or infinite values"),
-    "infinity": (forged({"weights": np.array([0, -np.inf, 1])}), "'weights' holds NaN or infinite values"),
-    "NaN in an optional array": (forged({"extra": np.full((3, 2, 2), np.nan)}), "'extra' holds NaN"),
-    "negative": (forged({"votes": VOTES - 1}), "'votes' holds -1, below the least value 0"),
-    "class out of range": (forged({"votes": VOTES + 1}), "'votes' holds 5, which must be below classes = 5"),
-    "too few axes": (forged({"votes": VOTES[0]}), r"shape \(4,\) instead of \(teachers, queries\)"),
-    "too many axes": (forged({"weights": np.ones((3, 1))}), r"shape \(3, 1\) instead of \(teachers\)"),
-    "a scalar": (forged({"weights": np.float64(1)}), r"shape \(\) instead of"),
-    "lengths differ": (forged({"weights": np.ones(4)}), "'weights' has 4 teachers where others have 3"),
-    "empty array": (forged({"votes": VOTES[:, :0]}), "its array 'votes' is empty"),
+    "array missing": (forged(drop="weights"), "layout"),
+    "unknown array": (forged({"wieghts": np.ones(3)}), "layout"),
+    "float votes": (forged({"votes": VOTES / 2}), "layout"),
+    "boolean votes": (forged({"votes": VOTES > 2}), "layout"),
+    "text votes": (forged({"votes": VOTES.astype(str)}), "layout"),
+    "integer weights": (forged({"weights": np.ones(3, int)}), "layout"),
+    "NaN": (forged({"weights": np.array([0, np.nan, 1])}), "layout"),
+    "infinity": (forged({"weights": np.array([0, -np.inf, 1])}), "layout"),
+    "NaN in an optional array": (forged({"extra": np.full((3, 2, 2), np.nan)}), "layout"),
+    "negative": (forged({"votes": VOTES - 1}), "layout"),
+    "class out of range": (forged({"votes": VOTES + 1}), "layout"),
+    "too few axes": (forged({"votes": VOTES[0]}), "layout"),
+    "too many axes": (forged({"weights": np.ones((3, 1))}), "layout"),
+    "a scalar": (forged({"weights": np.float64(1)}), "layout"),
+    "lengths differ": (forged({"weights": np.ones(4)}), "layout"),
+    "empty array": (forged({"votes": VOTES[:, :0]}), "layout"),
 }  # fmt: skip
 
 
-@pytest.fixture(params=["in memory", "on the disk"])
-def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays are read as small ones are, or as large ones."""
-    if request.param == "on the disk":
-        monkeypatch.setattr(files, "_LARGE", 1)
-
-
-@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_artefact_is_refused_in_one_line_that_names_it(good: Path, name: str) -> None:
-    damage, words = DAMAGES[name]
+    damage, code = DAMAGES[name]
     damage(good)
-    with pytest.raises(ArtefactError, match=words) as caught:
+    with refuses(code, good) as caught:
         read_arrays(good, LAYOUT)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{good}: ")
 
 
-@pytest.mark.usefixtures("large")
 def test_no_changed_byte_and_no_truncation_goes_unnoticed(tmp_path: Path) -> None:
     path = tmp_path / "truth.npz"
     digest = write_arrays(path, TRUTH, {"y": np.arange(10)}, {"pool": "p", "classes": 10})
@@ -201,21 +192,6 @@ def test_what_is_read_is_what_was_written(good: Path) -> None:
     for name, array in ARRAYS.items():
         assert artefact[name].dtype == array.dtype
         np.testing.assert_array_equal(artefact[name], array)
-
-
-def test_large_arrays_stay_on_the_disk(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same content, the same checks; writing to one is as with any array, and leaves the file alone."""
-    by_column = np.asfortranarray(np.arange(6.0).reshape(3, 2))
-    digest = write_arrays(good, LAYOUT, {**ARRAYS, "extra": by_column}, META)
-    before = good.read_bytes()
-    monkeypatch.setattr(files, "_LARGE", 1)
-    artefact = read_arrays(good, LAYOUT)
-    assert artefact.digest == digest
-    for name, array in {**ARRAYS, "extra": by_column}.items():
-        assert isinstance(artefact[name].base, np.memmap)
-        np.testing.assert_array_equal(artefact[name], array)
-    artefact["weights"][0] = 7.0
-    assert good.read_bytes() == before
 
 
 def test_plain_numpy_opens_an_artefact(good: Path) -> None:
@@ -253,7 +229,7 @@ def test_another_content_has_another_digest(
 
 
 def test_what_does_not_fit_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(ArtefactError, match="below the least value"):
+    with refuses("layout"):
         write_arrays(tmp_path / "a.npz", LAYOUT, {**ARRAYS, "votes": VOTES - 1}, META)
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_arrays(tmp_path / "a.npz", LAYOUT, ARRAYS, {**META, "gamma": float("nan")})
@@ -277,7 +253,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(good: Path) -> None
 def test_a_partner_of_another_origin_is_refused(good: Path) -> None:
     artefact = read_arrays(good, LAYOUT)
     artefact.require("classes", 5, "votes.npz")
-    with pytest.raises(ArtefactError, match=r"made with another pool than votes\.npz"):
+    with refuses("mismatch", good):
         artefact.require("pool", "abc", "votes.npz")
 
 
@@ -293,15 +269,15 @@ def test_the_formats_refuse_what_they_should(tmp_path: Path) -> None:
         **OF_VOTES,
     }
     write_arrays(tmp_path / "labels.npz", LABELS, {"labels": np.array([-1, 0, 2])}, answers)
-    with pytest.raises(ArtefactError, match="below the least value -1"):
+    with refuses("layout"):
         write_arrays(tmp_path / "labels.npz", LABELS, {"labels": np.array([-2, 0])}, answers)
     made = {"partition": "p", "pool": "q", "test": "t", "classes": 3, "model": "m", "recipe": "r", "training": {}}
     arrays = {"teachers": np.arange(2), "votes": np.zeros((2, 4), int), "test_votes": np.zeros((3, 5), int)}
-    with pytest.raises(ArtefactError, match=r"votes' has [23] teachers where others have [23]"):
+    with refuses("layout"):
         write_arrays(tmp_path / "chunk.npz", CHUNK, arrays, made)
     facts = {"dataset": "d", "role": "private", "classes": 2, "class_names": ["a", "b"]}
     images = {"x": np.zeros((3, 1, 2, 2), np.uint8), "y": np.array([0, 1]), "row": np.arange(2)}
-    with pytest.raises(ArtefactError, match=r"has [23] samples where others have [23]"):
+    with refuses("layout"):
         write_arrays(tmp_path / "samples.npz", SAMPLES, images, facts)
 
 
@@ -318,25 +294,25 @@ def test_json_comes_back_as_written(record: Path) -> None:
 
 
 JSON_DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "removed": (lambda path: path.unlink(), "there is no such file"),
-    "empty": (truncated(0), "it is empty"),
-    "truncated": (truncated(0.7), "truncated or not valid JSON"),
-    "not UTF-8": (lambda path: path.write_bytes(b'{"kind": "\xff"}'), "not valid JSON"),
-    "a list": (lambda path: path.write_text("[1]"), "kind 'list'"),
-    "NaN": (lambda path: path.write_text('{"kind": "account", "epsilon": NaN}'), "NaN is not a number"),
-    "other kind": (lambda path: write_json(path, "train_student", {}), "kind 'train_student', and 'account' is needed"),
+    "removed": (lambda path: path.unlink(), "missing-file"),
+    "empty": (truncated(0), "empty"),
+    "truncated": (truncated(0.7), "damaged"),
+    "not UTF-8": (lambda path: path.write_bytes(b'{"kind": "\xff"}'), "damaged"),
+    "a list": (lambda path: path.write_text("[1]"), "kind"),
+    "NaN": (lambda path: path.write_text('{"kind": "account", "epsilon": NaN}'), "damaged"),
+    "other kind": (lambda path: write_json(path, "train_student", {}), "kind"),
     "other value": (lambda path: path.write_text(path.read_text().replace("1.61", "0.61")), "checksum"),
     "no digest": (lambda path: path.write_text('{"kind": "account"}'), "checksum"),
-    "nested too deep": (lambda path: path.write_text("[" * 100_000), "not valid JSON"),
+    "nested too deep": (lambda path: path.write_text("[" * 100_000), "damaged"),
     "half a character": (lambda path: path.write_text('{"kind": "account", "word": "\\ud800"}'), "checksum"),
 }
 
 
 @pytest.mark.parametrize("name", JSON_DAMAGES)
 def test_damaged_json_is_refused_in_one_line_that_names_it(record: Path, name: str) -> None:
-    damage, words = JSON_DAMAGES[name]
+    damage, code = JSON_DAMAGES[name]
     damage(record)
-    with pytest.raises(ArtefactError, match=words) as caught:
+    with refuses(code, record) as caught:
         read_json(record, "account")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{record}: ")
@@ -356,5 +332,6 @@ def test_text_is_written_into_new_folders(tmp_path: Path) -> None:
 
 def test_a_sound_file_of_another_kind_is_not_to_be_deleted(tmp_path: Path) -> None:
     files.write_json(tmp_path / "mine.json", "account", {})
-    with pytest.raises(ArtefactError, match=r"it is of kind 'account', and 'audit' is needed; give the right file\.$"):
+    with refuses("kind") as caught:
         files.read_json(tmp_path / "mine.json", "audit")
+    assert str(caught.value).endswith("; give the right file.")

@@ -80,7 +80,7 @@ rule aggregate:
     conda:
         "../../envs/patebench.yaml"
     resources:
-        mem_mb=memory(2000),
+        mem_mb=memory(3000),
         runtime=10,
     params:
         rounds=each("selected", "earlier"),
@@ -117,7 +117,7 @@ rule account:
         "../../envs/patebench.yaml"
     threads: 1
     resources:
-        mem_mb=memory(2000),
+        mem_mb=memory(3000),
         runtime=10,
     params:
         selected=each("selected"),

@@ -210,11 +210,11 @@ def _artefact(path: Path, classes: int | None, teachers: int | None) -> tuple[Ar
 
 
 def _load(path: Path) -> NDArray[Any]:
-    """The array, mapped rather than read: a header that promises more than the file holds allocates nothing."""
+    """Return the array; a header that promises more than the file holds is refused before memory is allocated."""
     with open(path, "rb") as stream:
         shape, dtype, size = _described(path, stream)
     _check_header(path, shape, dtype, path.stat().st_size, size)
-    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    array: NDArray[Any] = np.load(path, allow_pickle=False)
     return array
 
 

@@ -8,16 +8,14 @@ about it and a SHA-256 over everything. A JSON artefact carries the same kind an
 import errno
 import hashlib
 import json
-import math
 import os
-import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +24,6 @@ from patebench.core.errors import ArtefactError, is_own_file
 
 META = "meta.json"
 _KINDS = {"i": "signed integer", "u": "unsigned integer", "f": "floating point", "b": "boolean"}
-_LARGE = 1 << 22  # bytes from which on an array is not read into memory
-_NAME_LENGTH = 26  # where a member's own header, in the zip format, gives the lengths of its name and extra field
 
 #: Why a file may not be writable, and what to do.
 _REFUSALS = {
@@ -38,9 +34,9 @@ _REFUSALS = {
 }
 
 
-#: The mend of a sound file of another kind, which nobody should delete.
+#: What to do about a sound file of another kind, which nobody should delete.
 _RIGHT = "give the right file"
-#: What to do where a stage made what does not fit its own file: made anew it would be the same.
+#: What to do where a stage made what does not fit its own file.
 _NOT_WRITTEN = "this is a fault of the stage, and running it again repeats it: report it with the log"
 #: What reading a damaged archive may raise, beside ValueError. A flipped bit may ask for a password or for another
 #: compression (RuntimeError), or for more than there is (MemoryError).
@@ -171,7 +167,7 @@ def write_arrays(path: Path | str, layout: Layout, arrays: Mapping[str, NDArray[
     try:
         _check(path, layout, arrays, facts)
     except ArtefactError as refused:
-        raise ArtefactError(path, f"it was not written: {refused.fault}", _NOT_WRITTEN) from None
+        raise ArtefactError(path, f"it was not written: {refused.fault}", _NOT_WRITTEN, code=refused.code) from None
     digest = _digest(arrays, facts)
     with atomic(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(META), _canonical({**facts, "digest": digest}))
@@ -192,27 +188,19 @@ def read_arrays(path: Path | str, layout: Layout) -> Artefact:
 
 
 def _read_arrays(path: Path, layout: Layout) -> Artefact:
-    _present(path)
+    meta = _read_meta(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            if META not in archive.namelist():
-                raise ArtefactError(path, f"it has no {META}, so it is not a patebench artefact", code="not-ours")
-            meta = json.loads(archive.read(META), parse_constant=_no_constant)
-            arrays = {
-                member.filename.removesuffix(".npy"): _read_member(archive, member, path)
-                for member in sorted(archive.infolist(), key=lambda member: member.filename)
-                if member.filename.endswith(".npy")
-            }
-    except ArtefactError:
-        raise
+            arrays = {}
+            for name in sorted(name for name in archive.namelist() if name.endswith(".npy")):
+                with archive.open(name) as member:
+                    arrays[name.removesuffix(".npy")] = np.lib.format.read_array(member, allow_pickle=False)
     except ValueError as fault:
         if "allow_pickle" in str(fault) or "Object arrays" in str(fault):
             raise ArtefactError(path, "it holds pickled objects, which are never loaded", code="pickled") from None
         raise ArtefactError(path, f"it is damaged ({fault})", code="damaged") from None
     except _UNREADABLE as fault:
         raise _damaged(path, fault) from None
-    if not isinstance(meta, dict):
-        raise ArtefactError(path, f"its {META} is not an object")
     digest = meta.pop("digest", None)
     _check(path, layout, arrays, meta)
     if digest != _digest(arrays, meta):
@@ -221,7 +209,7 @@ def _read_arrays(path: Path, layout: Layout) -> Artefact:
 
 
 def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
-    """The facts about an array artefact of this kind, without its arrays; raise ArtefactError as `read_arrays` does."""
+    """Return the facts about an array artefact without its arrays; raise ArtefactError as `read_arrays` does."""
     path = Path(path)
     meta = _read_meta(path)
     _check_meta(path, layout, meta)
@@ -229,7 +217,7 @@ def read_facts(path: Path | str, layout: Layout) -> dict[str, Any]:
 
 
 def read_any_arrays(path: Path | str, layouts: Mapping[str, Layout]) -> Artefact:
-    """An array artefact of any of these layouts, by kind; raise ArtefactError as `read_arrays` does."""
+    """Read an array artefact of any of these layouts, by kind; raise ArtefactError as `read_arrays` does."""
     kind = str(_read_meta(Path(path)).get("kind"))
     if kind not in layouts:
         raise ArtefactError(path, f"it is of the unknown kind '{kind}'", _RIGHT, code="kind")
@@ -240,11 +228,13 @@ def _read_meta(path: Path) -> dict[str, Any]:
     _present(path)
     try:
         with zipfile.ZipFile(path) as archive:
+            if META not in archive.namelist():
+                raise ArtefactError(path, f"it has no {META}, so it is not a patebench artefact", code="not-ours")
             meta = json.loads(archive.read(META), parse_constant=_no_constant)
     except (ValueError, *_UNREADABLE) as fault:
         raise _damaged(path, fault) from None
     if not isinstance(meta, dict):
-        raise ArtefactError(path, f"its {META} is not an object")
+        raise ArtefactError(path, f"its {META} is not an object", code="damaged")
     return meta
 
 
@@ -273,7 +263,7 @@ def read_json(path: Path | str, kind: str) -> dict[str, Any]:
 
 
 def read_any_json(path: Path | str) -> tuple[dict[str, Any], str]:
-    """A JSON artefact of any kind, and its digest."""
+    """Read a JSON artefact of any kind; return it and its digest."""
     path = Path(path)
     content = _read_object(path)
     if "kind" not in content:
@@ -325,33 +315,6 @@ def _digest(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> str:
     return state.hexdigest()
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -> NDArray[Any]:
-    """An array of an archive; a large one stays on the disk, and its pages are read as they are needed."""
-    with archive.open(member) as stream:
-        if member.file_size < _LARGE or member.compress_type != zipfile.ZIP_STORED:
-            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-            return array
-        shape, by_column, dtype = _read_header(stream)
-        length = stream.tell()
-    if dtype.hasobject:
-        raise ValueError("Object arrays cannot be loaded")
-    if length + dtype.itemsize * math.prod(shape) != member.file_size:
-        raise ValueError(f"{member.filename} is not as long as it says")
-    with open(path, "rb") as file:
-        file.seek(member.header_offset + _NAME_LENGTH)
-        start = file.tell() + 4 + sum(struct.unpack("<HH", file.read(4))) + length
-    # Copied when it is written to, as other arrays may be too.
-    return np.asarray(np.memmap(path, dtype, "c", start, shape, "F" if by_column else "C"))
-
-
-def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type of the array that a .npy stream holds."""
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(stream)
-    return np.lib.format.read_array_header_2_0(stream)
-
-
 def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
     if meta.get("kind") != layout.kind:
         raise ArtefactError(
@@ -359,19 +322,21 @@ def _check_meta(path: Path, layout: Layout, meta: Mapping[str, Any]) -> None:
         )
     for entry in layout.meta:
         if entry not in meta:
-            raise ArtefactError(path, f"its {META} lacks '{entry}'", layout.older)
+            raise ArtefactError(path, f"its {META} lacks '{entry}'", layout.older, code="layout")
 
 
 def _check(path: Path, layout: Layout, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
     _check_meta(path, layout, meta)
     needed = {name for name, field in layout.fields.items() if not field.optional}
     if missing := needed - set(arrays):
-        raise ArtefactError(path, f"it lacks the array '{min(missing)}'")
+        raise ArtefactError(path, f"it lacks the array '{min(missing)}'", code="layout")
     if extra := set(arrays) - set(layout.fields):
-        raise ArtefactError(path, f"it holds the unknown array '{min(extra)}'")
+        raise ArtefactError(path, f"it holds the unknown array '{min(extra)}'", code="layout")
     for limit in sorted({field.below for field in layout.fields.values() if field.below}):
         if not isinstance(meta[limit], int):
-            raise ArtefactError(path, f"its {META} gives '{limit}' as {meta[limit]!r}, and an integer is needed")
+            raise ArtefactError(
+                path, f"its {META} gives '{limit}' as {meta[limit]!r}, and an integer is needed", code="layout"
+            )
     lengths: dict[str, int] = {}
     for name, array in arrays.items():
         _check_field(path, name, array, layout.fields[name], meta, lengths)
@@ -382,20 +347,30 @@ def _check_field(
 ) -> None:
     if array.dtype.kind not in field.kinds:
         wanted = " or ".join(_KINDS[kind] for kind in field.kinds)
-        raise ArtefactError(path, f"its array '{name}' has dtype {array.dtype}, and a {wanted} type is needed")
+        raise ArtefactError(
+            path, f"its array '{name}' has dtype {array.dtype}, and a {wanted} type is needed", code="layout"
+        )
     axes = [axis for axis in field.dims if axis != "..."]
     if array.ndim < len(axes) or (array.ndim > len(axes) and "..." not in field.dims):
-        raise ArtefactError(path, f"its array '{name}' has shape {array.shape} instead of ({', '.join(field.dims)})")
+        raise ArtefactError(
+            path, f"its array '{name}' has shape {array.shape} instead of ({', '.join(field.dims)})", code="layout"
+        )
     for axis, length in zip(axes, array.shape, strict=False):
         if lengths.setdefault(axis, length) != length:
-            raise ArtefactError(path, f"its array '{name}' has {length} {axis} where others have {lengths[axis]}")
+            raise ArtefactError(
+                path, f"its array '{name}' has {length} {axis} where others have {lengths[axis]}", code="layout"
+            )
     if array.size == 0:
-        raise ArtefactError(path, f"its array '{name}' is empty")
+        raise ArtefactError(path, f"its array '{name}' is empty", code="layout")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ArtefactError(path, f"its array '{name}' holds NaN or infinite values")
+        raise ArtefactError(path, f"its array '{name}' holds NaN or infinite values", code="layout")
     if field.low is not None and array.min() < field.low:
-        raise ArtefactError(path, f"its array '{name}' holds {array.min()}, below the least value {field.low:g}")
+        raise ArtefactError(
+            path, f"its array '{name}' holds {array.min()}, below the least value {field.low:g}", code="layout"
+        )
     if field.below is not None and array.max() >= meta[field.below]:
         raise ArtefactError(
-            path, f"its array '{name}' holds {array.max()}, which must be below {field.below} = {meta[field.below]}"
+            path,
+            f"its array '{name}' holds {array.max()}, which must be below {field.below} = {meta[field.below]}",
+            code="layout",
         )
