@@ -13,6 +13,7 @@ LAYERS = [
     ["api"],
     ["stages"],
     ["artefacts"],
+    ["release"],
     ["cli"],
     ["config"],
     ["reporting"],
@@ -31,10 +32,10 @@ ARTEFACTS = {
     *("read_arrays", "write_arrays", "read_json", "write_json"),
     *("read_facts", "read_any_arrays", "read_any_json"),
 }
-MAY_USE_ARTEFACTS = {"core", "artefacts", "stages"}
+MAY_USE_ARTEFACTS = {"core", "artefacts", "release", "stages"}
 
 #: Packages that define commands.
-MAY_USE_CLICK = {"cli", "artefacts", "stages"}
+MAY_USE_CLICK = {"cli", "artefacts", "release", "stages"}
 
 
 def module_name(path: Path) -> str:

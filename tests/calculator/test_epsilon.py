@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from patebench.accounting import independent
 from patebench.accounting.conversion import ORDERS
 from patebench.accounting.votes import counts as counts_of
-from patebench.artefacts.ledger_file import Ledger
 from patebench.calculator.show import four_digits
 from patebench.cli import cli, main
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
 from patebench.mechanisms import MECHANISMS
+from patebench.release.ledger_file import Ledger
 
 DELTA = 1e-5
 

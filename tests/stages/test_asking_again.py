@@ -13,7 +13,6 @@ import yaml
 from tests import dry_run, rules
 
 from patebench.accounting import independent, spending
-from patebench.artefacts.ledger_file import Ledger
 from patebench.artefacts.reading import read_votes
 from patebench.artefacts.student_data import student_data
 from patebench.cli import cli
@@ -26,6 +25,7 @@ from patebench.core.seeds import Mode
 from patebench.features import contrast
 from patebench.features.query_clusters import QueryClusters
 from patebench.mechanisms.base import make_mechanism
+from patebench.release.ledger_file import Ledger
 from patebench.stages import adjacency, aggregate, join_votes
 from patebench.stages.check import check
 

@@ -7,16 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tests.refusals import refuses
 
 from patebench.accounting import conversion, spending
 from patebench.accounting.spending import Spending
 from patebench.accounting.votes import Votes
-from patebench.artefacts.ledger_file import Entry, Ledger, cost, enter, name_ledger
 from patebench.cli import cli
 from patebench.config.parameters import LedgerParameters
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError
 from patebench.core.files import read_json, write_json
 from patebench.mechanisms.base import make_mechanism
+from patebench.release.ledger_file import Entry, Ledger, cost, enter, name_ledger
 
 PRIVATE = "ab" * 32
 LIMIT = LedgerParameters(budget=1.0, delta=1e-5)
@@ -47,7 +48,7 @@ def test_a_second_draw_needs_a_limit_that_was_given_with_the_first(tmp_path: Pat
     wide = LedgerParameters(budget=4.0, delta=1e-5)
     enter(tmp_path, PRIVATE, entry(what="first"), None)
     for limit in (None, wide, LIMIT):
-        with pytest.raises(ArtefactError, match=r"1 draw was made .* \(first\) without a limit.*with the first draw"):
+        with refuses("no-limit"):
             enter(tmp_path, PRIVATE, entry(), limit)
     assert len(Ledger.of(tmp_path, PRIVATE).entries) == 1
     for limit in (wide, wide, None):  # the limit stays
@@ -57,7 +58,7 @@ def test_a_second_draw_needs_a_limit_that_was_given_with_the_first(tmp_path: Pat
 
 def test_teachers_that_cut_later_shares_bring_no_limit_either(tmp_path: Path) -> None:
     enter(tmp_path, PRIVATE, entry(teachers=(0, 24)), None)
-    with pytest.raises(ArtefactError, match="without a limit"):
+    with refuses("no-limit"):
         enter(tmp_path, PRIVATE, entry(teachers=(25, 49)), LIMIT)
     assert enter(tmp_path, PRIVATE, entry(teachers=(25, 49)), None).limit is None
 
@@ -65,7 +66,7 @@ def test_teachers_that_cut_later_shares_bring_no_limit_either(tmp_path: Path) ->
 def test_teachers_who_cut_their_own_shares_pay_once(tmp_path: Path) -> None:
     for first in (0, 25):
         enter(tmp_path, PRIVATE, entry(teachers=(first, first + 24)), None)
-    with pytest.raises(ArtefactError, match="2 draws were made from this private data already"):
+    with refuses("no-limit"):
         enter(tmp_path, PRIVATE, entry(teachers=(10, 30)), None)
 
 
@@ -75,7 +76,7 @@ def test_the_limit_is_kept(tmp_path: Path) -> None:
     while spending.keeps([entry().spent] * (drawn + 1), 1.0, 1e-5, order):
         enter(tmp_path, PRIVATE, entry(), LIMIT)
         drawn += 1
-    with pytest.raises(ArtefactError, match=r"would cost ε = 1\.\d+, counted at the .*, at δ = 1e-05, .* keep ε = 1"):
+    with refuses("above-limit"):
         enter(tmp_path, PRIVATE, entry(), LIMIT)
     ledger = Ledger.of(tmp_path, PRIVATE)
     assert drawn == len(ledger.entries) > 20
@@ -89,7 +90,7 @@ def test_draws_under_one_name_share_a_ledger_whatever_the_data_is(tmp_path: Path
     assert (drawn.path.name, drawn.private, len(drawn.entries)) == ("patients.json", "patients", 2)
     # The name stays: data that had it once needs it no more, and gets no other.
     assert len(enter(tmp_path, "ab" * 32, entry(), LIMIT).entries) == 3
-    with pytest.raises(ArtefactError, match="has the permanent name 'patients', and 'clients' is given"):
+    with refuses("other-name"):
         enter(tmp_path, "cd" * 32, entry(), LIMIT, "clients")
     assert [path.name for path in tmp_path.glob("*.json")] == ["patients.json"]
 
@@ -109,7 +110,7 @@ def test_data_with_a_ledger_gets_a_name_by_a_draw_or_without_one(tmp_path: Path)
     assert done.exit_code == 0
     assert "clients" in done.output
     assert len(enter(tmp_path, "ef" * 32, entry(), LIMIT, "clients").entries) == 2
-    with pytest.raises(ArtefactError, match="it is a ledger of this private data, and so is"):
+    with refuses("two-ledgers"):
         enter(tmp_path, PRIVATE, entry(), LIMIT, "clients")
 
 
@@ -118,28 +119,26 @@ def test_data_that_is_not_recognised_beside_other_ledgers_needs_a_name_or_a_limi
 ) -> None:
     """As a data set with one record changed is not."""
     enter(tmp_path, PRIVATE, entry(), None)
-    with pytest.raises(ArtefactError, match=r"is not recognised, and the 1 other ledger .*--private.*--ledger-budget"):
+    with refuses("not-recognised"):
         enter(tmp_path, "cd" * 32, entry(), None)
     assert len(list(tmp_path.glob("*.json"))) == 1
     enter(tmp_path, "cd" * 32, entry(), LIMIT)
     assert "is not recognised, and the 1 other ledger" in capsys.readouterr().err
-    with pytest.raises(
-        ArtefactError, match=r"the 2 other ledgers .*name the data of the others first.*--ledger-budget"
-    ):
+    with refuses("not-recognised"):
         enter(tmp_path, "ef" * 32, entry(), None, "patients")
     for name, path in zip(("one", "two"), sorted(tmp_path.glob("*.json")), strict=True):
         name_ledger(path, name)
     enter(tmp_path, "ef" * 32, entry(), None, "patients")
     assert "is not recognised, and the 2 other ledgers" in capsys.readouterr().err
     assert len(list(tmp_path.glob("*.json"))) == 3
-    with pytest.raises(ArtefactError, match="made from this private data already"):
+    with refuses("no-limit"):
         enter(tmp_path, "01" * 32, entry(), None, "Patients")
 
 
 def test_a_copy_of_a_ledger_beside_it_is_no_second_ledger(tmp_path: Path) -> None:
     path = enter(tmp_path, PRIVATE, entry(), LIMIT).path
     (tmp_path / "copy.json").write_text(path.read_text())
-    with pytest.raises(ArtefactError, match="take the file that is a copy out of the folder"):
+    with refuses("two-ledgers"):
         enter(tmp_path, PRIVATE, entry(), LIMIT)
 
 
@@ -153,7 +152,7 @@ def test_a_ledger_of_earlier_versions_recognises_its_data_by_its_own_name(tmp_pa
 def test_a_failure_that_uses_delta_up_is_named(tmp_path: Path) -> None:
     spent = Spending(partition="p", divergences=conversion.ORDERS / 1e6, failure=1e-5)
     draw = Entry(what="x", mechanism="ptr-gnmax", parameters={}, queries=1, spent=spent)
-    with pytest.raises(ArtefactError, match=r"may fail with a probability of 1e-05, which leaves no ε at δ = 1e-05"):
+    with refuses("above-limit"):
         enter(tmp_path, PRIVATE, draw, LIMIT)
 
 
@@ -164,14 +163,14 @@ def test_the_order_is_fixed_with_the_first_draw(tmp_path: Path) -> None:
     single = np.where(conversion.ORDERS <= 3, 0.01, np.inf)
     later = Entry(what="y", mechanism="m", parameters={}, queries=1, spent=Spending(partition="p", divergences=single))
     assert first.order is not None
-    with pytest.raises(ArtefactError):  # at its order the second draw costs infinitely much
+    with refuses("above-limit"):  # at its order the second draw costs infinitely much
         enter(tmp_path, PRIVATE, later, wide)
     assert enter(tmp_path, PRIVATE, entry(), wide).order == first.order > 3
 
 
 def test_the_limit_does_not_change(tmp_path: Path) -> None:
     enter(tmp_path, PRIVATE, entry(), LIMIT)
-    with pytest.raises(ArtefactError, match=r"keep ε = 1 at δ = 1e-05, and ε = 2 at"):
+    with refuses("other-limit"):
         enter(tmp_path, PRIVATE, entry(), LedgerParameters(budget=2.0, delta=1e-5))
 
 
@@ -209,7 +208,7 @@ def test_costs_are_those_of_discrete_noise_whatever_the_votes_are() -> None:
     ]
     assert np.array_equal(*spent)
     assert (spent[0] <= 100 * conversion.ORDERS / 40**2 * (1 + 1e-12)).all()
-    with pytest.raises(PatebenchError, match="no Rényi bound"):
+    with refuses("no-bound"):
         cost("exponential", make_mechanism("exponential", {"epsilon": 0.4}), Votes.of(np.zeros((9, 2), int), 2), "p")
 
 
@@ -230,7 +229,7 @@ def test_a_budget_and_a_limit_may_be_the_same(tmp_path: Path) -> None:
 
 def test_what_hides_nothing_is_no_release() -> None:
     votes = Votes.of(np.zeros((250, 10), int), 10)
-    with pytest.raises(PatebenchError, match="hides nothing"):
+    with refuses("no-noise"):
         cost("gnmax", make_mechanism("gnmax", {"sigma": 0.0}), votes, "p")
 
 

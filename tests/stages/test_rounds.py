@@ -7,7 +7,6 @@ import pytest
 
 from patebench.accounting import independent, spending
 from patebench.accounting.votes import Votes
-from patebench.artefacts.ledger_file import Ledger
 from patebench.artefacts.reading import read_votes
 from patebench.config.parameters import AccountParameters, SelectionParameters, StudentParameters
 from patebench.core.bound import Bound
@@ -16,6 +15,7 @@ from patebench.core.files import read_arrays, read_json, write_arrays
 from patebench.core.formats import FEATURES, LABELS, POOL, PREDICTIONS, QUERIES, TRUTH, VOTES
 from patebench.features import contrast
 from patebench.mechanisms.base import check_adaptive, make_mechanism
+from patebench.release.ledger_file import Ledger
 from patebench.stages import account, aggregate, extract_features, select_queries, train_student
 
 LOGISTIC = StudentParameters(method="supervised", model="logistic")

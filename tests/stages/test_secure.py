@@ -11,13 +11,13 @@ from scipy.stats import chisquare
 
 from patebench.accounting import spending
 from patebench.accounting.votes import Votes, capped
-from patebench.artefacts.ledger_file import Ledger
 from patebench.cli import cli
 from patebench.core import files, formats, seeds
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.decoding.table_likelihood import noise_of
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise_shares import DistributedSparseGNMax
+from patebench.release.ledger_file import Ledger
 from patebench.secure import shares
 from patebench.stages import secure_open, secure_share, secure_sum
 

@@ -13,13 +13,13 @@ from patebench.artefacts.provenance import (
     of_private_model,
     take,
 )
-from patebench.artefacts.releases import mechanism_of
 from patebench.core.bound import Bound
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
 from patebench.core.formats import LABELS, POOL
 from patebench.core.seeds import Mode
 from patebench.core.spelling import parameters_slug
+from patebench.release.conditions import mechanism_of
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records

@@ -13,9 +13,7 @@ from patebench.accounting.accountant import DirectAccountant, check_queries
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import seeded as seeded_noise
 from patebench.accounting.votes import Votes
-from patebench.artefacts.ledger_file import Entry, Ledger, records_of, shards_of
 from patebench.artefacts.reading import Selected, check_drawn_from
-from patebench.artefacts.releases import check_protects, check_size_of_delta, mechanism_of
 from patebench.artefacts.votes_file import read_source, say_what_was_read, table_options
 from patebench.cli.command import file_option, parameter_options, processes, stage_command
 from patebench.config.parameters import AccountParameters
@@ -33,6 +31,8 @@ from patebench.mechanisms.base import (
     check_releasable,
     labels_within,
 )
+from patebench.release.conditions import check_protects, check_size_of_delta, mechanism_of
+from patebench.release.ledger_file import Entry, Ledger, records_of, shards_of
 
 #: What bounds repeat of the labels that they are of.
 _FACTS = ("votes", "mechanism", "parameters", "mode", "rounds", *PARTITION_FACTS)

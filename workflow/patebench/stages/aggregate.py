@@ -10,16 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
-from patebench.artefacts.ledger_file import Place
 from patebench.artefacts.reading import OF_ROUNDS, Selected, check_distinct, partition_facts
-from patebench.artefacts.releases import (
-    check_protects,
-    check_size_of_delta,
-    drawn_mechanism,
-    of_table,
-    origin,
-    refuse_second_release,
-)
 from patebench.artefacts.votes_file import read_source, say_what_was_read, table_options
 from patebench.cli.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
@@ -37,6 +28,15 @@ from patebench.mechanisms.base import (
     labels_within,
     plain,
 )
+from patebench.release.conditions import (
+    check_protects,
+    check_size_of_delta,
+    drawn_mechanism,
+    of_table,
+    origin,
+    refuse_second_release,
+)
+from patebench.release.ledger_file import Place
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]

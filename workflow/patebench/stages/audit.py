@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from patebench.artefacts.releases import check_size_of_delta
 from patebench.artefacts.votes_file import read_source, say_what_was_read
 from patebench.audit import show
 from patebench.audit.verdict import run_audit
@@ -22,6 +21,7 @@ from patebench.core.files import read_facts, write_json
 from patebench.core.formats import SAMPLES
 from patebench.core.seeds import Mode, generator
 from patebench.mechanisms.base import make_mechanism
+from patebench.release.conditions import check_size_of_delta
 
 #: The option that makes it another command.
 ADJACENCY = "--adjacency"

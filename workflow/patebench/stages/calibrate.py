@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import click
 
-from patebench.artefacts.releases import check_size_of_delta
 from patebench.calculator import show
 from patebench.calculator.calibrate import solve
 from patebench.cli.command import stage_command
 from patebench.cli.mechanism_options import MechanismCommand, answering
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.seeds import Mode
+from patebench.release.conditions import check_size_of_delta
 
 
 def run(

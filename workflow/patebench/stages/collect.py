@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from patebench.accounting.votes import Votes
 from patebench.artefacts.provenance import of_ensemble, of_rounds, of_split, of_student, of_training, take
 from patebench.artefacts.reading import check_drawn_from, query_positions, read_votes
-from patebench.artefacts.releases import mechanism_of
 from patebench.cli.command import file_option, stage_command
 from patebench.core.bound import Bound, points
 from patebench.core.errors import ArtefactError
@@ -21,6 +20,7 @@ from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import Mechanism, plain
+from patebench.release.conditions import mechanism_of
 from patebench.reporting.frames import check_record
 
 _MEND = "pass files that were made from the same votes, or run snakemake again"

@@ -11,8 +11,6 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.sanitised import SanitisingNoise, fresh
 from patebench.accounting.spending import Spending
 from patebench.artefacts import votes_file
-from patebench.artefacts.ledger_file import Entry, Place, records_of, shards_of
-from patebench.artefacts.releases import check_protects, check_size_of_delta, unprotected
 from patebench.calculator import show
 from patebench.calculator.epsilon import epsilon
 from patebench.cli.command import FILE, all_processes, ledgered, stage_command
@@ -23,6 +21,8 @@ from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.mechanisms.base import make_mechanism
+from patebench.release.conditions import check_protects, check_size_of_delta, unprotected
+from patebench.release.ledger_file import Entry, Place, records_of, shards_of
 
 
 def run(

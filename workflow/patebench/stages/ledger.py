@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from patebench.accounting import spending
-from patebench.artefacts.ledger_file import Ledger, name_ledger
 from patebench.calculator.show import four_digits
 from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal
 from patebench.core.bound import check_delta
 from patebench.core.errors import PatebenchError
 from patebench.core.text import in_json
+from patebench.release.ledger_file import Ledger, name_ledger
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 
-from patebench.artefacts.releases import of_table, refuse_second_release
 from patebench.cli.command import file_option, stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
 from patebench.core.seeds import Mode
 from patebench.mechanisms.noise_shares import plurality
+from patebench.release.conditions import of_table, refuse_second_release
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import opened
 from patebench.stages.secure_sum import SHARED, asked, check_agreement, promised, shared

@@ -11,15 +11,15 @@ import click
 import numpy as np
 
 from patebench.accounting.votes import Votes
-from patebench.artefacts.ledger_file import Place
 from patebench.artefacts.reading import may_abstain, partition_facts, way_of_voting
-from patebench.artefacts.releases import check_protects, check_size_of_delta
 from patebench.cli.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
+from patebench.release.conditions import check_protects, check_size_of_delta
+from patebench.release.ledger_file import Place
 from patebench.secure.party import Party, secure
 from patebench.stages.secure_sum import asked
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.artefacts.releases import mechanism_of, refuse_second_release
 from patebench.cli.command import file_option, stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, claim, read_arrays, write_arrays
 from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
 from patebench.mechanisms.noise_shares import NoiseShares
+from patebench.release.conditions import mechanism_of, refuse_second_release
 from patebench.secure.party import check_teachers
 from patebench.secure.shares import total
 

@@ -7,7 +7,6 @@ from functools import partial
 
 import click
 
-from patebench.artefacts.releases import check_size_of_delta
 from patebench.audit.conformance import Check, Conformance
 from patebench.cli.command import parameter_options, parameter_values, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
@@ -16,6 +15,7 @@ from patebench.core.seeds import Mode, generator
 from patebench.core.text import plural
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import make_mechanism
+from patebench.release.conditions import check_size_of_delta
 
 _WORDS = {True: "kept", False: "BROKEN", None: "—"}
 

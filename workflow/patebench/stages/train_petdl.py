@@ -16,7 +16,6 @@ import numpy as np
 
 from patebench.artefacts.provenance import of_ensemble, take
 from patebench.artefacts.reading import blamed_on, read_samples
-from patebench.artefacts.releases import check_size_of_delta
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.checks import check_finite
@@ -26,6 +25,7 @@ from patebench.core.formats import CHUNK, POOL, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, derive
 from patebench.core.spelling import slug
+from patebench.release.conditions import check_size_of_delta
 
 if TYPE_CHECKING:
     from patebench.petdl.form import Form

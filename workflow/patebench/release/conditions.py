@@ -1,4 +1,4 @@
-"""What stages that release labels, or bound their cost, ask of a mechanism, of its noise and of the file to write."""
+"""Conditions of a release: of its mechanism, its noise, its δ, its partition and the file to write."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanis
 def drawn_mechanism(
     name: str, parameters: Mapping[str, float], release: bool, seed: int | None, stream: str | None
 ) -> tuple[Mechanism, Draws]:
-    """The mechanism of a command, and where it draws from; refuse to release one that has no discrete form."""
+    """Return the mechanism of a command and where it draws from; refuse to release one without a discrete form."""
     draws = Draws.of(release, seed, stream)
     made = make_mechanism(name, parameters)
     if draws.mode is Mode.RELEASE:
@@ -27,15 +27,12 @@ def drawn_mechanism(
 
 
 def mechanism_of(facts: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of the facts of an artefact, where an infinite parameter is the text "inf"."""
+    """Return the mechanism of an artefact's facts, where an infinite parameter is the text "inf"."""
     return make_mechanism(facts["mechanism"], {name: float(value) for name, value in facts["parameters"].items()})
 
 
 def origin(votes: Artefact, mode: Mode) -> str | None:
-    """The digest of the votes; none for a release, since whoever guesses the votes could tell that the guess is right.
-
-    With all votes but one teacher's known, a digest gives that teacher's away.
-    """
+    """Return the digest of the votes; None for a release, as a digest confirms a guess of one teacher's votes."""
     return votes.digest if mode is Mode.SEEDED else None
 
 
@@ -53,7 +50,7 @@ def check_size_of_delta(mode: Mode, teachers: int | None, *deltas: float | None,
             continue
         fault = large_delta(delta, teachers, public)
         if fault and mode is Mode.RELEASE and (teachers or public):
-            raise PatebenchError(fault)
+            raise PatebenchError(fault, code="large-delta")
         if fault := fault or large_delta(delta, teachers, records):
             click.echo(f"warning: {fault}", err=True)
 
@@ -72,7 +69,8 @@ def unprotected(source: Artefact) -> str | None:
 def check_protects(source: Artefact, mode: Mode) -> None:
     """Refuse a release from VOTES or a CHUNK, or LABELS of one, whose partition protects nothing."""
     if mode is Mode.RELEASE and (fault := unprotected(source)):
-        raise ArtefactError(source.path, fault, f"use votes of a partition by one of {protecting()}")
+        fix = f"use votes of a partition by one of {protecting()}"
+        raise ArtefactError(source.path, fault, fix, code="unprotected")
 
 
 def of_table(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
@@ -90,5 +88,6 @@ def refuse_second_release(out: Path | str, mode: Mode) -> None:
         raise ArtefactError(
             out,
             "it is there already, and if it is a release, drawing another one spends as much privacy again",
-            "hand out that one; or give another place, and a limit for both in the ledger",
+            "publish that one; or give another place, and a limit for both in the ledger",
+            code="second-release",
         )

@@ -44,9 +44,9 @@ _NOMINAL = LedgerParameters(budget=4.0, delta=1e-5)
 class Entry:
     """A draw: what it makes, by which mechanism, for how many queries, and what it costs.
 
-    `key` is a random word, which what was drawn repeats: nothing else tells whether a release stands in a ledger.
-    `ensemble` is the number of all teachers; None for draws that are not of labels, and in older ledgers.
-    `votes` is the digest of the votes, which nobody sees on the secure path. A ledger is private, so it may store one.
+    `key` is a random word that the release stores: nothing else shows whether it stands in a ledger. `ensemble` is the
+    number of all teachers; None for draws that are not of labels, and in older ledgers. `votes` is the digest of the
+    votes, None on the secure path, where nobody sees all. A ledger is private, so it may store one.
     """
 
     what: str
@@ -75,16 +75,16 @@ class Place:
     def of(
         cls, mode: Mode, folder: Path | None, budget: float | None, delta: float | None, private: str | None
     ) -> "Place":
-        """From a command's options; PatebenchError for a release without a ledger, and for the contrary."""
-        if mode is Mode.SEEDED and folder is not None:
-            raise PatebenchError("labels from a seed are no release, and no ledger knows them; leave out --ledger")
+        """Return the place of a command's options; PatebenchError for a release without a ledger, and vice versa."""
+        options = {"ledger": folder, "ledger-budget": budget, "ledger-delta": delta, "private": private}
+        if mode is Mode.SEEDED and (used := [f"--{name}" for name, value in options.items() if value is not None]):
+            line = f"labels from a seed are no release, and no ledger counts them; leave out {used[0]}"
+            raise PatebenchError(line, code="release", where=used[0])
         if mode is Mode.RELEASE and folder is None:
-            raise PatebenchError("a release is written down before it is drawn; give the folder --ledger")
-        options = {"budget": budget, "delta": delta, "private": private}
-        given = {name: value for name, value in options.items() if value is not None}
-        if mode is Mode.SEEDED and given:
-            option = "--private" if private is not None else f"--ledger-{next(iter(given))}"
-            raise PatebenchError(f"labels from a seed are no release, and no limit counts them; leave out {option}")
+            line = "is missing; a release is written down in the folder of ledgers before it is drawn"
+            raise PatebenchError(line, code="missing", where="--ledger")
+        limits = {"budget": budget, "delta": delta, "private": private}
+        given = {name: value for name, value in limits.items() if value is not None}
         settings = LedgerSettings.checked(given, "ledger") if given else None
         return cls(folder, settings.limit if settings else None, private)
 
@@ -98,9 +98,9 @@ class Place:
         key: str | None = None,
         **more: Any,
     ) -> list[str]:
-        """Enter a draw by a mechanism on these votes of VOTES or a CHUNK, which is to become `out`: the entry's key.
+        """Enter a draw by a mechanism on these votes of VOTES or a CHUNK, which is to become `out`.
 
-        See `cost` for what else there is to say. Nothing is entered, and there is no key, of labels from a seed.
+        Returns the entry's key, for labels from a seed none, as nothing is entered. `more` are arguments of `cost`.
         """
         if self.folder is None:
             return []
@@ -127,15 +127,15 @@ class Place:
         drawn = {each.key: each.spent.partition for each in ledger.entries if each.key in own}
         if drawn.keys() != own:
             fault = f"{before.path} is a release, and it does not stand there"
-            raise ArtefactError(ledger.path, fault, "give its ledger")
+            raise ArtefactError(ledger.path, fault, "give its ledger", code="not-entered")
         if set(drawn.values()) - {shards_of(source)}:
             fault = f"it was drawn from votes of another partition than {source.path}"
-            raise ArtefactError(before.path, fault, "take votes of the same teachers in all rounds")
+            raise ArtefactError(before.path, fault, "take votes of the same teachers in all rounds", code="mismatch")
 
-    def enter(self, private: str, entry: Entry) -> None:
-        """Enter a draw from these private records; nothing where there is no folder."""
+    def enter(self, records: str, entry: Entry) -> None:
+        """Enter a draw from the private records of this digest; do nothing without a folder."""
         if self.folder is not None:
-            enter(self.folder, private, entry, self.limit, self.private)
+            enter(self.folder, records, entry, self.limit, self.private)
 
 
 def records_of(source: Artefact) -> str:
@@ -191,11 +191,13 @@ class Ledger:
                 f"it is a ledger of this private data, and so is {found[1].path}, and draws in two ledgers are not "
                 "counted together",
                 "take the file that is a copy out of the folder, or leave out a --private that names other data",
+                code="two-ledgers",
             )
         if not found:
             path = folder / f"{private or records}.json"
             if path.exists():
-                raise ArtefactError(path, "it is the ledger of other private data", "choose another name --private")
+                fix = "choose another name --private"
+                raise ArtefactError(path, "it is the ledger of other private data", fix, code="taken")
             return cls(path=path)
         (ledger,) = found
         if private is not None and ledger.private is not None and not ledger.has_name(private):
@@ -203,6 +205,7 @@ class Ledger:
                 ledger.path,
                 f"this private data has the permanent name '{ledger.private}', and '{private}' is given",
                 f"give --private {ledger.private}",
+                code="other-name",
             )
         return ledger
 
@@ -213,23 +216,22 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path) -> "Ledger":
-        mend = "restore it from a copy: without it nobody knows what was released from this data"
+        fix = "restore it from a copy: without it nobody knows what was released from this data"
         try:
             content = read_json(path, _KIND)
         except ArtefactError as fault:
-            raise ArtefactError(path, str(fault).removeprefix(f"{path}: ").partition("; ")[0], mend) from None
+            raise ArtefactError(path, fault.fault, fix, code=fault.code) from None
         try:
             if content["orders"] != conversion.ORDERS.tolist():
-                raise ArtefactError(
-                    path, "it counts at other orders than this version", "use the version that wrote it"
-                )
+                line = "it counts at other orders than this version"
+                raise ArtefactError(path, line, "use the version that wrote it", code="older")
             entries = tuple(_entry(each) for each in content["entries"])
             kept = content["limit"]
             limit = LedgerParameters(budget=kept["epsilon"], delta=kept["delta"]) if kept else None
             order = float(content["order"])
             private, records = content.get("private"), tuple(map(str, content.get("records", [path.stem])))
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", mend) from None
+            raise ArtefactError(path, f"it is not as patebench writes it ({fault!r})", fix, code="damaged") from None
         return cls(path=path, private=private, records=records, entries=entries, limit=limit, order=order)
 
     def write(self) -> None:
@@ -254,7 +256,7 @@ def cost(
     adaptive: bool = False,
     budget: tuple[float, float] | None = None,
 ) -> Spending:
-    """What labels of these queries cost in discrete noise, whatever the votes are; less if a budget (ε, δ) ends them.
+    """Return the worst-case cost of labels of these queries in discrete noise; less if a budget (ε, δ) ends them.
 
     A release's own budget is a filter at one order: there and at all orders below nothing exceeds what it allows.
     """
@@ -262,10 +264,12 @@ def cost(
     valid = valid_for_discrete_noise(made.accountants(votes))
     found = spending.worst_case(valid_for_adaptive_queries(valid) if adaptive else valid, votes.queries)
     if found is None:
-        raise PatebenchError(f"the mechanism '{name}' has no Rényi bound to write into a ledger; use another")
+        line = f"the mechanism '{name}' has no Rényi bound to write into a ledger; use another"
+        raise PatebenchError(line, code="no-bound")
     divergences, failure = found
     if np.isinf(divergences).all():
-        raise PatebenchError(f"'{name}' with these parameters hides nothing (ε = ∞), so there is no release; add noise")
+        line = f"'{name}' with these parameters hides nothing (ε = ∞), so there is no release; add noise"
+        raise PatebenchError(line, code="no-noise")
     if budget is not None:
         keeper = keeper_of(check_budget(name, made, votes.teachers, votes.classes), *budget)
         kept = np.where(keeper.order >= conversion.ORDERS, keeper.allowance, np.inf)
@@ -311,14 +315,18 @@ def name_ledger(path: Path, private: str) -> None:
     """Give the data of a ledger a permanent name; PatebenchError if they have another one, or other data has it."""
     LedgerSettings.checked({"private": private}, "ledger")
     if not path.is_file():
-        raise PatebenchError(f"{path}: only the data of one ledger get a name; give the path of the ledger's file")
+        line = "only the data of one ledger get a name; give the path of the ledger's file"
+        raise PatebenchError(line, code="missing-file", where=path)
     with alone(path.parent / "ledgers"):
         ledger = Ledger.read(path)
         for each in Ledger.read_all(path.parent):
             if each.path.name != path.name and each.private == private:
-                raise ArtefactError(each.path, f"its data has the name '{private}'", "choose another name")
+                raise ArtefactError(
+                    each.path, f"its data has the name '{private}'", "choose another name", code="taken"
+                )
         if ledger.private not in (None, private):
-            raise ArtefactError(path, f"its data has the permanent name '{ledger.private}'", "keep that name")
+            line = f"its data has the permanent name '{ledger.private}'"
+            raise ArtefactError(path, line, "keep that name", code="other-name")
         replace(ledger, private=private).write()
 
 
@@ -343,6 +351,7 @@ def _check_others(folder: Path, limit: LedgerParameters | None, private: str | N
             folder,
             words,
             f"{name}, or give a limit (ledger: {{budget: …, delta: …}}, --ledger-budget and --ledger-delta)",
+            code="not-recognised",
         )
     click.echo(f"{folder}: {words}; it is counted apart from these, unless --private gives their name", err=True)
 
@@ -360,6 +369,7 @@ def _check(
                 "a limit that is given afterwards does not hold for what was seen before, so there may be no other",
                 "give a limit with the first draw where several may follow (ledger: {budget: …, delta: …} in a "
                 "configuration, --ledger-budget and --ledger-delta of a command)",
+                code="no-limit",
             )
     elif asked is not None and asked != kept:
         raise ArtefactError(
@@ -367,6 +377,7 @@ def _check(
             f"all releases of this private data are to keep ε = {kept.budget:g} at δ = {kept.delta:g}, and "
             f"ε = {asked.budget:g} at δ = {asked.delta:g} is asked for now",
             "keep the first limit: what was released under it was promised more",
+            code="other-limit",
         )
     elif not spending.keeps(now, kept.budget, kept.delta, order):
         raise ArtefactError(
@@ -374,6 +385,7 @@ def _check(
             f"{_together(now, kept.delta, order)} at δ = {kept.delta:g}, and all releases of this private data are to "
             f"keep ε = {kept.budget:g}",
             "use more noise, fewer queries or a smaller budget for this one",
+            code="above-limit",
         )
 
 
