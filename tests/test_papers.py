@@ -7,13 +7,20 @@ import pytest
 
 from patebench.config import load, validate
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.published import CONFIGURATIONS, read_published
+from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
 SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
 TOGETHER = "Comparisons and baselines"
+PUBLISHED = read_published(ROOT / "config" / "published.csv").values
+PAPERS = sorted({value.paper for value in PUBLISHED})
+#: The configurations of papers with a section of their own.
+CONFIGURATIONS = {
+    **{"PATE 2017": "pate-2017", "Scalable PATE 2018": "scalable-pate-2018", "NZC 2020": "nzc-2020"},
+    **{"PET-DL 2019": "petdl-2019", "Distributed PATE 2018": "distributed-pate-2018"},
+}
 #: Figures and tables of the papers whose texts are at hand. The one table of PATE 2017 is its Figure 4.
 COUNTED = {"PATE 2017": (5, 0), "NZC 2020": (2, 3), "PET-DL 2019": (5, 3)}
 
@@ -37,7 +44,7 @@ def places(paper: str) -> set[str]:
     found, kind, whose = set(), "", paper
     for words in (word for row in cells(of(paper)) for word in re.split(r", | and ", row[0])):
         if paper not in SECTIONS:
-            others = [other for other in CONFIGURATIONS if words.startswith(other)]
+            others = [other for other in PAPERS if words.startswith(other)]
             whose, words = (others[0], words.removeprefix(others[0]).strip()) if others else (whose, words)
             if whose != paper:
                 continue
@@ -56,7 +63,7 @@ def experiments(file: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("paper", "table"),
-    sorted({(each.paper, each.table) for each in read_published(ROOT / "config/published.csv").values}),
+    sorted({(value.paper, value.table) for value in PUBLISHED}),
 )
 def test_what_a_paper_prints_is_named(paper: str, table: str) -> None:
     text = of(paper).replace("`", "")
@@ -73,8 +80,7 @@ def test_every_figure_and_table_is_named(paper: str, kind: str) -> None:
 @pytest.mark.parametrize("section", sorted(SECTIONS))
 def test_what_it_names_is_there(section: str) -> None:
     text = SECTIONS[section]
-    own = ["distributed-pate-2018.yaml"] if "Distributed" in section else []
-    own = [f"{CONFIGURATIONS[section]}.yaml"] if section in CONFIGURATIONS else own
+    own = [f"{CONFIGURATIONS[section]}.yaml"] if section in CONFIGURATIONS else []
     for row in cells(text) or [[text]]:
         files = re.findall(r"`([a-z0-9-]+\.yaml)`", " ".join(row)) or own
         known = set().union(*map(experiments, files))

@@ -9,7 +9,7 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.reporting.findings import findings
-from patebench.reporting.published import CONFIGURATIONS, read_published
+from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
 
@@ -322,10 +322,3 @@ def test_an_empty_run_has_empty_tables(tmp_path):
         frame = table.build(made.load_records([digits]), PUBLISHED)
         assert frame.empty
         assert len(table.rows(frame)) == 1
-
-
-def test_every_paper_has_a_configuration():
-    papers = {value.paper for value in PUBLISHED.values}
-    assert papers == set(CONFIGURATIONS)
-    for name in CONFIGURATIONS.values():
-        assert (made.PUBLISHED.parent / "papers" / f"{name}.yaml").exists()

@@ -11,7 +11,7 @@ form and `schema` the JSON schema.
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,7 +21,6 @@ from patebench.core.text import cell_in_json
 from patebench.reporting.frames import Records, arrange, deviation, sound
 from patebench.reporting.outcomes import (
     LABEL_SET,
-    PETDL_CHOSEN,
     PRIVATE_MODEL,
     STUDENT,
     is_printed_of,
@@ -65,108 +64,106 @@ PAPERS = {
 #: What is of none of them.
 NO_PAPER = "of no paper here"
 
-#: What a printed ε may stand beside.
+#: Quantities that may be printed in the same row as an ε.
 _PRINTED = ("student_accuracy", "private_model_accuracy")
 
 POINT_COLUMNS = (
     *("dataset", "method", "detail", "paper", "kind", "epsilon", "delta", "adjacency"),
     *("accuracy_mean", "accuracy_std", "baseline_accuracy_mean", "public_use", "public_samples", "seeds", "published"),
 )
+_COPIED = ("dataset", "delta", "accuracy_mean", "accuracy_std", "baseline_accuracy_mean", "seeds")
 
 
 def methods(records: Records, published: Published) -> "pd.DataFrame":
     """Return a row per data set, method and kind of ε, and per printed pair of ε and accuracy.
 
-    Accuracies are fractions; `published` says whether a row is a paper's. An ε that is infinite or 0 is left out.
+    Accuracies are fractions; `published` is True for what a paper prints. An ε that is infinite or 0 is left out.
     """
     import pandas as pd
 
-    rows = [*_student_points(records), *_model_points(records)]
-    datasets = sorted({row["dataset"] for row in rows})
-    rows += [_printed_point(value, accuracy) for each in datasets for value, accuracy in _pairs(published, each)]
-    frame = pd.DataFrame(rows, columns=list(POINT_COLUMNS))
+    points = [*_student_points(records), *_model_points(records)]
+    datasets = sorted({point["dataset"] for point in points})
+    points += [point for dataset in datasets for point in _printed_points(published, dataset)]
+    frame = pd.DataFrame(points, columns=list(POINT_COLUMNS))
     frame = frame[(frame["epsilon"] > 0) & (frame["epsilon"] < float("inf"))]
     frame = frame.drop_duplicates(["dataset", "method", "detail", "kind", "epsilon", "accuracy_mean"])
     return frame.sort_values(["dataset", "published", "epsilon", "method"], kind="stable", ignore_index=True)
 
 
-def _best(settings: "pd.DataFrame", by: list[str], epsilon: str) -> "pd.DataFrame":
-    """One setting per group of equal `by`, as the head of this file says."""
-    ranked = settings.assign(weak=settings[epsilon] > WEAK, cost=settings[epsilon].where(settings[epsilon] > WEAK, 0.0))
-    ranked = ranked.sort_values(["weak", "cost", "accuracy_mean"], ascending=[True, True, False], kind="stable")
-    return ranked.drop_duplicates(by)
+def _best(settings: "pd.DataFrame", by: list[str], epsilon: str) -> list[dict[Any, Any]]:
+    """Return one setting per group of equal `by`: the most accurate that is not weak, else the cheapest."""
+    ranked = settings.assign(cost=settings[epsilon].where(settings[epsilon] > WEAK, 0.0))
+    ranked = ranked.sort_values(["cost", "accuracy_mean"], ascending=[True, False], kind="stable")
+    return ranked.drop_duplicates(by).to_dict("records")
 
 
-def _student_points(records: Records) -> list[dict[str, Any]]:
-    """Two rows for each mechanism: the same student at its worst-case ε and at its data-dependent one."""
-    found = outcomes(records)
-    found = _best(found[found["worst_case_epsilon_mean"].notna()], ["dataset", "mechanism"], "worst_case_epsilon_mean")
-    rows = []
-    for row in found.to_dict("records"):
+def _point(row: Mapping[Any, Any], source: str, **more: Any) -> dict[str, Any]:
+    """Return the point of a setting whose mechanism or system is `source`."""
+    common = {name: row[name] for name in _COPIED}
+    return {**common, "paper": PAPERS.get(source, NO_PAPER), "published": False, **more}
+
+
+def _student_points(records: Records) -> Iterator[dict[str, Any]]:
+    """Yield two points for each mechanism: the same student at its worst-case ε and at its data-dependent one."""
+    students = outcomes(records)
+    students = students[students["worst_case_epsilon_mean"].notna()]
+    for row in _best(students, ["dataset", "mechanism"], "worst_case_epsilon_mean"):
         uses, samples = public_use(row)
-        detail = parameters_in_words(row["mechanism"], row["parameters"])
-        detail += f", {row['teachers']:,} teachers, {row['queries']:,} queries"
-        common = {name: row[name] for name in _COPIED} | {"method": row["mechanism"]}
-        common |= {
-            "detail": f"{detail}, student: {in_words(row['method'])}",
-            "adjacency": owners_in_words(row["partition"]) or str(Adjacency.REPLACE_TEACHER),
-        }
-        common |= {"paper": PAPERS.get(str(row["mechanism"]), NO_PAPER), "published": False}
-        common |= {"public_use": uses, "public_samples": samples}
-        worst, leaky = (row[f"{kind}_epsilon_mean"] for kind in (Kind.WORST_CASE, Kind.DATA_DEPENDENT))
-        rows.append({**common, "kind": str(Kind.WORST_CASE), "epsilon": worst})
-        if leaky != worst:  # a mechanism whose cost depends on no votes has one ε
-            rows.append({**common, "kind": str(Kind.DATA_DEPENDENT), "epsilon": leaky})
-    return rows
+        noise = parameters_in_words(row["mechanism"], row["parameters"])
+        size = f"{row['teachers']:,} teachers, {row['queries']:,} queries"
+        point = _point(
+            row,
+            row["mechanism"],
+            method=row["mechanism"],
+            detail=f"{noise}, {size}, student: {in_words(row['method'])}",
+            adjacency=owners_in_words(row["partition"]) or str(Adjacency.REPLACE_TEACHER),
+            public_use=uses,
+            public_samples=samples,
+        )
+        worst, dependent = row["worst_case_epsilon_mean"], row["data_dependent_epsilon_mean"]
+        yield {**point, "kind": str(Kind.WORST_CASE), "epsilon": worst}
+        if dependent != worst:  # a mechanism whose cost depends on no votes has one ε
+            yield {**point, "kind": str(Kind.DATA_DEPENDENT), "epsilon": dependent}
 
 
-_COPIED = ("dataset", "delta", "accuracy_mean", "accuracy_std", "baseline_accuracy_mean", "seeds")
+def _model_points(records: Records) -> Iterator[dict[str, Any]]:
+    """Yield a point for each form of a private model and kind of its ε."""
+    by = ["dataset", "system", "form", "kind", "adjacency"]
+    for row in _best(private_models(records), by, "epsilon_mean"):
+        same = {name: row[name] for name in ("kind", "adjacency", "public_use", "public_samples")}
+        method, detail = f"{row['system']}, {row['form']}", f"model: {in_words(row['model'])}"
+        yield _point(row, row["system"], method=method, detail=detail, epsilon=row["epsilon_mean"], **same)
 
 
-def _model_points(records: Records) -> list[dict[str, Any]]:
-    """A row for each form of a model that is private itself and kind of its ε."""
-    found = _best(private_models(records), ["dataset", "system", "form", "kind", "adjacency"], "epsilon_mean")
-    rows = []
-    for row in found.to_dict("records"):
-        common = {name: row[name] for name in (*_COPIED, "kind", "adjacency", "public_use", "public_samples")}
-        common |= {"method": f"{row['system']}, {row['form']}", "detail": f"model: {in_words(row['model'])}"}
-        common |= {"paper": PAPERS.get(str(row["system"]), NO_PAPER), "epsilon": row["epsilon_mean"]}
-        rows.append({**common, "published": False})
-    return rows
+def _printed_points(published: Published, dataset: str) -> Iterator[dict[str, Any]]:
+    """Yield each ε that a paper prints of its own method, with the accuracy in the same row if that is one number.
 
-
-def _pairs(published: Published, dataset: str) -> list[tuple[Value, float]]:
-    """Each printed ε with the accuracy in the same row, of a student or a private model, where that is one number.
-
-    Of each paper what it prints of its own method: what it quotes of others stands with those.
+    The ε is claimed, as nobody checked it here, or is by a data-dependent theorem.
     """
-    found = []
-    for value in filter(_own, published.select("epsilon", dataset=dataset)):
+    for value in published.select("epsilon", dataset=dataset):
+        if value.mechanism == DP_SGD:
+            own = value.paper in PAPERS_ON_DPSGD
+        else:
+            own = PAPERS.get(ALL_SYSTEMS.get(value.mechanism, str(value.mechanism))) == value.paper
         row = {name: getattr(value, name) for name in ("paper", "table", "row", "mechanism", "dataset")}
-        accuracies = {each.value for quantity in _PRINTED for each in published.select(quantity, **row)}
-        found += [(value, accuracy) for accuracy in accuracies if len(accuracies) == 1]
-    return found
-
-
-def _own(value: Value) -> bool:
-    if value.mechanism == DP_SGD:
-        return value.paper in PAPERS_ON_DPSGD
-    return PAPERS.get(ALL_SYSTEMS.get(value.mechanism, str(value.mechanism))) == value.paper
-
-
-def _printed_point(value: Value, accuracy: float) -> dict[str, Any]:
-    """The row of a printed point: its ε is claimed, for nobody checked it here, or is by a data-dependent theorem."""
-    of_votes = value.paper in (PATE_2017, SCALABLE_2018) and value.mechanism != DP_SGD
-    kind = Kind.DATA_DEPENDENT if of_votes else Kind.CLAIMED
-    of_record = value.mechanism in (DP_SGD, PRIVATE_KNN)
-    where = ", ".join(filter(None, [value.table, value.row]))
-    return {
-        **{"dataset": value.dataset, "method": f"printed: {value.source}", "detail": where, "paper": value.paper},
-        **{"kind": str(kind), "epsilon": value.value, "delta": value.delta},
-        "adjacency": str(Adjacency.ADD_OR_REMOVE_RECORD if of_record else Adjacency.REPLACE_TEACHER),
-        **{"accuracy_mean": accuracy, "accuracy_std": None, "baseline_accuracy_mean": None},
-        **{"public_use": "as printed", "public_samples": None, "seeds": None, "published": True},
-    }
+        accuracies = {printed.value for quantity in _PRINTED for printed in published.select(quantity, **row)}
+        if not own or len(accuracies) != 1:
+            continue
+        of_votes = value.paper in (PATE_2017, SCALABLE_2018) and value.mechanism != DP_SGD
+        of_record = value.mechanism in (DP_SGD, PRIVATE_KNN)
+        yield {
+            "dataset": dataset,
+            "method": f"printed: {value.source}",
+            "detail": ", ".join(filter(None, [value.table, value.row])),
+            "paper": value.paper,
+            "kind": str(Kind.DATA_DEPENDENT if of_votes else Kind.CLAIMED),
+            "epsilon": value.value,
+            "delta": value.delta,
+            "adjacency": str(Adjacency.ADD_OR_REMOVE_RECORD if of_record else Adjacency.REPLACE_TEACHER),
+            "accuracy_mean": accuracies.pop(),
+            "public_use": "as printed",
+            "published": True,
+        }
 
 
 #: An ε: strict JSON has no infinity.
@@ -247,13 +244,10 @@ class Rows(BaseModel):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema (2020-12) of the file, with the words that every artefact here has."""
+    """Return the JSON schema (2020-12) of the file, with the entries that every artefact has."""
     found = Rows.model_json_schema()
-    written = {
-        "kind": {"const": "rows"},
-        "digest": {"type": "string", "description": "SHA-256 of all the rest."},
-        **found["properties"],
-    }
+    digest = {"type": "string", "description": "SHA-256 of all the rest."}
+    written = {"kind": {"const": "rows"}, "digest": digest, **found["properties"]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **found,
@@ -269,77 +263,46 @@ def schema_text() -> str:
 
 
 def rows(records: Records, published: Published) -> Rows:
-    """The rows of a run, students first, in natural order."""
+    """Return the rows of a run, students first, in natural order."""
     return Rows(rows=[*_student_rows(records, published), *_model_rows(records, published)])
 
 
 def _student_rows(records: Records, published: Published) -> Iterator[Row]:
-    students, bounds = records.students, records.bounds
-    if students.empty:
-        return
-    labels = [*LABEL_SET, "rounds", "queries"]
-    keys = [*STUDENT, "delta"]
-    deltas = bounds[[*labels, "delta"]].drop_duplicates()
-    for key, group in _groups(students.merge(deltas, on=labels), keys):
-        mine = _alike(bounds, {name: key[name] for name in [*labels, "delta"]})
-        first = group.iloc[0]
-        parameters = {name: float(value) for name, value in first["parameters"].items()}
-        same = {name: key[name] for name in ("dataset", "teachers", "mechanism", "queries", "delta")}
-        use, samples = public_use(first.to_dict())
+    labels = [*LABEL_SET, "rounds", "queries", "delta"]
+    bounds, audits = records.bounds, records.audits[records.audits["kind"] == Kind.AUDITED_LOWER]
+    students = records.students.merge(bounds[labels].drop_duplicates(), on=labels[:-1])
+    for group in _groups(students, [*STUDENT, "delta"]):
+        row = group.head(1).to_dict("records")[0]
+        own = group[labels].head(1).merge(bounds, on=labels)
+        stated = own[stated_by_paper(own)]
+        dependent = stated[stated["kind"] == Kind.DATA_DEPENDENT]
+        same = {name: row[name] for name in ("dataset", "teachers", "mechanism", "queries", "delta")}
+        parameters = {name: float(value) for name, value in row["parameters"].items()}
+        printed = [] if row["rounds"] else published.select("epsilon", **same)
+        of_audit = [*same, "noise"]
+        use, samples = public_use(row)
         yield Row(
-            dataset=key["dataset"],
+            dataset=row["dataset"],
             method=PATE,
-            variant=key["mechanism"],
+            variant=row["mechanism"],
             parameters=parameters,
-            learner=_words(key["method"], key["student_model"]),
-            selection=rounds_in_words(first["selection"]),
-            teachers=key["teachers"],
-            queries=key["queries"],
-            delta=key["delta"],
-            protects=str(Adjacency.REPLACE_TEACHER) if mine.empty else str(mine["adjacency"].iloc[0]),
+            learner=", ".join(filter(None, (row["method"], row["student_model"]))),
+            selection=rounds_in_words(row["selection"]),
+            teachers=row["teachers"],
+            queries=row["queries"],
+            delta=row["delta"],
+            protects=str(own["adjacency"].iloc[0]),
             epsilon=Costs(
-                reported=[] if key["rounds"] else _reported(published, same, parameters),
-                recomputed=_largest(mine[stated_by_paper(mine)], preferred=Kind.DATA_DEPENDENT),
-                worst_case=_largest(_least(sound(mine))),
-                exact=_largest(_least(mine[mine["exact"] & (mine["kind"] == Kind.DATA_DEPENDENT)])),
-                audited=_audited(records, key),
-                publishable=_largest(_least(sound(mine[mine["publishable"]]))),
+                reported=_as_printed(value for value in printed if value.parameters == parameters),
+                recomputed=_largest(stated if dependent.empty else dependent),
+                worst_case=_least(sound(own)),
+                exact=_least(own[own["exact"] & (own["kind"] == Kind.DATA_DEPENDENT)]),
+                audited=_largest(group[of_audit].head(1).merge(audits, on=of_audit)),
+                publishable=_least(sound(own[own["publishable"]])),
             ),
             accuracy=_spread(group, "accuracy"),
-            label_accuracy=_spread(group, "label_accuracy") if group["label_accuracy"].notna().any() else None,
+            label_accuracy=_spread(group, "label_accuracy"),
             public_data=PublicData(use=use, samples=samples),
-        )
-
-
-def _model_rows(records: Records, published: Published) -> Iterator[Row]:
-    models = records.private_models
-    keys = [name for name in PRIVATE_MODEL if name not in _OF_A_BOUND]
-    for key, group in _groups(models, keys):
-        one = group.drop_duplicates("seed")
-        claimed = group[group["kind"] == Kind.CLAIMED]
-        first = group.iloc[0]
-        yield Row(
-            dataset=key["dataset"],
-            method=key["system"],
-            variant=key["form"],
-            parameters=_plain(first["parameters"]),
-            learner=str(key["model"]),
-            selection="",
-            teachers=key["teachers"],
-            queries=int(first["queries"]),
-            delta=key["delta"],
-            protects=str(key["adjacency"]),
-            epsilon=Costs(
-                reported=_printed_of_models(published, key, first),
-                recomputed=_largest(_least(claimed)),
-                worst_case=_largest(_least(sound(group))),
-                exact=None,
-                audited=cell_in_json(group["audited"].max()),
-                publishable=_largest(_least(sound(group[group["publishable"]]))),
-            ),
-            accuracy=_spread(one, "accuracy"),
-            label_accuracy=_spread(one, "label_accuracy") if one["label_accuracy"].notna().any() else None,
-            public_data=PublicData(use=key["public_use"] or "not said", samples=_whole(key["public_samples"])),
         )
 
 
@@ -347,79 +310,81 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
 _OF_A_BOUND = ("queries", "kind", "accountant", "label", "conversion")
 
 
-def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator[tuple[dict[str, Any], "pd.DataFrame"]]:
-    """The rows of each group of equal keys, in natural order; what is missing is None."""
+def _model_rows(records: Records, published: Published) -> Iterator[Row]:
+    for group in _groups(records.private_models, [name for name in PRIVATE_MODEL if name not in _OF_A_BOUND]):
+        row, models = group.head(1).to_dict("records")[0], group.drop_duplicates("seed")
+        known = _present(row)
+        yield Row(
+            dataset=row["dataset"],
+            method=row["system"],
+            variant=row["form"],
+            parameters={name: value for name, value in row["parameters"].items() if value is not None},
+            learner=row["model"],
+            selection="",
+            teachers=known["teachers"],
+            queries=row["queries"],
+            delta=row["delta"],
+            protects=row["adjacency"],
+            epsilon=Costs(
+                reported=_as_printed(_printed_of_model(published, row)),
+                recomputed=_least(group[group["kind"] == Kind.CLAIMED]),
+                worst_case=_least(sound(group)),
+                exact=None,
+                audited=cell_in_json(float(group["audited"].max())),
+                publishable=_least(sound(group[group["publishable"]])),
+            ),
+            accuracy=_spread(models, "accuracy"),
+            label_accuracy=_spread(models, "label_accuracy"),
+            public_data=PublicData(use=known["public_use"] or "not said", samples=known["public_samples"]),
+        )
+
+
+def _present(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what a model may be without, None if it is."""
     import pandas as pd
 
-    for row in arrange(frame[keys].drop_duplicates(), keys).to_dict("records"):
-        key = {str(name): None if pd.isna(value) else value for name, value in row.items()}
-        yield key, _alike(frame, key)
+    return {name: None if pd.isna(row[name]) else row[name] for name in ("teachers", "public_use", "public_samples")}
 
 
-def _alike(frame: "pd.DataFrame", key: Mapping[str, Any]) -> "pd.DataFrame":
-    for name, value in key.items():
-        frame = frame[frame[name].isna()] if value is None else frame[frame[name] == value]
-    return frame
+def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
+    """Yield the rows of each group of equal keys, in natural order."""
+    for _, group in arrange(frame, keys).groupby(keys, dropna=False, sort=False):
+        yield group
 
 
-def _least(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """The least bound of each seed."""
-    return bounds.sort_values("epsilon", kind="stable").drop_duplicates("seed")
+def _least(bounds: "pd.DataFrame") -> Epsilon | None:
+    """Return the largest over the seeds of the least ε of each seed; None without any bound."""
+    return cell_in_json(float(bounds.groupby("seed")["epsilon"].min().max())) if len(bounds) else None
 
 
-def _largest(bounds: "pd.DataFrame", preferred: Kind | None = None) -> Epsilon | None:
-    """The largest over the seeds; of several kinds the preferred one, where it is there."""
-    if preferred is not None and (bounds["kind"] == preferred).any():
-        bounds = bounds[bounds["kind"] == preferred]
-    return cell_in_json(bounds["epsilon"].max()) if len(bounds) else None
+def _largest(bounds: "pd.DataFrame") -> Epsilon | None:
+    return cell_in_json(float(bounds["epsilon"].max())) if len(bounds) else None
 
 
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
-def _spread(group: "pd.DataFrame", name: str) -> Spread:
+def _spread(group: "pd.DataFrame", name: str) -> Spread | None:
+    """Return a share over the seeds; None if no seed has one."""
     group = group.dropna(subset=name)
-    values = group[name]
-    std = float(deviation(values))
-    by_seed = {str(seed): float(value) for seed, value in zip(group["seed"], values, strict=True)}
-    return Spread(mean=float(values.mean()), std=None if math.isnan(std) else std, by_seed=by_seed)
+    if group.empty:
+        return None
+    std = float(deviation(group[name]))
+    by_seed = {str(seed): float(value) for seed, value in zip(group["seed"], group[name], strict=True)}
+    return Spread(mean=float(group[name].mean()), std=None if math.isnan(std) else std, by_seed=by_seed)
 
 
-def _reported(published: Published, same: Mapping[str, Any], parameters: Mapping[str, float]) -> list[Printed]:
-    found = published.select("epsilon", **same)
-    return _as_printed(value for value in found if value.parameters == parameters)
-
-
-def _printed_of_models(published: Published, key: Mapping[str, Any], row: "pd.Series[Any]") -> list[Printed]:
-    """Of PET-DL and Private-kNN as published alone: DP-SGD's ε is chosen."""
-    mechanism = next((each for each, system in SYSTEMS.items() if system == key["system"]), PETDL)
-    found = published.select("epsilon", dataset=key["dataset"], mechanism=mechanism, delta=key["delta"])
-    if key["form"] != "published":
+def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:
+    """Return what is printed of PET-DL and Private-kNN as published; an ε of DP-SGD is chosen."""
+    if row["form"] != "published":
         return []
-    if mechanism == PETDL:
-        chosen = {name: row["parameters"].get(name) for name in PETDL_CHOSEN}
-        chosen |= {"compression": chosen["compression"] or 1.0, "weighted": bool(chosen["weighted"])}
-        facts = {**chosen, "form": key["form"], "dataset": key["dataset"], "teachers": key["teachers"]}
-        return _as_printed(value for value in found if is_printed_of(value, facts))
-    return _as_printed(value for value in found if value.queries is not None)
+    mechanism = next((name for name, system in SYSTEMS.items() if system == row["system"]), PETDL)
+    printed = published.select("epsilon", dataset=row["dataset"], mechanism=mechanism, delta=row["delta"])
+    if mechanism != PETDL:
+        return [value for value in printed if value.queries is not None]
+    chosen = row["parameters"]
+    facts = {**row, "compression": chosen.get("compression") or 1.0, "weighted": bool(chosen.get("weighted"))}
+    return [value for value in printed if is_printed_of(value, facts)]
 
 
-def _as_printed(values: Any) -> list[Printed]:
-    """But for those of which a data set is only a copy: that is another setting."""
+def _as_printed(values: Iterable[Value]) -> list[Printed]:
+    """Return printed values, except those of a data set of which this one is only a copy: that is another setting."""
     same = (value for value in values if value.copy_of is None)
     return [Printed(paper=value.paper, row=f"{value.table}, {value.row}", epsilon=value.value) for value in same]
-
-
-def _audited(records: Records, key: Mapping[str, Any]) -> Epsilon | None:
-    names = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
-    found = _alike(records.audits[records.audits["kind"] == Kind.AUDITED_LOWER], {name: key[name] for name in names})
-    return cell_in_json(float(found["epsilon"].max())) if len(found) else None
-
-
-def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if value is not None}
-
-
-def _words(*parts: Any) -> str:
-    return ", ".join(str(part) for part in parts if part)

@@ -1,15 +1,15 @@
-"""The values that papers print, to stand beside the measured ones.
+"""The values that papers print, to be shown beside measured ones.
 
-`value` in the file is as printed; percentages become fractions on loading. `parameters` are those of the mechanism, in
+In the file, `value` is as printed; percentages become fractions on loading. `parameters` are those of the mechanism, in
 its own order, such as "gamma=0.05; distance=0". An empty cell means "does not apply".
 """
 
 import csv
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -56,26 +56,14 @@ SYSTEMS: Mapping[str | None, str] = {DP_SGD: "DP-SGD", PRIVATE_KNN: "Private-kNN
 ALL_SYSTEMS: Mapping[str | None, str] = {**SYSTEMS, PETDL: "PET-DL"}
 #: Of mechanisms of votes, so of all others.
 PATE = "PATE"
-#: The configuration, in `config/papers`, that runs what a paper prints. What a paper quotes is run by another's.
-CONFIGURATIONS = {
-    PATE_2017: "pate-2017",
-    SCALABLE_2018: "scalable-pate-2018",
-    NZC_2020: "nzc-2020",
-    PETDL_2019: "petdl-2019",
-    PRIVATE_KNN_2020: "one-vote",
-    DPMLBENCH_2023: "equal-epsilon",
-    **dict.fromkeys(DPSGD, "equal-epsilon"),
-}
-_MEND = "correct the line; config/published.csv in the repository shows the form"
-#: No data set is a copy of another.
-NO_COPIES: Mapping[str, str] = MappingProxyType({})
+_FIX = "correct the line; config/published.csv in the repository shows the form"
 #: Percent, a number without a unit, seconds.
 _UNITS = {"%": 100.0, "1": 1.0, "s": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """One printed value: where it stands and to which setting it belongs (None: does not apply)."""
+    """One printed value: where it is printed and to which setting it belongs (None: does not apply)."""
 
     paper: str
     version: str
@@ -90,26 +78,31 @@ class Value:
     parameters: Mapping[str, float] | None
     queries: int | None
     delta: float | None
-    #: What measures it: the name of a configuration in `config/papers`, and those of its experiments; empty if nothing.
+    #: The configuration in `config/papers` that measures it, and its experiments; empty if nothing does.
     configuration: str | None = None
     experiments: tuple[str, ...] = ()
-    #: The data set that it is printed of, where `dataset` is a copy of that.
+    #: The data set that it is printed of, if `dataset` is a copy of that.
     copy_of: str | None = None
 
     @property
     def name(self) -> str:
-        """What the row of the paper's table is called here."""
+        """The name of the row of the paper's table."""
         return f"{self.paper}, {self.table}, {self.row}"
 
     @property
     def source(self) -> str:
-        """The paper, and of which data set it prints the value, where `dataset` is a copy of that."""
+        """The paper, and the data set of which it prints the value if `dataset` is a copy of that."""
         return self.paper if self.copy_of is None else f"{self.paper}, of {in_words(self.copy_of)}"
 
     @property
     def noise(self) -> str | None:
-        """The parameters as records name them."""
+        """The parameters as the column `noise` of records names them."""
         return None if self.parameters is None else parameters_slug(self.parameters)
+
+    @property
+    def _place(self) -> dict[str, object]:
+        """What the values in its row of a table share; one row may have several data sets."""
+        return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
 @dataclass(frozen=True)
@@ -119,13 +112,13 @@ class Published:
     values: tuple[Value, ...]
 
     def of(self, *papers: str) -> "Published":
-        """What these papers print: later ones measured the same settings again, with other results."""
+        """Return what these papers print; later papers measured the same settings again, with other results."""
         return Published(tuple(value for value in self.values if value.paper in papers))
 
     def with_copies(self, copies: Mapping[str, str]) -> "Published":
-        """These values, and once more for each data set that is a changed copy, by name, of the one they are of.
+        """Add the values of each original in `copies` (copy: original) again for its changed copy.
 
-        PatebenchError for an original that there is not.
+        Raises PatebenchError for an unknown original.
         """
         for original in copies.values():
             DATASETS.check(original)
@@ -138,69 +131,60 @@ class Published:
         return Published((*self.values, *copied))
 
     def select(self, quantity: str, **keys: object) -> list[Value]:
-        """The printed values of `quantity` whose fields equal `keys`."""
-        return [
-            value
-            for value in self.values
-            if value.quantity == quantity and all(getattr(value, key) == wanted for key, wanted in keys.items())
-        ]
+        """Return the printed values of `quantity` whose fields equal `keys`."""
+        of_quantity = (value for value in self.values if value.quantity == quantity)
+        return [value for value in of_quantity if all(getattr(value, key) == keys[key] for key in keys)]
 
     def lookup(self, quantity: str, **keys: object) -> float | None:
-        """The printed value for these keys, or None, by the first paper that has one, as later ones round it.
+        """Return the printed value for these keys, or None; the first paper that has one counts, as others round it.
 
         Raises PatebenchError when the values that one paper prints disagree.
         """
         values = self.select(quantity, **keys)
-        found = {value.value for value in values if value.paper == values[0].paper}
-        if len(found) > 1:
+        numbers = {value.value for value in values if value.paper == values[0].paper}
+        if len(numbers) > 1:
             where = ", ".join(f"{key} = {wanted}" for key, wanted in keys.items())
-            raise PatebenchError(f"the published values of {quantity} for {where} disagree: {sorted(found)}")
-        return found.pop() if found else None
+            raise PatebenchError(f"the published values of {quantity} for {where} disagree: {sorted(numbers)}")
+        return numbers.pop() if numbers else None
 
     def points(self, quantity: str, **keys: object) -> list[tuple[Value, float]]:
-        """Each printed ε with the accuracy, `quantity`, that stands in the same row; none where there is no such.
+        """Return each printed ε that has an accuracy, `quantity`, in the same row, with that accuracy.
 
         What is printed twice, in a text and a table, or quoted by another paper, is one point.
         """
-        found: dict[tuple[object, ...], tuple[Value, float]] = {}
+        points: dict[tuple[object, ...], tuple[Value, float]] = {}
         for value in self.select("epsilon", **keys):
-            accuracy = self.lookup(quantity, **_row_of(value))
+            accuracy = self.lookup(quantity, **value._place)
             if accuracy is not None:
-                found.setdefault((value.dataset, value.mechanism, value.value, accuracy), (value, accuracy))
-        return list(found.values())
+                points.setdefault((value.dataset, value.mechanism, value.value, accuracy), (value, accuracy))
+        return list(points.values())
 
     def spent(self, value: Value) -> float | None:
-        """The ε at which an accuracy is printed: that of its row."""
-        same = _row_of(value)
-        found = self.lookup("epsilon", **same)
-        return self.lookup("epsilon_chosen", **same) if found is None else found
+        """Return the ε at which an accuracy is printed: that of its row."""
+        epsilon = self.lookup("epsilon", **value._place)
+        return self.lookup("epsilon_chosen", **value._place) if epsilon is None else epsilon
 
     def beside(self, frame: "pd.DataFrame", quantity: str, by: Sequence[str], **keys: object) -> list[float]:
-        """The printed value for each row of a table, whose columns `by` are keys too; NaN where there is none."""
-        rows = frame[list(by)].itertuples(index=False, name=None)
-        found = [self.lookup(quantity, **dict(zip(by, row, strict=True)), **keys) for row in rows]
-        return [math.nan if value is None else value for value in found]
-
-
-def _row_of(value: Value) -> dict[str, object]:
-    """What the values of its row share: one row may have several data sets."""
-    return {name: getattr(value, name) for name in ("paper", "table", "row", "dataset")}
+        """Return the printed value for each row of a table, whose columns `by` are keys too; NaN if there is none."""
+        rows = frame[list(by)].to_dict("records")
+        values = [self.lookup(quantity, **{str(name): row[name] for name in row}, **keys) for row in rows]
+        return [math.nan if value is None else value for value in values]
 
 
 def is_accuracy(quantity: str) -> bool:
-    """Whether a quantity is a share of samples, of which more is better; of all others less is."""
+    """Return True for a share of samples, of which more is better; of all other quantities less is better."""
     return quantity.endswith("accuracy") or quantity == "accuracy_at_epsilon"
 
 
 def is_epsilon(quantity: str) -> bool:
-    """Whether a quantity is an ε, which may be claimed and not hold."""
+    """Return True for an ε, which may be claimed and not hold."""
     return quantity.startswith("epsilon")
 
 
-def read_published(path: Path, copies: Mapping[str, str] = NO_COPIES) -> Published:
-    """Read and check the file of published values; raises ArtefactError naming the first line that is wrong.
+def read_published(path: Path, copies: Mapping[str, str] | None = None) -> Published:
+    """Return the published values in a file; raises ArtefactError naming the first line that is wrong.
 
-    `copies` are data sets that are changed copies, each with the one that it is of (`Published.with_copies`).
+    `copies` are data sets that are changed copies, each with its original (see `Published.with_copies`).
     """
     try:
         with open(path, encoding="utf-8", newline="") as stream:
@@ -208,7 +192,7 @@ def read_published(path: Path, copies: Mapping[str, str] = NO_COPIES) -> Publish
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise ArtefactError(path, f"it cannot be read ({fault})", "give the path of the published values") from None
     if not rows or tuple(rows[0]) != COLUMNS:
-        raise ArtefactError(path, f"its first line is not '{','.join(COLUMNS)}'", _MEND)
+        raise ArtefactError(path, f"its first line is not '{','.join(COLUMNS)}'", _FIX)
     values: dict[tuple[object, ...], Value] = {}
     for number, cells in enumerate(rows[1:], start=2):
         try:
@@ -217,52 +201,51 @@ def read_published(path: Path, copies: Mapping[str, str] = NO_COPIES) -> Publish
             if key in values:
                 raise ValueError("the same cell of the paper is given twice")
         except ValueError as fault:
-            raise ArtefactError(path, f"line {number} is wrong ({fault})", _MEND) from None
+            raise ArtefactError(path, f"line {number} is wrong ({fault})", _FIX) from None
         values[key] = value
-    return Published(tuple(values.values())).with_copies(copies)
+    return Published(tuple(values.values())).with_copies(copies or {})
 
 
 def _value(cells: list[str]) -> Value:
     if len(cells) != len(COLUMNS):
         raise ValueError(f"{len(cells)} cells instead of {len(COLUMNS)}")
     cell = dict(zip(COLUMNS, cells, strict=True))
-    if cell["unit"] not in _UNITS:
-        raise ValueError(f"unit '{cell['unit']}' is none of {', '.join(_UNITS)}")
-    if cell["quantity"] not in QUANTITIES:
-        raise ValueError(f"quantity '{cell['quantity']}' is none of {', '.join(QUANTITIES)}")
+    for name, known in (("unit", _UNITS), ("quantity", QUANTITIES)):
+        if cell[name] not in known:
+            raise ValueError(f"{name} '{cell[name]}' is none of {', '.join(known)}")
     value = round(float(cell["value"]) / _UNITS[cell["unit"]], 12)  # 93.18 % is 0.9318, not 0.9318000000000001
     if not math.isfinite(value) or value < 0 or (is_accuracy(cell["quantity"]) and value > 1):
         raise ValueError(f"value {cell['value']} is out of range")
     if not cell["dataset"]:
         raise ValueError("dataset is empty")
-    for name in ("teachers", "queries"):
-        if cell[name] and int(cell[name]) < 1:
-            raise ValueError(f"{name} = {cell[name]} is below 1")
+    counts = {name: int(cell[name]) if cell[name] else None for name in ("teachers", "queries")}
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{name} = {count} is below 1")
     if bool(cell["configuration"]) != bool(cell["experiments"]):
         raise ValueError("configuration and experiments go together")
-    if cell["delta"] and not 0 < float(cell["delta"]) < 1:
+    delta = float(cell["delta"]) if cell["delta"] else None
+    if delta is not None and not 0 < delta < 1:
         raise ValueError(f"delta = {cell['delta']} is not between 0 and 1")
     return Value(
         **{name: cell[name] for name in ("paper", "version", "table", "row", "column", "quantity", "dataset")},
         value=value,
-        teachers=int(cell["teachers"]) if cell["teachers"] else None,
+        teachers=counts["teachers"],
+        queries=counts["queries"],
         mechanism=cell["mechanism"] or None,
         parameters=_parameters(cell["parameters"]) if cell["parameters"] else None,
-        queries=int(cell["queries"]) if cell["queries"] else None,
-        delta=float(cell["delta"]) if cell["delta"] else None,
+        delta=delta,
         configuration=cell["configuration"] or None,
         experiments=tuple(cell["experiments"].split()),
     )
 
 
 def _parameters(text: str) -> dict[str, float]:
-    """The mapping that "gamma=0.05; distance=0" spells."""
-    found: dict[str, float] = {}
-    for each in text.split(";"):
-        name, sign, value = (part.strip() for part in each.partition("="))
-        if not name or not sign or name in found:
-            raise ValueError(f"parameters '{text}' are not of the form 'gamma=0.05; distance=0'")
-        found[name] = float(value)
-    if any(math.isnan(value) for value in found.values()):
+    """Return the mapping that "gamma=0.05; distance=0" spells."""
+    pairs = [re.fullmatch(r"\s*([^=\s]+)\s*=\s*(.+?)\s*", part) for part in text.split(";")]
+    parameters = {pair[1]: float(pair[2]) for pair in pairs if pair}
+    if len(parameters) < len(pairs):
+        raise ValueError(f"parameters '{text}' are not of the form 'gamma=0.05; distance=0'")
+    if any(math.isnan(value) for value in parameters.values()):
         raise ValueError(f"parameters '{text}' hold NaN")
-    return found
+    return parameters
