@@ -140,10 +140,10 @@ def test_each_sample_is_asked_for_once_and_its_clipped_sum_is_noised_once() -> N
     _, y = world.pool()
     known = world.knowledge(y)
     settings = replace(QUIET, noise=7.0, clip=0.5, hint_clip=3.0)
-    draws = [noisy_knowledge.noisy_sum_of(known.probabilities, Summand.NON_NEGATIVE, settings, g) for g in rngs(300)]
+    draws = [noisy_knowledge.FORM.release(known.probabilities, Summand.NON_NEGATIVE, settings, g) for g in rngs(300)]
     assert torch.stack(draws).std(0).mean().item() == pytest.approx(3.5, rel=0.02)
     hints = [
-        noisy_knowledge.noisy_sum_of(known.hints_of(torch.arange(4)), Summand.VECTOR, settings, g) for g in rngs(300)
+        noisy_knowledge.FORM.release(known.hints_of(torch.arange(4)), Summand.VECTOR, settings, g) for g in rngs(300)
     ]
     assert torch.stack(hints).std(0).mean().item() == pytest.approx(21.0, rel=0.03)
 

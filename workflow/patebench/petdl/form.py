@@ -1,30 +1,36 @@
-"""What a form of PET-DL is: a way for knowledge to reach a student, its cost, and the loop that forms share."""
+"""What a form of PET-DL is: a way for knowledge to reach a student, its cost, and the training that forms share."""
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import derive
 from patebench.core.text import plural
+from patebench.models.augment import random_affine
 from patebench.models.network import optimisation, steps
-from patebench.models.recipes import Recipe
+from patebench.models.recipes import MODERN, Recipe
 from patebench.petdl.noisy_sums import Summand, epsilon, noise_for
 from patebench.petdl.student import Knowledge, PetdlStudent
+
+#: Called after each epoch of distillation with its number from 1.
+Done = Callable[[int], None]
+#: Sets the gradients of the weights for one batch, from its samples and their positions.
+Backward = Callable[[Tensor, Tensor], None]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a student learns. `noise` is in clips: the standard deviation where the clip is 1.
+    """How a student learns. `noise` is the standard deviation in clips, that is where the clip is 1.
 
-    `clip` bounds what one teacher adds: PET-DL's B of a loss, the norm S of a gradient, of softened outputs;
-    `hint_clip` the norm of hints. `samples` public samples are used, the first of the pool; None: all.
+    `clip` bounds what one teacher adds: PET-DL's B of a loss, the norm S of a gradient or of softened outputs;
+    `hint_clip` the norm of hints. The first `samples` of the pool are used; None: all.
     """
 
     noise: float
@@ -38,23 +44,14 @@ class Settings:
     samples: int | None = None
     learning_rate: float = 4e-3
 
-    def chosen(self, given: Mapping[str, Any]) -> Self:
-        """These, with what is given in place of the defaults; None is not given."""
-        names = {field.name for field in fields(self)}
-        return replace(self, **{name: value for name, value in given.items() if name in names and value is not None})
-
     def steps(self, samples: int) -> int:
-        """How many batches hint learning and distillation go through together, over so many samples."""
+        """Return the number of batches of hint learning and distillation together, over `samples` samples."""
         return (self.hint_epochs + self.distillation_epochs) * math.ceil(samples / self.batch)
-
-
-#: Called after each epoch of distillation with its number from 1.
-Done = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Generators by name: what shuffles is public, and noise protects. `noises` tells draws of noise alone apart."""
+    """Generators by name: shuffling is public, noise protects. `noises` tells draws of noise alone apart."""
 
     seed: int
     noises: int = 0
@@ -67,54 +64,97 @@ class Streams:
 
 
 class Form(ABC):
-    """One form; `defaults` are its settings where nothing is chosen."""
+    """One form; `defaults` are its settings where nothing is chosen, `augments` says if it moves images to distil."""
 
     name: ClassVar[str]
     defaults: ClassVar[Settings]
     kind: ClassVar[Kind]
     source: ClassVar[str]
+    augments: ClassVar[bool] = False
 
     @abstractmethod
     def releases(self, settings: Settings, samples: int) -> dict[Summand, int]:
-        """How many noisy releases of which sort are made, over so many public samples."""
+        """Return the number of noisy releases of each sort over `samples` public samples."""
+
+    @abstractmethod
+    def gradients(
+        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+    ) -> tuple[Backward, Backward]:
+        """Return what sets the gradients of a batch in hint learning, and in distillation."""
 
     def clip_of(self, sort: Summand, settings: Settings) -> float:
-        """What the vectors of a sort are clipped to."""
+        """Return the norm that vectors of a sort are clipped to."""
         return settings.clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor | None:
-        """The noisy sum of vectors (teachers, features) as the form makes it, to be audited; None: there is none."""
+        """Return the noisy sum of `vectors` (teachers, features) as the form makes it, to be audited; None if none."""
         return None
 
-    @abstractmethod
     def learn(
         self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
     ) -> None:
-        """Train the student on standardised public samples `x`, of which the teachers say `knowledge`."""
+        """Train the student on standardised public samples `x`, of which the teachers say `knowledge`.
+
+        Hint learning comes first, then distillation, each by AdamW under one cycle of learning rates.
+        """
+        hint, distil = self.gradients(student, knowledge, settings, streams.noise())
+        stages = (
+            ("hint", settings.hint_epochs, student.hint_weights(), hint),
+            ("distil", settings.distillation_epochs, student.weights(), distil),
+        )
+        for name, epochs, weights, backward in stages:
+            if not epochs:
+                continue
+            recipe = Recipe(
+                optimiser="adamw",
+                learning_rate=settings.learning_rate,
+                batch=settings.batch,
+                epochs=epochs,
+                schedule="one-cycle",
+                weight_decay=1e-2,
+            )
+            optimiser, schedule = optimisation(weights, recipe, steps(len(x), recipe))
+            order = streams.generator(f"{name}/order")
+            for epoch in range(epochs):
+                student.net.train()
+                for drawn in torch.randperm(len(x), generator=order).split(settings.batch):  # type: ignore[no-untyped-call]
+                    rows = drawn.to(x.device)
+                    samples = x[rows]
+                    if self.augments and name == "distil" and x.ndim == 4:
+                        samples = random_affine(samples, MODERN, order, fill=student.standardise.background)
+                    optimiser.zero_grad(set_to_none=True)
+                    backward(samples, rows)
+                    optimiser.step()
+                    schedule.step()
+                if name == "distil":
+                    done(epoch + 1)
 
     def settled(self, given: Mapping[str, Any], samples: int, hints: bool) -> Settings:
-        """All settings, for so many samples in the pool; a target `epsilon` at `delta` becomes the noise for it.
+        """Return all settings for a pool of `samples`; a target `epsilon` at `delta` becomes the noise for it.
 
-        PatebenchError for more samples than there are, hint learning without hints, or a target that no noise keeps.
+        Entries of `given` that are None leave the default. Raises PatebenchError for more samples than there are, hint
+        learning without hints, or a target that no noise keeps.
         """
-        chosen = self.defaults.chosen(given)
-        used = samples if chosen.samples is None else chosen.samples
+        names = {field.name for field in fields(Settings)}
+        chosen = {name: value for name, value in given.items() if name in names and value is not None}
+        settings = replace(self.defaults, **({"samples": samples} | chosen))
+        used = settings.samples
+        assert used is not None
         if used > samples:
             raise PatebenchError(f"{plural(used, 'sample')} asked for, and the pool holds {samples}")
-        if chosen.hint_epochs and not hints:
+        if settings.hint_epochs and not hints:
             if given.get("hint_epochs"):
                 raise PatebenchError(
                     "hint learning needs the teachers' hints; name the ensemble's layer, hints: block2, or give"
                     " hint_epochs: 0"
                 )
-            chosen = replace(chosen, hint_epochs=0)
-        chosen = replace(chosen, samples=used)
+            settings = replace(settings, hint_epochs=0)
         if given.get("epsilon") is None:
-            return chosen
-        return replace(chosen, noise=noise_for(given["epsilon"], self.releases(chosen, used), given["delta"]))
+            return settings
+        return replace(settings, noise=noise_for(given["epsilon"], self.releases(settings, used), given["delta"]))
 
     def bound(self, settings: Settings, delta: float) -> Bound:
-        """What all releases cost together, by noise that is drawn afresh; seeded noise is no release."""
+        """Return what all releases cost together, for noise that is drawn afresh; seeded noise is no release."""
         assert settings.samples is not None
         releases = self.releases(settings, settings.samples)
         return Bound(
@@ -127,52 +167,3 @@ class Form(ABC):
             publishable=False,
             source=self.source,
         )
-
-
-#: Sets the gradients of the weights for one batch: its samples, and their positions.
-Backward = Callable[[Tensor, Tensor], None]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Hint learning or distillation: so many epochs, in which `backward` gives the gradients of `weights`."""
-
-    name: str
-    epochs: int
-    weights: list[nn.Parameter]
-    backward: Backward
-
-
-def run(
-    student: PetdlStudent,
-    x: Tensor,
-    stage: Stage,
-    settings: Settings,
-    streams: Streams,
-    done: Done | None = None,
-    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None,
-) -> None:
-    """Train one stage on standardised samples `x`, by AdamW under one cycle of learning rates."""
-    if not stage.epochs:
-        return
-    recipe = Recipe(
-        optimiser="adamw",
-        learning_rate=settings.learning_rate,
-        batch=settings.batch,
-        epochs=stage.epochs,
-        schedule="one-cycle",
-        weight_decay=1e-2,
-    )
-    optimiser, schedule = optimisation(stage.weights, recipe, steps(len(x), recipe))
-    order = streams.generator(f"{stage.name}/order")
-    for epoch in range(stage.epochs):
-        student.net.train()
-        for rows in torch.randperm(len(x), generator=order).split(settings.batch):  # type: ignore[no-untyped-call]
-            here = rows.to(x.device)
-            samples = x[here] if augment is None else augment(x[here], order)
-            optimiser.zero_grad(set_to_none=True)
-            stage.backward(samples, here)
-            optimiser.step()
-            schedule.step()
-        if done:
-            done(epoch + 1)

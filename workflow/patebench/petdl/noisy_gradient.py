@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from patebench.core.bound import Kind
-from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
+from patebench.petdl.form import Backward, Form, Settings
 from patebench.petdl.noisy_sums import Summand, factors, with_noise
 from patebench.petdl.student import Knowledge, PetdlStudent
 
@@ -37,22 +37,20 @@ class NoisyGradient(Form):
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
         return aggregated([vectors], settings, noise)[0] * len(vectors)
 
-    def learn(
-        self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
-    ) -> None:
-        noise = streams.noise()
-
+    def gradients(
+        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+    ) -> tuple[Backward, Backward]:
         def take(output: Tensor, towards: Tensor, rows: Tensor, parameters: list[nn.Parameter]) -> None:
             confidence = knowledge.confidence(rows) if settings.weighted else torch.ones_like(towards[..., 0])
             gradients = per_teacher(output, towards * confidence[..., None] / len(rows), parameters)
             noisy = aggregated(gradients, settings, noise)
             for parameter, gradient in zip(parameters, noisy, strict=True):
-                # Laid out as the weight is: a fused optimiser goes through both without asking.
+                # In the layout of the weight: a fused optimiser does not check it.
                 parameter.grad = torch.empty_like(parameter).copy_(gradient)
 
         def hint(samples: Tensor, rows: Tensor) -> None:
-            said = student.hints(samples)
-            take(said, said.detach() - knowledge.hints_of(rows), rows, student.hint_weights())
+            hints = student.hints(samples)
+            take(hints, hints.detach() - knowledge.hints_of(rows), rows, student.hint_weights())
 
         def distil(samples: Tensor, rows: Tensor) -> None:
             logits = student.logits(samples) / settings.temperature
@@ -60,16 +58,14 @@ class NoisyGradient(Form):
             # The gradient of a cross-entropy between softened outputs with respect to the logits.
             take(logits, logits.detach().softmax(1) - softened, rows, student.weights())
 
-        run(student, x, Stage("hint", settings.hint_epochs, student.hint_weights(), hint), settings, streams)
-        stage = Stage("distil", settings.distillation_epochs, student.weights(), distil)
-        run(student, x, stage, settings, streams, done)
+        return hint, distil
 
 
 def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Parameter]) -> list[Tensor]:
-    """Each teacher's gradient (teachers, …) of every parameter, in one batched call for as many as memory allows.
+    """Return each teacher's gradient (teachers, …) of every parameter, in batched calls as large as memory allows.
 
-    `output` (samples, …) is the student's, and `towards` (teachers, samples, …) is each teacher's gradient of its loss
-    with respect to it: samples and weights are the same for all, so that only the way back is gone once for each.
+    `output` (samples, …) is the student's, and `towards` (teachers, samples, …) is the gradient of each teacher's loss
+    with respect to it. Samples and weights are the same for all, so only backpropagation is done for each teacher.
     """
     at_once = max(1, _AT_ONCE // len(output))
     parts = [
@@ -80,7 +76,7 @@ def per_teacher(output: Tensor, towards: Tensor, parameters: Sequence[nn.Paramet
 
 
 def aggregated(gradients: Sequence[Tensor], settings: Settings, noise: torch.Generator) -> list[Tensor]:
-    """The noisy mean gradient of every parameter, from each teacher's (teachers, …)."""
+    """Return the noisy mean gradient of every parameter, from each teacher's (teachers, …)."""
     found = [torch.where(each.isfinite(), each, 0.0) for each in gradients]
     norms = torch.stack([each.flatten(1).double().square().sum(1) for each in found]).sum(0).sqrt()
     scale = factors(norms, settings.clip).to(found[0].dtype)

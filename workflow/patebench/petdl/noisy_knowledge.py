@@ -9,16 +9,12 @@ what was released, so no number of epochs costs more. Weighted, a teacher's outp
 At a small ε it helps to ask for fewer samples (`samples`), and to do without hints (`hint_epochs: 0`).
 """
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from patebench.core.bound import Kind
-from patebench.models.augment import random_affine
-from patebench.models.recipes import MODERN
-from patebench.petdl.form import Done, Form, Settings, Stage, Streams, run
+from patebench.petdl.form import Backward, Form, Settings
 from patebench.petdl.noisy_sums import Summand, noisy_sum
 from patebench.petdl.student import Knowledge, PetdlStudent
 
@@ -27,6 +23,7 @@ class NoisyKnowledge(Form):
     name = "noisy-knowledge"
     defaults = Settings(noise=20.0, hint_epochs=0, distillation_epochs=100, batch=64)
     kind = Kind.WORST_CASE
+    augments = True
     source = (
         "Dong, Roth, Su 2022, Theorem 2.7 and Corollary 3.3, with μ² = (2 or, with hints, 6)·M/z² for M samples; Balle "
         "& Wang 2018, Theorem 8; of fresh noise"
@@ -40,12 +37,12 @@ class NoisyKnowledge(Form):
         return settings.clip if sort is Summand.NON_NEGATIVE else settings.hint_clip
 
     def release(self, vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
-        return noisy_sum_of(vectors, sort, settings, noise)
+        return noisy_sum(vectors, self.clip_of(sort, settings), settings.noise, noise)
 
-    def learn(
-        self, student: PetdlStudent, x: Tensor, knowledge: Knowledge, settings: Settings, streams: Streams, done: Done
-    ) -> None:
-        outputs, hints = released(knowledge, settings, streams.noise())
+    def gradients(
+        self, student: PetdlStudent, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+    ) -> tuple[Backward, Backward]:
+        outputs, hints = self.released(knowledge, settings, noise)
 
         def hint(samples: Tensor, rows: Tensor) -> None:
             assert hints is not None
@@ -54,38 +51,30 @@ class NoisyKnowledge(Form):
 
         def distil(samples: Tensor, rows: Tensor) -> None:
             logits = student.logits(samples) / settings.temperature
-            loss = F.cross_entropy(logits, outputs[rows])
-            loss.backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(logits, outputs[rows]).backward()  # type: ignore[no-untyped-call]
 
-        moved = partial(_moved, background=student.standardise.background) if x.ndim == 4 else None
-        run(student, x, Stage("hint", settings.hint_epochs, student.hint_weights(), hint), settings, streams)
-        stage = Stage("distil", settings.distillation_epochs, student.weights(), distil)
-        run(student, x, stage, settings, streams, done, augment=moved)
+        return hint, distil
 
+    def released(
+        self, knowledge: Knowledge, settings: Settings, noise: torch.Generator
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return noisy distributions (samples, classes), and noisy mean hints (samples, features) if they are learnt.
 
-def noisy_sum_of(vectors: Tensor, sort: Summand, settings: Settings, noise: torch.Generator) -> Tensor:
-    """What is released of vectors (teachers, …, features) of a sort, with the clip of that sort."""
-    return noisy_sum(vectors, FORM.clip_of(sort, settings), settings.noise, noise)
-
-
-def released(knowledge: Knowledge, settings: Settings, noise: torch.Generator) -> tuple[Tensor, Tensor | None]:
-    """Noisy distributions (samples, classes), and noisy mean hints (samples, features) where they are learnt.
-
-    The noisy sum of outputs is turned into the nearest distribution, which is free.
-    """
-    rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
-    said = knowledge.softened(settings.temperature, rows)
-    if settings.weighted:
-        said = said * knowledge.confidence(rows)[..., None]
-    outputs = noisy_sum_of(said, Summand.NON_NEGATIVE, settings, noise) / knowledge.teachers
-    if not settings.hint_epochs:
-        return nearest_distribution(outputs), None
-    hints = noisy_sum_of(knowledge.hints_of(rows), Summand.VECTOR, settings, noise) / knowledge.teachers
-    return nearest_distribution(outputs), hints
+        The noisy sum of outputs is turned into the nearest distribution, which costs nothing.
+        """
+        rows = torch.arange(knowledge.samples, device=knowledge.probabilities.device)
+        softened = knowledge.softened(settings.temperature, rows)
+        if settings.weighted:
+            softened = softened * knowledge.confidence(rows)[..., None]
+        outputs = self.release(softened, Summand.NON_NEGATIVE, settings, noise) / knowledge.teachers
+        if not settings.hint_epochs:
+            return nearest_distribution(outputs), None
+        hints = self.release(knowledge.hints_of(rows), Summand.VECTOR, settings, noise) / knowledge.teachers
+        return nearest_distribution(outputs), hints
 
 
 def nearest_distribution(vectors: Tensor) -> Tensor:
-    """The probability distribution nearest to each vector (…, classes), by Euclidean distance.
+    """Return the probability distribution nearest to each vector (…, classes), by Euclidean distance.
 
     Held, Wolfe, Crowder 1974: all entries are lowered by the same number, and negative ones set to 0.
     """
@@ -93,13 +82,7 @@ def nearest_distribution(vectors: Tensor) -> Tensor:
     counts = torch.arange(1, vectors.shape[-1] + 1, device=vectors.device)
     lowered = (ordered.cumsum(-1) - 1) / counts
     kept = (ordered > lowered).sum(-1, keepdim=True)
-    found: Tensor = (vectors - lowered.gather(-1, kept - 1)).clamp_min(0)
-    return found
-
-
-def _moved(x: Tensor, rng: torch.Generator, background: float) -> Tensor:
-    """Standardised images under random affine maps, as the modern recipe has them."""
-    return random_affine(x, MODERN, rng, fill=background)
+    return (vectors - lowered.gather(-1, kept - 1)).clamp_min(0)
 
 
 FORM = NoisyKnowledge()
