@@ -25,7 +25,7 @@ from patebench.models.network import Network
 from patebench.students import STRATEGIES, STUDENTS, acquisition
 from patebench.students.interface import AcquisitionState, StudentConfig
 from patebench.students.student_training import train
-from patebench.students.supervised import EstimatorTrainer
+from patebench.students.supervised import OneStepTrainer
 from patebench.teachers import teacher_training as teachers
 
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
@@ -83,7 +83,7 @@ def test_every_student_is_trained_on_the_device(method: str, moves: Moves) -> No
     data, config = told(method, x, y, 12), StudentConfig(method=method, epochs=1)
     student, _ = train(data, config, seed=0)
     assert student.log_probabilities(x).shape == (32, 4)
-    if isinstance(STUDENTS.load(method)(data, config, 0), EstimatorTrainer):
+    if isinstance(STUDENTS.load(method)(data, config, 0), OneStepTrainer):
         assert not moves.seen, "methods of scikit-learn know no GPU"
     else:
         only(moves)

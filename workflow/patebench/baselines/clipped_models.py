@@ -148,8 +148,7 @@ class NetworkModel:
     def _loss(self, weights: dict[str, Tensor], views: Tensor, label: Tensor) -> Tensor:
         """The mean loss over the views (views, …) of one sample."""
         logits: Tensor = functional_call(self._net, weights, (views,))
-        loss: Tensor = F.cross_entropy(logits, label.expand(len(views)))
-        return loss
+        return F.cross_entropy(logits, label.expand(len(views)))
 
     def _views_of(self, samples: Tensor) -> Tensor:
         """(samples, views, …), standardised."""

@@ -117,8 +117,7 @@ def _renyi(steps: SubsampledGaussian) -> Array:
     if steps.noise == 0:
         return np.full(len(_ORDERS), np.inf)
     moments: Array = np.array([_log_moment(steps, order) for order in _ORDERS])
-    curve: Array = steps.steps * moments / (_ORDERS - 1)
-    return curve
+    return steps.steps * moments / (_ORDERS - 1)
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:

@@ -46,8 +46,7 @@ class NearestVotes:
         """
         distance = self._square[chosen] - 2 * (self._records[chosen] @ self._queries[query])
         nearest = chosen[np.argsort(distance, kind="stable")[: self._neighbours]]
-        found: NDArray[np.int64] = np.bincount(self._labels[nearest], minlength=self._classes)
-        return found
+        return np.bincount(self._labels[nearest], minlength=self._classes)
 
 
 NO_ANSWER = -1

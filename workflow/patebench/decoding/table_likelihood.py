@@ -68,8 +68,7 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequen
     scaled, shapes = np.asarray(table, dtype=np.float64) / noise.scale, _shapes(table.shape[1])
     totals = [scale * guess / guess.mean() for guess in expected for scale in _SCALES]
     fits = (_fit(np.stack([shape.log_density(scaled, each, noise) for shape in shapes])) for each in totals)
-    found: Array = max(fits, key=lambda fit: fit[0])[1]
-    return found
+    return max(fits, key=lambda fit: fit[0])[1]
 
 
 def _shapes(classes: int) -> list[Shape]:

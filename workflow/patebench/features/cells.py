@@ -26,8 +26,7 @@ def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Arr
     member[queries] = np.arange(len(queries))  # of equal samples, each is its own
     sums = np.zeros_like(start)
     np.add.at(sums, member, features)
-    result: Array = sums / np.bincount(member, minlength=len(queries))[:, None]
-    return result
+    return sums / np.bincount(member, minlength=len(queries))[:, None]
 
 
 def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:

@@ -78,8 +78,7 @@ class PatchEncoder:
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """A unit vector for each image: (samples, features). PatebenchError for images of another shape."""
         scaled = (self._sums(x) - self.mean) / self.spread
-        found: NDArray[np.float64] = F.normalize((scaled @ self.axes).double(), dim=1).numpy()
-        return found
+        return F.normalize((scaled @ self.axes).double(), dim=1).numpy()
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
         """The same for each image by itself."""

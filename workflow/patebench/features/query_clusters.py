@@ -163,8 +163,7 @@ class QueryClusters:
 
 def _shares(member: NDArray[np.integer], count: int) -> Array:
     """The share of samples of each of so many clusters."""
-    found: Array = np.bincount(member, minlength=count) / len(member)
-    return found
+    return np.bincount(member, minlength=count) / len(member)
 
 
 Labels = NDArray[np.integer]

@@ -63,8 +63,7 @@ class Views:
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast(on):
             predicted = [self.log_probabilities(logits, scale(batch.to(on))).cpu() for batch in batches]
-        found: NDArray[np.float64] = torch.cat(predicted).double().log_softmax(1).numpy()
-        return found
+        return torch.cat(predicted).double().log_softmax(1).numpy()
 
     def log_probabilities(self, logits: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Log-probabilities (samples, classes) for `x` by a network of `logits`.

@@ -207,8 +207,7 @@ class Siamese(nn.Module):
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the logits (…,) that pairs of images are equal, from their features (…, width)."""
-        logit: Tensor = self.bias - (first - second).abs() @ F.softplus(self.weights)
-        return logit
+        return self.bias - (first - second).abs() @ F.softplus(self.weights)
 
 
 def compressed(whole: Build, compression: float) -> Build:

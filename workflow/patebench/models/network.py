@@ -135,8 +135,7 @@ class Network:
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         logits = torch.from_numpy(self.logits(x)).double()
-        probabilities: NDArray[np.float64] = logits.log_softmax(1).numpy()
-        return probabilities
+        return logits.log_softmax(1).numpy()
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:

@@ -47,8 +47,7 @@ class Knowledge:
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
         """softmax(logits / temperature) (teachers, rows, classes) of some of the samples."""
-        found: Tensor = (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
-        return found
+        return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
         """Each teacher's largest probability (teachers, rows), which says how sure it is of some of the samples."""

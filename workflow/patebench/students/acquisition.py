@@ -103,15 +103,13 @@ def binary_experts(state: AcquisitionState, queries: int, seed: int) -> NDArray[
     shuffled = generator(seed, "order").permutation(state.unqueried)
     doubtful = unconfident(expert_scores(state, shuffled, seed))
     log.info("%d of %d open samples are unconfident; %d are queried", doubtful.sum(), len(shuffled), queries)
-    chosen: NDArray[np.intp] = np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]
-    return chosen
+    return np.concatenate([shuffled[doubtful], shuffled[~doubtful]])[:queries]
 
 
 def unconfident(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return which samples (samples,) the published rule selects, from the experts' scores (samples, classes)."""
     ordered = np.sort(scores, axis=1)
-    result: NDArray[np.bool_] = (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)
-    return result
+    return (ordered[:, -1] < CANDIDATE) & (ordered[:, -1 - OTHERS] > OTHER)
 
 
 def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int) -> NDArray[np.float64]:

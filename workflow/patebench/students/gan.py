@@ -11,8 +11,7 @@ term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
 """
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,13 +21,12 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.parametrizations import weight_norm
 
-from patebench.features.views import Views
 from patebench.models.device import autocast, device
 from patebench.models.optimisers import Adam, ema_copy, ema_update
 from patebench.models.scaling import Standardise
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 from patebench.students.pseudo_labels import DistributionAlignment, agreement_loss
-from patebench.students.semi_supervised import epochs_for
+from patebench.students.semi_supervised import Batch, PoolTrainer, epochs_for
 
 #: Length of the generator's random input.
 LATENT = 100
@@ -136,8 +134,6 @@ def _deconvolutional(shape: tuple[int, ...]) -> nn.Module:
     )  # fmt: skip
 
 
-#: The modules that change in training.
-_MODULES = ("discriminator", "generator", "ema", "alignment")
 #: Rows and columns of the picture of generated samples.
 _GRID = (5, 10)
 
@@ -165,19 +161,13 @@ class GANSettings:
     ramp: float = 0.1
 
 
-class GANTrainer:
+class GANTrainer(PoolTrainer):
     """Trains a discriminator and a generator; the EMA of the discriminator's weights is the student that predicts."""
 
-    recipe = "own"
-
     def __init__(self, data: StudentData, settings: GANSettings) -> None:
-        self.gan_settings, self.epochs, self.settings = settings, settings.epochs, asdict(settings)
-        self.device = device()
-        pool = torch.from_numpy(data.pool).to(self.device)
-        self.scale = _Unit() if data.pool.ndim == 4 else Standardise(pool)
-        self.x, self.labelled = self.scale(pool), torch.from_numpy(data.labelled)
-        self.y = torch.from_numpy(data.labels[data.labelled]).to(self.device)
-        self.views = Views(fill=0.0)
+        scale = _Unit() if data.pool.ndim == 4 else Standardise(torch.from_numpy(data.pool).to(device()))
+        super().__init__(data, settings, scale, fill=0.0)
+        self.gan_settings = settings
         self.model, self.discriminator, self.generator = networks(
             tuple(data.pool.shape[1:]), data.classes, settings.noise
         )
@@ -189,26 +179,27 @@ class GANTrainer:
             Adam(net.parameters(), settings.learning_rate, betas=(settings.momentum, 0.999), fused=True)
             for net in (self.discriminator, self.generator)
         ]
-        self.steps, self.step = settings.epochs * (len(self.x) // settings.batch), 0
+        self.steps = settings.epochs * (len(self.x) // settings.batch)
+        names = ("discriminator", "generator", "ema", "alignment")
+        self.parts = {name: getattr(self, name) for name in names}
+        self.parts |= {f"optimiser {position}": optimiser for position, optimiser in enumerate(self.optimisers)}
 
     def epoch(self) -> dict[str, float]:
-        """Pass once over the pool; the mean losses."""
+        """Pass once over the pool; return the mean losses."""
         self.discriminator.train(), self.generator.train()
-        batch = self.gan_settings.batch
-        order = torch.randperm(len(self.x))[: len(self.x) // batch * batch]
-        terms = [self._step(chosen) for chosen in order.split(batch)]  # type: ignore[no-untyped-call]
+        order = torch.randperm(len(self.x))[: len(self.x) // self._batch * self._batch]
+        terms = [self._step(batch) for batch in self.batches(order, self.steps)]
         names = ("labelled loss", "unlabelled loss", "agreement loss", "generator loss")
         return dict(zip(names, torch.stack(terms).mean(0).tolist(), strict=True))
 
-    def _step(self, chosen: Tensor) -> Tensor:
-        settings, done = self.gan_settings, self.step / self.steps
-        drawn = torch.randint(len(self.labelled), (settings.labelled,))
-        predicted = self._ema_probabilities(self.x[chosen])
-        views = self.views.medium(torch.cat([self.x[self.labelled[drawn]], self.x[chosen]]))
+    def _step(self, batch: Batch) -> Tensor:
+        settings, done = self.gan_settings, batch.done
+        predicted = self._ema_probabilities(batch.x)
+        views = self.views.medium(torch.cat([batch.labelled, batch.x]))
         with autocast(self.device), parametrize.cached():  # weight normalisation is computed once a step
             logits, features = self.discriminator(views)
             labelled, real = logits.float().tensor_split([settings.labelled])
-            supervised = F.cross_entropy(labelled, self.y[drawn])
+            supervised = F.cross_entropy(labelled, batch.y)
             weight = settings.agreement * min(1.0, done / settings.ramp)
             agreement = weight * agreement_loss(real, predicted, settings.confident, settings.confident_last, done)
             generated, gradient, unlabelled, matching = self._adversarial(real, features[settings.labelled :].detach())
@@ -220,10 +211,10 @@ class GANTrainer:
 
     @torch.no_grad()
     def _ema_probabilities(self, x: Tensor) -> Tensor:
-        """The EMA's probabilities (samples, classes) for weak views of `x`, aligned with the shares of the classes."""
+        """Return the EMA's probabilities (samples, classes) for weak views of `x`, aligned with the classes' shares."""
         self.ema.eval()
         with autocast(self.device):
-            logits, _ = self.ema(self.views.weak(x))
+            logits = self.logits(self.views.weak(x))
         aligned: Tensor = self.alignment(logits.float().softmax(1))
         return aligned
 
@@ -254,11 +245,7 @@ class GANTrainer:
             group["lr"] = self.gan_settings.learning_rate * min(1.0, 2 * (1 - self.step / self.steps))
         optimiser.step()
 
-    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        self.ema.eval()
-        return self.views.predict(self._logits, self.scale, x, self.device)
-
-    def _logits(self, x: Tensor) -> Tensor:
+    def logits(self, x: Tensor) -> Tensor:
         logits: Tensor = self.ema(x)[0]
         return logits
 
@@ -275,17 +262,6 @@ class GANTrainer:
         grid = images.view(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
         found: NDArray[np.uint8] = (grid.reshape(rows * height, columns * width, channels) * 255).byte().numpy()
         return found
-
-    def state(self) -> dict[str, Any]:
-        modules = {name: getattr(self, name).state_dict() for name in _MODULES}
-        return {**modules, "optimisers": [each.state_dict() for each in self.optimisers], "step": self.step}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for name in _MODULES:
-            getattr(self, name).load_state_dict(state[name])
-        for optimiser, saved in zip(self.optimisers, state["optimisers"], strict=True):
-            optimiser.load_state_dict(saved)
-        self.step = state["step"]
 
 
 class _Unit(nn.Module):

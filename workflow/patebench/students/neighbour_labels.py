@@ -1,10 +1,6 @@
 """Students without a network: each sample has the label of its nearest query, or labels spread over a graph.
 
-`nearest-label` shows what labels of clusters are worth by themselves, so that one sees what a student adds. Nearness is
-that of the features by which the queries were chosen, where the student is given these, and else that of the samples.
-
-`label-spreading` (Zhou et al. 2004, *Learning with local and global consistency*): samples of the pool pass their
-labels on to samples like them until nothing changes; released labels may change too.
+Neither draws random numbers, and each is made in one step.
 """
 
 from typing import Any
@@ -12,57 +8,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import PatebenchError
 from patebench.features.cells import centres, nearest
 from patebench.models.estimators import Estimator
-from patebench.models.learner import Progress
 from patebench.models.scaling import Columns
 from patebench.students.interface import Features, StudentConfig, StudentData, StudentTrainer
-from patebench.students.supervised import EstimatorTrainer
+from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
 #: How much of a sample's label comes from its neighbours; the rest is the label that was released for it.
 _ALPHA = 0.8
-#: Samples of more than these have a graph of nearest neighbours: every pair of them would take gigabytes.
+#: Larger pools have a graph of nearest neighbours: every pair of samples would take gigabytes.
 _DENSE = 4_000
 _NEIGHBOURS = 7
 #: Spreading shrinks a change to `_ALPHA` of it each time, so it ends long before.
 _MOST_STEPS = 1_000
+#: Samples predicted at once.
 _BLOCK = 1_000
 
 
 def nearest_label(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a list of labelled points, in one step: nothing is random, and there are no epochs."""
-    learner = NearestLabel(data.features or _of_samples(data.pool), data.classes)
-    return EstimatorTrainer(learner, data.pool, data.labels, seed, "nearest-label", "own")
+    """Return the trainer of a student that gives each sample the label of the cell of the pool it lies in.
 
+    It shows what labels of clusters are worth by themselves, so that one sees what a student adds. Nearness is that of
+    the features by which the queries were chosen, where the student is given these, and else that of the samples.
+    """
+    features = data.features or _of_samples(data.pool)
 
-class NearestLabel:
-    """A learner: each label is that of a cell of the pool, by `features`, and of all samples that belong there."""
+    def fit() -> LogProbabilities:
+        labels, means = data.labels[data.labelled], centres(features(data.pool), data.labelled)
 
-    def __init__(self, features: Features, classes: int) -> None:
-        self.features, self.classes = features, classes
+        def log_probabilities(x: NDArray[Any]) -> NDArray[np.float64]:
+            predicted = labels[nearest(features(x), means)]
+            return np.where(np.arange(data.classes) == predicted[:, None], 0.0, -np.inf)
 
-    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
-        """Find the means for the pool `x` (samples, …) and its labels `y` (samples,), −1 for samples without one."""
-        labelled = np.flatnonzero(y >= 0)
-        self.labels = y[labelled].astype(np.int64)
-        self.centres = centres(self.features(x), labelled)
-        if progress:
-            progress(1, 1)
+        return log_probabilities
 
-    def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.labels[nearest(self.features(x), self.centres)]
-        return found
-
-    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        return np.where(np.arange(self.classes) == self.predict(x)[:, None], 0.0, -np.inf)
-
-    def save(self, path: Any) -> None:
-        raise PatebenchError("labels of cells are no model that can be kept; set keep_weights: false")
+    return OneStepTrainer(fit, "nearest-label")
 
 
 def _of_samples(pool: NDArray[Any]) -> Features:
-    """Bytes as they are, columns of tables standardised by the pool; no vector of the pool is longer than 1."""
+    """Return features: bytes as they are, columns of tables standardised; no vector of the pool is longer than 1."""
     columns = None if pool.dtype == np.uint8 else Columns.of(pool)
 
     def flat(x: NDArray[Any]) -> NDArray[np.float64]:
@@ -73,13 +57,21 @@ def _of_samples(pool: NDArray[Any]) -> Features:
 
 
 def label_spreading(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a graph of the whole pool, in one step: nothing is random, and there are no epochs."""
+    """Return the trainer of a graph of the whole pool.
+
+    Zhou et al. 2004, *Learning with local and global consistency*: samples of the pool pass their labels on to samples
+    like them until nothing changes; released labels may change too.
+    """
     kernel = "rbf" if len(data.pool) <= _DENSE else "knn"
     standardise = data.pool.dtype != np.uint8
     learner = Estimator(lambda seed: Spreading(kernel, standardise), data.classes)
-    made = EstimatorTrainer(learner, data.pool, data.labels, seed, "label-spreading", "own")
-    made.settings = {"kernel": kernel, "alpha": _ALPHA, "neighbours": _NEIGHBOURS}
-    return made
+
+    def fit() -> LogProbabilities:
+        learner.fit(data.pool, data.labels, seed=seed)
+        return learner.log_probabilities
+
+    settings = {"kernel": kernel, "alpha": _ALPHA, "neighbours": _NEIGHBOURS}
+    return OneStepTrainer(fit, "label-spreading", settings=settings)
 
 
 class Spreading:

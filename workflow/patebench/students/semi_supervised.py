@@ -1,4 +1,4 @@
-"""The trainer of students that also learn from unlabelled samples: steps, learning-rate schedule, EMA of the weights.
+"""Trainers of students that also learn from unlabelled samples: steps, learning-rate schedule, EMA of the weights.
 
 A method adds its objective, the terms of the loss of one step. One epoch passes once over the whole pool.
 """
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from patebench.core.errors import PatebenchError
 from patebench.features.views import Views
 from patebench.models.architectures import untrained_network
+from patebench.models.device import device
 from patebench.models.optimisers import AdamW, ema_copy, ema_update
 from patebench.students.interface import StudentConfig, StudentData
 
@@ -57,13 +58,13 @@ class SemiSupervisedSettings:
 
 
 def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, small: int, large: int) -> dict[str, int]:
-    """The settings "batch", at most `batch` and less for a small pool, and "epochs"; see `epochs_for`."""
+    """Return the settings "batch", at most `batch` and less for a small pool, and "epochs"; see `epochs_for`."""
     batch = min(batch, max(16, len(data.pool) // 8))
     return {"batch": batch, "epochs": epochs_for(data, config, small=small, large=large)}
 
 
 def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
-    """The number of epochs that `config` gives, else `small` for small pools and `large` for large ones.
+    """Return the number of epochs that `config` gives, else `small` for small pools and `large` for large ones.
 
     Raises PatebenchError if it is below 1.
     """
@@ -73,8 +74,9 @@ def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: i
 
 
 def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-cnn") -> str:
-    """The model that `config` names, else one for the pool: mlp for tables, student-cnn for colour images, and for grey
-    ones small-cnn, or the model `large` if the pool is large.
+    """Return the model that `config` names, else one for the pool.
+
+    It is mlp for tables, student-cnn for colour images, and for grey ones small-cnn, or `large` if the pool is large.
     """
     if config.model:
         return config.model
@@ -85,13 +87,59 @@ def model_for(data: StudentData, config: StudentConfig, *, large: str = "small-c
     return "small-cnn" if len(data.pool) < LARGE else large
 
 
-class SemiSupervisedTrainer:
+class PoolTrainer:
+    """What trainers share that learn from the whole pool: its samples, views of them, the EMA that predicts, the state.
+
+    `scale` brings samples to the scale of the network. `parts` are all modules, optimisers and schedules that change in
+    training, by name; "ema" holds the student.
+    """
+
+    recipe = "own"
+    model: str
+    epochs: int
+    parts: dict[str, Any]
+
+    def __init__(self, data: StudentData, settings: Any, scale: nn.Module, fill: float) -> None:
+        self.epochs, self.settings = settings.epochs, asdict(settings)
+        self._batch, self._labelled = settings.batch, settings.labelled
+        self.device = device()
+        pool = torch.from_numpy(data.pool).to(self.device)
+        self.scale, self.x, self.labelled = scale, scale(pool), torch.from_numpy(data.labelled)
+        self.y = torch.from_numpy(data.labels[data.labelled]).to(self.device)
+        self.views, self.step = Views(fill=fill), 0
+
+    def batches(self, order: Tensor, steps: int) -> Iterator[Batch]:
+        """Yield the batches of an epoch: the pool in this `order` (samples,), and as many labelled samples as set.
+
+        `steps` is the number of steps of the whole training.
+        """
+        for chosen in order.split(self._batch):  # type: ignore[no-untyped-call]
+            drawn = torch.randint(len(self.labelled), (self._labelled,))
+            yield Batch(self.x[chosen], self.x[self.labelled[drawn]], self.y[drawn], self.views, self.step / steps)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the student's logits (samples, classes) for scaled samples `x`."""
+        logits: Tensor = self.parts["ema"](x)
+        return logits
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.parts["ema"].eval()
+        return self.views.predict(self.logits, self.scale, x, self.device)
+
+    def state(self) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in self.parts.items()} | {"step": self.step}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, part in self.parts.items():
+            part.load_state_dict(state[name])
+        self.step = state["step"]
+
+
+class SemiSupervisedTrainer(PoolTrainer):
     """Trains one network by an objective; the EMA of its weights is the student that predicts.
 
     `modules` are what else changes in training and so belongs to its state, such as what the objective keeps count of.
     """
-
-    recipe = "own"
 
     def __init__(
         self,
@@ -101,19 +149,13 @@ class SemiSupervisedTrainer:
         objective: Objective,
         **modules: nn.Module,
     ) -> None:
-        self.model, self.epochs, self.objective, self.settings = model, settings.epochs, objective, asdict(settings)
-        self._batch, self._labelled, self._decay = settings.batch, settings.labelled, settings.decay
-        self.net, self.standardise = untrained_network(self.model, data.pool, data.classes)
+        self.model, self.objective, self._decay = model, objective, settings.decay
+        self.net, standardise = untrained_network(model, data.pool, data.classes)
+        super().__init__(data, settings, standardise, fill=standardise.background)
         self.ema = ema_copy(self.net)
-        self.device = next(self.net.parameters()).device
         for module in modules.values():
             module.to(self.device)
-        pool = torch.from_numpy(data.pool).to(self.device)
-        self.x, self.labelled = self.standardise(pool), torch.from_numpy(data.labelled)
-        self.y = torch.from_numpy(data.labels[data.labelled]).to(self.device)
-        self.views = Views(fill=self.standardise.background)
         self.steps = settings.epochs * math.ceil(len(self.x) / settings.batch)
-        self.step = 0
         self.optimiser = AdamW(
             self.net.parameters(), settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
@@ -122,21 +164,15 @@ class SemiSupervisedTrainer:
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimiser, settings.learning_rate, total_steps=cycle, pct_start=0.1
         )
-        self._stateful: dict[str, Any] = {
+        self.parts = {
             "net": self.net, "ema": self.ema, "optimiser": self.optimiser, "schedule": self.schedule, **modules
         }  # fmt: skip
 
     def epoch(self) -> dict[str, float]:
-        """Pass once over the pool; the mean of each term of the objective."""
+        """Pass once over the pool; return the mean of each term of the objective."""
         self.net.train()
-        terms = [self._step(batch) for batch in self._batches()]
-        return {name: float(torch.stack([each[name] for each in terms]).mean()) for name in terms[0]}
-
-    def _batches(self) -> Iterator[Batch]:
-        for chosen in torch.randperm(len(self.x)).split(self._batch):  # type: ignore[no-untyped-call]
-            drawn = torch.randint(len(self.labelled), (self._labelled,))
-            labelled, y = self.x[self.labelled[drawn]], self.y[drawn]
-            yield Batch(self.x[chosen], labelled, y, self.views, self.step / self.steps)
+        terms = [self._step(batch) for batch in self.batches(torch.randperm(len(self.x)), self.steps)]
+        return {name: float(torch.stack([step[name] for step in terms]).mean()) for name in terms[0]}
 
     def _step(self, batch: Batch) -> dict[str, Tensor]:
         self.optimiser.zero_grad(set_to_none=True)
@@ -147,15 +183,3 @@ class SemiSupervisedTrainer:
         self.step += 1
         ema_update(self.ema, self.net, self.step, self._decay)
         return {name: term.detach() for name, term in terms.items()}
-
-    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        self.ema.eval()
-        return self.views.predict(self.ema, self.standardise, x, self.device)
-
-    def state(self) -> dict[str, Any]:
-        return {name: part.state_dict() for name, part in self._stateful.items()} | {"step": self.step}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for name, part in self._stateful.items():
-            part.load_state_dict(state[name])
-        self.step = state["step"]

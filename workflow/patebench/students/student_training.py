@@ -20,28 +20,27 @@ from numpy.typing import NDArray
 
 from patebench.core.checks import check_finite
 from patebench.core.files import atomic
+from patebench.models.learner import Progress
 from patebench.models.network import seeded
 from patebench.students import STUDENTS, refuse_choice
 from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
 
 log = logging.getLogger("patebench")
 
-#: One row for each epoch: its number under "epoch", then what was measured, by name.
+#: One row per epoch: its number under "epoch", then what was measured, by name.
 Curve = list[dict[str, float]]
 #: Measures a student: numbers by name.
 Evaluate = Callable[[Student], Mapping[str, float]]
-#: Called with (epochs done, epochs in all).
-Progress = Callable[[int, int], None]
 
-#: A training has so many evaluations, spread evenly, for the learning curve and for early stopping, …
+#: Number of evaluations of a training, evenly spread, for the learning curve and for early stopping, …
 _EVALUATIONS = 20
-#: … which compares the student's predictions for so many samples of the pool …
+#: … which compares the student's predictions for this many samples of the pool, …
 _PROBE_SAMPLES = 1000
-#: … and ends the training when so many evaluations in a row changed none of them.
+#: … and ends the training when this many evaluations in a row changed none of them.
 _PATIENCE = 5
 
 #: Raise this when the state of a training is laid out in another way: older checkpoints are then not used.
-_CHECKPOINT_VERSION = 2
+_CHECKPOINT_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,22 +56,51 @@ class Checkpoint:
 
 
 @dataclass
-class _TrainingState:
-    """All that changes from epoch to epoch.
+class _Training:
+    """A training of a student on a pool, and all that changes from epoch to epoch.
 
     `probe_predictions` (samples,) are the labels predicted at the last evaluation, and `unchanged` is the number of
     evaluations in a row that changed none of them.
     """
 
     trainer: StudentTrainer
+    pool: NDArray[Any]
     epochs_done: int = 0
     unchanged: int = 0
     probe_predictions: NDArray[np.int64] | None = None
     curve: Curve = field(default_factory=list)
 
-    def state(self) -> dict[str, Any]:
+    def run(self, progress: Progress | None, evaluate: Evaluate | None, checkpoint: Checkpoint | None) -> None:
+        """Train to the end, or until predictions no longer change."""
+        trainer, saved = self.trainer, time.monotonic()
+        interval = math.ceil(trainer.epochs / _EVALUATIONS)
+        while self.epochs_done < trainer.epochs and self.unchanged < _PATIENCE:
+            row = trainer.epoch()
+            self.epochs_done += 1
+            for name, value in row.items():
+                check_finite(f"the {name} of the student is {value} after epoch {self.epochs_done}", value, self.pool)
+            if self.epochs_done % interval == 0 or self.epochs_done == trainer.epochs:
+                self.probe()
+                row |= evaluate(trainer) if evaluate else {}
+            self.curve.append({"epoch": self.epochs_done, **row})
+            if checkpoint and time.monotonic() - saved >= checkpoint.seconds:
+                self.save(checkpoint)
+                saved = time.monotonic()
+            if progress:
+                progress(self.epochs_done, trainer.epochs)
+
+    def probe(self) -> None:
+        """Predict some of the pool, and count how often in a row the predictions were the same."""
+        predicted = self.trainer.log_probabilities(self.pool[:_PROBE_SAMPLES])
+        fault = f"the predictions of the student are NaN after epoch {self.epochs_done}"
+        check_finite(fault, predicted, self.pool, infinite=True)
+        labels = predicted.argmax(1)
+        same = self.probe_predictions is not None and np.array_equal(labels, self.probe_predictions)
+        self.probe_predictions, self.unchanged = labels, self.unchanged + 1 if same else 0
+
+    def save(self, checkpoint: Checkpoint) -> None:
         probes = self.probe_predictions
-        return {
+        state = {
             "epochs_done": self.epochs_done,
             "unchanged": self.unchanged,
             "probe_predictions": None if probes is None else torch.from_numpy(probes),
@@ -80,22 +108,34 @@ class _TrainingState:
             "trainer": self.trainer.state(),
             "random": torch.get_rng_state(),
         }
+        with atomic(checkpoint.path) as temporary:
+            torch.save({"identity": self.identity(checkpoint), "state": state}, temporary)
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Continue from the checkpoint if there is one, it can be read and it is of this training."""
+        if not checkpoint.path.is_file():
+            return
+        try:
+            saved = torch.load(checkpoint.path, weights_only=True)
+        except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, zipfile.BadZipFile) as fault:
+            log.warning("%s: cannot be read (%s); training starts again", checkpoint.path, type(fault).__name__)
+            return
+        if saved.get("identity") != self.identity(checkpoint):
+            log.warning("%s: is of another training; this one starts again", checkpoint.path)
+            return
+        state = saved["state"]
         self.trainer.restore(state["trainer"])
         self.epochs_done, self.unchanged, self.curve = state["epochs_done"], state["unchanged"], state["curve"]
         probes = state["probe_predictions"]
         self.probe_predictions = None if probes is None else probes.numpy()
         torch.set_rng_state(state["random"])
+        log.info("goes on after epoch %d, from %s", self.epochs_done, checkpoint.path)
 
-    def probe(self, pool: NDArray[Any]) -> None:
-        """Predict some of the pool, and count how often in a row the predictions were the same."""
-        predicted = self.trainer.log_probabilities(pool[:_PROBE_SAMPLES])
-        what = f"the predictions of the student are NaN after epoch {self.epochs_done}"
-        check_finite(what, predicted, pool, infinite=True)
-        labels = predicted.argmax(1)
-        same = self.probe_predictions is not None and np.array_equal(labels, self.probe_predictions)
-        self.probe_predictions, self.unchanged = labels, self.unchanged + 1 if same else 0
+    def identity(self, checkpoint: Checkpoint) -> str:
+        """Return which training a checkpoint is of: the caller's identity, settings, torch and the file's layout."""
+        trainer = self.trainer
+        settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
+        return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"
 
 
 def train(
@@ -120,62 +160,10 @@ def train(
         for option in ("model", "recipe"):
             if getattr(config, option) is not None:
                 refuse_choice(config.method, option)
-        state = _TrainingState(STUDENTS.load(config.method)(data, config, seed))
+        training = _Training(STUDENTS.load(config.method)(data, config, seed), data.pool)
         if checkpoint:
-            _resume(state, checkpoint)
-        _run(state, data, progress, evaluate, checkpoint)
+            training.resume(checkpoint)
+        training.run(progress, evaluate, checkpoint)
     if checkpoint:
         checkpoint.path.unlink(missing_ok=True)
-    return state.trainer, state.curve
-
-
-def _run(
-    state: _TrainingState,
-    data: StudentData,
-    progress: Progress | None,
-    evaluate: Evaluate | None,
-    checkpoint: Checkpoint | None,
-) -> None:
-    trainer, saved = state.trainer, time.monotonic()
-    interval = math.ceil(trainer.epochs / _EVALUATIONS)
-    while state.epochs_done < trainer.epochs and state.unchanged < _PATIENCE:
-        row = trainer.epoch()
-        state.epochs_done += 1
-        for name, value in row.items():
-            check_finite(f"the {name} of the student is {value} after epoch {state.epochs_done}", value, data.pool)
-        if state.epochs_done % interval == 0 or state.epochs_done == trainer.epochs:
-            state.probe(data.pool)
-            row |= evaluate(trainer) if evaluate else {}
-        state.curve.append({"epoch": state.epochs_done, **row})
-        if checkpoint and time.monotonic() - saved >= checkpoint.seconds:
-            _save(state, checkpoint)
-            saved = time.monotonic()
-        if progress:
-            progress(state.epochs_done, trainer.epochs)
-
-
-def _save(state: _TrainingState, checkpoint: Checkpoint) -> None:
-    with atomic(checkpoint.path) as temporary:
-        torch.save({"identity": _identity(state.trainer, checkpoint), "state": state.state()}, temporary)
-
-
-def _identity(trainer: StudentTrainer, checkpoint: Checkpoint) -> str:
-    """Which training a checkpoint is of: the caller's identity, the method's settings, torch and the file's layout."""
-    settings = (trainer.model, trainer.recipe, trainer.epochs, sorted(trainer.settings.items()))
-    return f"{checkpoint.identity} {settings} {torch.__version__} {_CHECKPOINT_VERSION}"
-
-
-def _resume(state: _TrainingState, checkpoint: Checkpoint) -> None:
-    """Continue from the checkpoint if there is one, it can be read and it is of this training."""
-    if not checkpoint.path.is_file():
-        return
-    try:
-        saved = torch.load(checkpoint.path, weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, zipfile.BadZipFile) as fault:
-        log.warning("%s: can not be read (%s); training starts anew", checkpoint.path, type(fault).__name__)
-        return
-    if saved.get("identity") != _identity(state.trainer, checkpoint):
-        log.warning("%s: is of another training; this one starts anew", checkpoint.path)
-        return
-    state.restore(saved["state"])
-    log.info("goes on after epoch %d, from %s", state.epochs_done, checkpoint.path)
+    return training.trainer, training.curve

@@ -8,6 +8,7 @@ learning*). The loss is corrected as in Patrini et al. 2017 (*Making deep neural
 section 4.2.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from patebench.models.architectures import require_network
-from patebench.models.learner import Learner, epochs_of, make_learner
+from patebench.models.learner import epochs_of, make_learner
 from patebench.models.network import Fitting, Network
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 
@@ -26,9 +27,53 @@ _FOLDS = 4
 #: With more than half of the labels wrong, no correction helps.
 _MOST_WRONG = 0.5
 
+LogProbabilities = Callable[[NDArray[Any]], NDArray[np.float64]]
+
+
+class NetworkTrainer:
+    """Trains a network of the registry, epoch by epoch."""
+
+    def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
+        self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
+        self.settings: dict[str, Any] = {}
+        self.state, self.restore = fitting.state, fitting.restore
+
+    def epoch(self) -> dict[str, float]:
+        return {"loss": self.fitting.epoch()}
+
+    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        self.network.net = self.fitting.result
+        return self.network.log_probabilities(x)
+
+
+class OneStepTrainer:
+    """Makes a student in one call of `fit`, which returns what computes its log-probabilities."""
+
+    epochs = 1
+    log_probabilities: LogProbabilities
+
+    def __init__(
+        self,
+        fit: Callable[[], LogProbabilities],
+        model: str,
+        recipe: str = "own",
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.fit, self.model, self.recipe, self.settings = fit, model, recipe, settings or {}
+
+    def epoch(self) -> dict[str, float]:
+        self.log_probabilities = self.fit()
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.epoch()
+
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a learner, of any model and recipe, on the labelled samples of the pool.
+    """Return the trainer of a learner, of any model and recipe, on the labelled samples of the pool.
 
     `seed` is of the learner; the initial weights of a network come from torch's global generator.
     """
@@ -38,81 +83,38 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     if isinstance(learner, Network):
         fitting = learner.begin(x, y, seed=seed)
         return NetworkTrainer(learner, fitting, model, recipe, epochs_of(recipe, config.epochs))
-    return EstimatorTrainer(learner, x, y, seed, model, recipe)
+
+    def fit() -> LogProbabilities:
+        learner.fit(x, y, seed=seed)
+        return learner.log_probabilities
+
+    return OneStepTrainer(fit, model, recipe)
 
 
 def model_and_recipe(data: StudentData, config: StudentConfig) -> tuple[str, str]:
-    """The model and recipe that `config` names, else small-cnn for images, mlp for tables, and `RECIPE`."""
+    """Return the model and recipe that `config` names, else small-cnn for images, mlp for tables, and `RECIPE`."""
     return config.model or ("small-cnn" if data.pool.ndim == 4 else "mlp"), config.recipe or RECIPE
 
 
-class NetworkTrainer:
-    """Trains a network of the registry, epoch by epoch."""
-
-    def __init__(self, network: Network, fitting: Fitting, model: str, recipe: str, epochs: int) -> None:
-        self.network, self.fitting, self.model, self.recipe, self.epochs = network, fitting, model, recipe, epochs
-        self.settings: dict[str, Any] = {}
-
-    def epoch(self) -> dict[str, float]:
-        return {"loss": self.fitting.epoch()}
-
-    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        self.network.net = self.fitting.result
-        return self.network.log_probabilities(x)
-
-    def state(self) -> dict[str, Any]:
-        return self.fitting.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.fitting.restore(state)
-
-
-class EstimatorTrainer:
-    """Fits a learner that has no epochs, in one call of `epoch`."""
-
-    epochs = 1
-
-    def __init__(
-        self, learner: Learner, x: NDArray[Any], y: NDArray[np.int64], seed: int, model: str, recipe: str
-    ) -> None:
-        self.learner, self.x, self.y, self.seed, self.model, self.recipe = learner, x, y, seed, model, recipe
-        self.settings: dict[str, Any] = {}
-
-    def epoch(self) -> dict[str, float]:
-        self.learner.fit(self.x, self.y, seed=self.seed)
-        return {}
-
-    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        return self.learner.log_probabilities(x)
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.epoch()
-
-
 def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a network, of any recipe, on the samples of the pool that have a label.
+    """Return the trainer of a network, of any recipe, on the samples of the pool that have a label.
 
     Its settings record the channel, "public" or "estimated", and the estimated share of "wrong labels". Raises
     PatebenchError if the model is no network.
     """
     model, recipe = model_and_recipe(data, config)
-
-    def learner() -> Learner:
-        return make_learner(model, recipe, classes=data.classes, epochs=config.epochs)
-
-    network = require_network(learner(), model)
-    log_likelihood, rate = data.log_likelihood, None
+    network = require_network(make_learner(model, recipe, classes=data.classes, epochs=config.epochs), model)
+    settings: dict[str, Any] = {"channel": "public"}
+    log_likelihood = data.log_likelihood
     if log_likelihood is None:
         rate = wrong_label_rate(data, network, seed)
         log_likelihood = np.log(symmetric_channel(rate, data.classes))[:, data.labels].T
+        settings = {"channel": "estimated", "wrong labels": rate}
     x, released = data.pool[data.labelled], torch.from_numpy(log_likelihood[data.labelled]).float()
     fitting = network.begin(x, np.arange(len(x)), seed=seed, loss=partial(negative_log_likelihood, released))
-    found = NetworkTrainer(network, fitting, model, recipe, epochs_of(recipe, config.epochs))
-    found.settings = {"channel": "public"} if rate is None else {"channel": "estimated", "wrong labels": rate}
-    return found
+    student = NetworkTrainer(network, fitting, model, recipe, epochs_of(recipe, config.epochs))
+    student.settings = settings
+    return student
 
 
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from patebench.models.network import Network
 from patebench.models.recipes import PLAIN
 from patebench.students.interface import StudentConfig, StudentData, StudentTrainer
 from patebench.students.supervised import NetworkTrainer
-from patebench.students.table_regression import TableRegression, needed
+from patebench.students.table_regression import fitted
 
 _RECIPE = replace(PLAIN, learning_rate=3e-3, batch=64)
 #: So many images are looked at, each so often at least, and at most.
@@ -42,9 +42,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
         raise PatebenchError("the method 'table-network' is for images; for tables use table-regression")
     if config.epochs is not None and config.epochs < 1:
         raise PatebenchError(f"epochs = {config.epochs}; at least one is needed")
-    regression = TableRegression(*needed(data, "table-network"), data.classes)
-    regression.fit(data.pool, data.labels, seed=seed)
-    told = torch.from_numpy(np.exp(regression.log_probabilities(data.pool))).float()
+    told = torch.from_numpy(np.exp(fitted(data, "table-network")(data.pool))).float()
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
     recipe = replace(_RECIPE, epochs=config.epochs or usual)
     network = Network(build, recipe, data.classes)

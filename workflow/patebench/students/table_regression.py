@@ -1,22 +1,19 @@
-"""A linear student of a whole table of noisy counts: regression, one half of which the table holds, the other the pool.
+"""A linear student of a whole table of noisy counts, by regression of the table on votes of the public pool.
 
-Where each record votes on its nearest queries, its votes say where it lies: v (queries), of which as many are 1 as it
-has votes. The table is Σ v·y' over private records and their classes y, and noise. If the class of a record with
-features f follows from them as y = s + W'f does, where s are the shares of the classes in all records, the table less
-what these explain, n · mean of v·s', is expected to be
+Each record votes on its nearest queries: v (queries,) holds a 1 for each vote. The table is Σ v·y' over private records
+and their classes y, plus noise. If the class of a record with features f is y = s + W'f, where s are the shares of the
+classes in all records, the table less n · mean of v·s' is expected to be
 
-    n · A · W,   A = mean of v·f' ,
+    n · A · W,   A = mean of v·f' .
 
-and A, how votes and features go together, is as well that of the pool, whose samples could vote as records do. So W is
-found without asking for anything else: least squares of the table on n·A, with the noise that is known
-(sufficient statistics with noise, as in Foulds et al. 2016, *On the theory and practice of privacy-preserving Bayesian
-data analysis*, where the other half is private too and needs noise of its own).
+A, how votes and features go together, is the same for the pool, whose samples could vote as records do. So W follows
+from the table alone: least squares on n·A with known noise (sufficient statistics with noise, as in Foulds et al. 2016,
+*On the theory and practice of privacy-preserving Bayesian data analysis*, where A is private too and needs noise).
 
-A row of the table differs from n·A·W by more than its noise. The records are a sample, no class follows from features
-for sure, and A is a mean over the pool alone. All three are sums of independent votes, and so have the covariance of
-votes, Σ, which is that of the pool again. So the error is N(0, σ² + c·Σ), and W is N(0, τ²·spread of the features^2p)
-beforehand. c, p and τ are those that make the table most likely (evidence; MacKay 1992, *Bayesian interpolation*). The
-table is public, and so is all that is chosen by it.
+A row of the table differs from n·A·W by more than its noise: records are a sample, features do not determine classes,
+and A is a mean over the pool alone. All three are sums of independent votes, with the covariance of votes, Σ, which is
+that of the pool. So the error is N(0, σ² + c·Σ), and W is N(0, τ²·spread of the features^2p) beforehand. c, p and τ
+maximise the evidence of the table (MacKay 1992, *Bayesian interpolation*). The table is public, and so is all of this.
 """
 
 from dataclasses import dataclass
@@ -28,73 +25,51 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.features.cells import belong
-from patebench.models.learner import Progress
-from patebench.students.interface import Features, NoisyTable, StudentConfig, StudentData, StudentTrainer
-from patebench.students.supervised import EstimatorTrainer
+from patebench.students.interface import NoisyTable, StudentConfig, StudentData, StudentTrainer
+from patebench.students.supervised import LogProbabilities, OneStepTrainer
 
 Array = NDArray[np.float64]
 
-#: What is tried of c, in what a sample of n records alone would have; of p; and of ln τ².
+#: Values tried for c (1: the error of a sample of n records alone), for p, and for ln τ².
 _ERRORS, _POWERS, _VARIANCES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0), (0.0, 0.5, 1.0), np.arange(-14.0, 14.0, 0.5)
-#: Regression of 0 and 1 gives shares, which are drawn together: ln of a probability is so many times the share.
+#: Regression of 0 and 1 shrinks shares towards each other: ln of a probability is this many times the share.
 _SHARPNESS = 10.0
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a regression, in one step: nothing is random, and there are no epochs."""
-    learner = TableRegression(*needed(data, "table-regression"), data.classes)
-    return EstimatorTrainer(learner, data.pool, data.labels, seed, "table-regression", "own")
+    """Return the trainer of a regression, which is made in one step and draws no random numbers."""
+    return OneStepTrainer(lambda: fitted(data, "table-regression"), "table-regression")
 
 
-def needed(data: StudentData, method: str) -> tuple[Features, NoisyTable]:
-    """The features and the table that a method reads; PatebenchError where there are none."""
-    if data.table is None or data.features is None:
+def fitted(data: StudentData, method: str) -> LogProbabilities:
+    """Fit the regression to the pool and the table, and return what computes its log-probabilities (samples, classes).
+
+    The share of a class among samples like these is linear in the features, so it need not lie in 0 … 1. Labels are not
+    read. Raises PatebenchError, which names the `method`, if there are no features or no table.
+    """
+    table, features = data.table, data.features
+    if table is None or features is None:
         raise PatebenchError(
             f"the method '{method}' reads a noisy table of votes by public features; give it labels of a mechanism that"
             " releases one, of an ensemble of nearest-query with queries of its own"
         )
-    return data.features, data.table
+    weights = regression(np.asarray(features(data.pool), dtype=np.float64), table)
 
+    def log_probabilities(x: NDArray[Any]) -> Array:
+        logits: Array = _SHARPNESS * (features(x) @ weights + overall(table))
+        return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
 
-class TableRegression:
-    """A learner: shares of the classes that are linear in the features."""
-
-    def __init__(self, features: Features, table: NoisyTable, classes: int) -> None:
-        self.features, self.table, self.classes = features, table, classes
-
-    def fit(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, progress: Progress | None = None) -> None:
-        """Find W for the pool `x` (samples, …); labels are not looked at."""
-        self.weights = regression(np.asarray(self.features(x), dtype=np.float64), self.table)
-        if progress:
-            progress(1, 1)
-
-    def shares(self, x: NDArray[Any]) -> Array:
-        """What share of samples like these each class has (samples, classes); where it is linear, not in 0 … 1."""
-        found: Array = self.features(x) @ self.weights + overall(self.table)
-        return found
-
-    def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.shares(x).argmax(1)
-        return found
-
-    def log_probabilities(self, x: NDArray[Any]) -> Array:
-        raised = _SHARPNESS * self.shares(x)
-        found: Array = raised - np.logaddexp.reduce(raised, axis=1, keepdims=True)
-        return found
-
-    def save(self, path: Any) -> None:
-        raise PatebenchError("a regression of a table is no model that can be kept; set keep_weights: false")
+    return log_probabilities
 
 
 def overall(table: NoisyTable) -> Array:
-    """What share of all records each class has (classes,): that of all votes, beside whose number noise is small."""
+    """Return the share of all records in each class (classes,): that of all votes, whose number dwarfs the noise."""
     votes = np.maximum(table.counts.sum(axis=0), 0)
-    found: Array = votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
-    return found
+    return votes / votes.sum() if votes.any() else np.full(len(votes), 1 / len(votes))
 
 
 def regression(features: Array, table: NoisyTable) -> Array:
-    """W (features, classes), from the pool's `features` (samples, features) and the table."""
+    """Return W (features, classes), from the pool's `features` (samples, features) and the table."""
     votes = _votes(features, table)
     together = votes.T @ features
     own = votes[table.queries, np.arange(len(table.queries))]
@@ -110,7 +85,7 @@ def regression(features: Array, table: NoisyTable) -> Array:
 
 
 def _votes(features: Array, table: NoisyTable) -> Array:
-    """How the samples of the pool would vote (samples, queries): 0 and 1."""
+    """Return how the samples of the pool would vote (samples, queries): 0 and 1."""
     place = belong(features, features, table.queries, table.neighbours)
     votes = np.zeros((len(features), len(table.queries)))
     np.put_along_axis(votes, place, 1.0, axis=1)
