@@ -412,7 +412,7 @@ def test_folder_a_private_class_beyond_the_public_ones_is_refused(folders: dict[
 def test_folder_broken_images_are_named(folders: dict[str, str]) -> None:
     broken = Path(folders["private"]) / "bee" / "1.png"
     broken.write_bytes(broken.read_bytes()[:40])
-    with pytest.raises(ArtefactError, match=r"1\.png: it can not be read as an image"):
+    with pytest.raises(ArtefactError, match=r"1\.png: it cannot be read as an image"):
         load("folder", **folders)
 
 
@@ -457,7 +457,7 @@ def test_folder_sizes_are_looked_at_before_anything_is_decoded(
 ) -> None:
     bomb(tmp_path / name, side, side)
     monkeypatch.setattr(Image.Image, "convert", lambda *given: pytest.fail("an image was decoded"))
-    with pytest.raises(ArtefactError, match=rf"{name}: it (is {side}×{side} pixels|can not be read)") as caught:
+    with pytest.raises(ArtefactError, match=rf"{name}: it (is {side}×{side} pixels|cannot be read)") as caught:
         load("folder", **folders)
     assert "\n" not in str(caught.value)
 

@@ -3,12 +3,14 @@
 An encoder learns features of a pool without a label, maps any sample to them, and is itself public.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.core.registry import Registry
 
@@ -19,38 +21,46 @@ ENCODERS.add("patches", "patebench.features.patches:PatchEncoder", about="cluste
 ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are")
 ENCODERS.add("gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients")
 
-#: The one that learns where nothing is said.
+#: The encoder where none is chosen.
 DEFAULT = "contrastive"
 
 
-class Encoder(Protocol):
-    """Maps samples to vectors of at most unit length; learnt from a pool alone."""
+class Encoder(ABC):
+    """Maps samples of one `shape` to vectors of at most unit length; learnt from a pool alone, so it is public."""
+
+    shape: tuple[int, ...]
 
     @classmethod
+    @abstractmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
-        """Learn from `pool` (samples, …) without a label; `report` is called with (steps done, steps in all)."""
+        """Learn from `pool` (samples, …) without a label. Draws from torch's global generator.
 
+        `report` is called with (steps done, steps in all). Raises PatebenchError for a pool that it cannot learn from.
+        """
+
+    @abstractmethod
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """A vector for each sample (samples, features). PatebenchError for samples of another shape."""
+        """Return a vector for each sample (samples, features). PatebenchError for samples of another shape."""
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """The same, of private records: for each by itself, so that none moves the last bits of another's."""
+        """Return the same for private records: for each by itself, so that none moves the last bits of another's."""
+        rows = []
+        for row in range(len(x)):
+            rows.append(self.features(x[row : row + 1]))
+            if report:
+                report(row + 1, len(x))
+        return np.concatenate(rows) if rows else self.features(x)
 
+    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that it knows, as arrays of an ENCODER."""
+        """Return all that it learnt, as arrays of an ENCODER."""
 
     @classmethod
+    @abstractmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `arrays`; PatebenchError where they are not those of such an encoder."""
+        """Invert `arrays`; PatebenchError where they are not those of such an encoder."""
 
-
-def one_by_one(
-    features: Callable[[NDArray[Any]], NDArray[np.float64]], width: int, x: NDArray[Any], report: Report | None
-) -> NDArray[np.float64]:
-    """`features` (samples, width) of each sample of `x` by itself: what lies beside it does not move its last bits."""
-    found = np.empty((len(x), width))
-    for row in range(len(x)):
-        found[row] = features(x[row : row + 1])
-        if report:
-            report(row + 1, len(x))
-    return found
+    def check_shape(self, x: NDArray[Any]) -> None:
+        """Refuse samples `x` (samples, …) of another shape; raises PatebenchError."""
+        if tuple(x.shape[1:]) != self.shape:
+            raise PatebenchError(f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.features import one_by_one
+from patebench.features import Encoder
 from patebench.features.views import Views
 from patebench.models.architectures import untrained_network
 from patebench.models.device import autocast
@@ -29,33 +29,27 @@ WIDTH, BATCH, LEARNING_RATE, TEMPERATURE = 32, 128, 3e-3, 0.3
 PASSES, STEPS = 25, 600
 
 
-class ContrastEncoder:
-    """A network that maps samples like those of a pool to features, learnt from that pool alone: so it is public."""
+class ContrastEncoder(Encoder):
+    """A network of unit vectors (samples, WIDTH)."""
 
     def __init__(self, net: nn.Module, standardise: Standardise, shape: tuple[int, ...]) -> None:
         self.net, self.standardise, self.shape = net, standardise, shape
 
     @classmethod
     def untrained(cls, pool: NDArray[Any]) -> Self:
-        """One that nobody trained, for samples like those of `pool`. Draws from torch's global generator."""
+        """Return an untrained one for samples like those of `pool`. Draws from torch's global generator."""
         net, standardise = untrained_network("small-cnn" if pool.ndim == 4 else "mlp", pool, WIDTH)
         return cls(net, standardise, tuple(pool.shape[1:]))
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
-        """Learn from `pool` (samples, …) without a label. Draws from torch's global generator.
-
-        `report` is called with (steps done, steps in all).
-        """
         encoder = cls.untrained(pool)
         x = encoder.standardise(torch.from_numpy(pool).to(encoder.standardise.mean.device))
         _train(encoder.net, x, Views(fill=encoder.standardise.background), report)
         return encoder
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """A unit vector for each sample: (samples, WIDTH). PatebenchError for samples of another shape."""
-        if x.shape[1:] != self.shape:
-            raise PatebenchError(f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}")
+        self.check_shape(x)
         self.net.eval()
         device = self.standardise.mean.device
         with torch.inference_mode(), autocast(device):
@@ -64,30 +58,24 @@ class ContrastEncoder:
         return torch.cat(found).double().numpy()
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """The same for each sample by itself, on the CPU: what lies beside a sample does not move its last bits.
-
-        Of private records: else one of them, by its place in a batch, might change what another one votes.
-        """
         for part in (self.net, self.standardise):
             part.cpu()
-        return one_by_one(self.features, WIDTH, x, report)
+        return super().features_alone(x, report)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that it knows, as arrays that a file can hold."""
         known = {name: torch.cat([each.detach().reshape(-1) for each in places]) for name, places in self._places()}
         shape = np.array(self.shape, dtype=np.int64)
         return {name: values.cpu().numpy() for name, values in known.items()} | {"shape": shape}
 
     @classmethod
     def for_shape(cls, shape: tuple[int, ...]) -> Self:
-        """One that nobody trained, for samples of a shape. Torch's global generator stays as it was."""
+        """Return an untrained one for samples of a shape. Torch's global generator stays as it was."""
         kind = np.uint8 if len(shape) == 3 else np.float32
         with torch.random.fork_rng(devices=[]):
             return cls.untrained(np.zeros((1, *shape), kind))
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `arrays`; PatebenchError where they are not those of such a network."""
         shape = tuple(int(size) for size in arrays["shape"])
         encoder = cls.for_shape(shape)
         for name, places in encoder._places():
@@ -99,7 +87,7 @@ class ContrastEncoder:
         return encoder
 
     def _places(self) -> list[tuple[str, list[Tensor]]]:
-        """Where each of its arrays belongs."""
+        """Return the tensors that each of its arrays holds."""
         standardise = self.standardise
         return [
             ("weights", list(self.net.parameters())), ("mean", [standardise.mean]), ("spread", [standardise.spread]),

@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.features import contrast
+from patebench.features import Encoder, contrast
 from patebench.features.cells import nearest_several, on_grid
 
 #: Chosen with true labels of pools of MNIST, seeds 0 to 2: of 10 and 20 neighbours, of 3, 10 and 30 steps.
@@ -29,8 +29,8 @@ NEIGHBOURS, STEPS = 20, 30
 Array = NDArray[np.float64]
 
 
-class GraphEncoder:
-    """Maps samples like those of a pool to smoothed features; learnt from that pool alone, so it is public.
+class GraphEncoder(Encoder):
+    """Contrastive features after a walk on the pool's graph.
 
     `anchors` (samples, features) are what `base` makes of the pool, and `smoothed` the same after the walk.
     """
@@ -38,14 +38,10 @@ class GraphEncoder:
     def __init__(
         self, base: contrast.ContrastEncoder, anchors: NDArray[np.float32], smoothed: NDArray[np.float32]
     ) -> None:
-        self.base, self.anchors, self.smoothed = base, anchors, smoothed
+        self.shape, self.base, self.anchors, self.smoothed = base.shape, base, anchors, smoothed
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
-        """Learn from `pool` (samples, …) without a label. Draws from torch's global generator.
-
-        `report` is called with (steps done, steps in all). PatebenchError for a pool of one sample.
-        """
         if len(pool) < 2:
             raise PatebenchError("a pool of one sample has no neighbours; use the encoder contrastive")
         base = contrast.ContrastEncoder.learn(pool, report)
@@ -53,15 +49,14 @@ class GraphEncoder:
         return cls(base, anchors, walked(anchors).astype(np.float32))
 
     def features(self, x: NDArray[Any]) -> Array:
-        """A vector of at most unit length for each sample. PatebenchError for samples of another shape."""
         return self._among_neighbours(self.base.features(x))
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> Array:
-        """The same for each sample by itself: all sums over neighbours are exact, in whatever order they are made."""
+        """Return them for each sample by itself: all sums over neighbours are exact, in any order."""
         return self._among_neighbours(self.base.features_alone(x, report))
 
     def _among_neighbours(self, vectors: Array) -> Array:
-        """The mean of the smoothed features (samples, features) over each vector's nearest neighbours in the pool."""
+        """Return the mean smoothed features (samples, features) of each vector's nearest neighbours in the pool."""
         near = nearest_several(vectors, self.anchors, min(NEIGHBOURS, len(self.anchors)))
         whole, found = on_grid(self.smoothed), np.zeros_like(vectors)
         for column in near.T:
@@ -70,13 +65,11 @@ class GraphEncoder:
         return unit
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that it knows, as arrays that a file can hold: what stands for the pool follows the network's weights."""
-        known = self.base.arrays()
+        known = self.base.arrays()  # what stands for the pool follows the network's weights
         return known | {"weights": np.concatenate([known["weights"], self.anchors.ravel(), self.smoothed.ravel()])}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `arrays`; PatebenchError where they are not those of such an encoder."""
         shape, weights = tuple(int(size) for size in arrays["shape"]), arrays["weights"]
         size = len(contrast.ContrastEncoder.for_shape(shape).arrays()["weights"])
         if len(weights) <= size or (len(weights) - size) % (2 * contrast.WIDTH):

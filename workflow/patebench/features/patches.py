@@ -24,7 +24,7 @@ from torch import Tensor
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.features import one_by_one
+from patebench.features import Encoder
 
 #: Patches are so many pixels wide, and so many pixels apart.
 SIZE, STRIDE = 6, 2
@@ -41,8 +41,8 @@ _QUARTERS = 4
 _BATCH = 4
 
 
-class PatchEncoder:
-    """Maps images like those of a pool to features, learnt from that pool alone: so it is public.
+class PatchEncoder(Encoder):
+    """Unit vectors of images by their patches.
 
     `centre` and `whitening` are of patches (inputs,), (inputs, inputs); `clusters` (clusters, inputs) of whitened ones;
     `mean` and `spread` of the sums over quarters (4 · clusters,), and `axes` (4 · clusters, features) of these.
@@ -54,10 +54,6 @@ class PatchEncoder:
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
-        """Learn from `pool` (samples, channels, height, width). Draws from torch's global generator.
-
-        `report` is called with (steps done, steps in all). PatebenchError for tables and for too small images.
-        """
         shape = _shape(tuple(pool.shape[1:]))
         drawn = _drawn(torch.from_numpy(pool), shape)
         both = torch.cat([drawn, _mirrored(drawn, shape[0])])
@@ -76,16 +72,10 @@ class PatchEncoder:
         return encoder
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """A unit vector for each image: (samples, features). PatebenchError for images of another shape."""
         scaled = (self._sums(x) - self.mean) / self.spread
         return F.normalize((scaled @ self.axes).double(), dim=1).numpy()
 
-    def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """The same for each image by itself."""
-        return one_by_one(self.features, self.axes.shape[1], x, report)
-
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that it knows, as arrays that a file can hold."""
         parts = (self.centre, self.whitening, self.clusters, self.axes)
         return {
             "weights": torch.cat([part.reshape(-1) for part in parts]).numpy(),
@@ -96,7 +86,6 @@ class PatchEncoder:
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `arrays`; PatebenchError where they are not those of such an encoder."""
         shape = _shape(tuple(int(size) for size in arrays["shape"]))
         inputs, clusters = shape[0] * SIZE * SIZE, len(arrays["mean"]) // _QUARTERS
         known = torch.from_numpy(arrays["weights"])
@@ -122,8 +111,7 @@ class PatchEncoder:
     @torch.inference_mode()
     def _sums(self, x: NDArray[Any], report: Report | None = None) -> Tensor:
         """The activations of each image's quarters (samples, 4 · clusters), the mean of it and its mirror image."""
-        if tuple(x.shape[1:]) != self.shape:
-            raise PatebenchError(f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}")
+        self.check_shape(x)
         found = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
             found.append(self._quarters(batch))

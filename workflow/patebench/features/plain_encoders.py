@@ -4,7 +4,7 @@ What clusters of these tell apart is the least that learnt features must better:
 gradients (HOG; Dalal & Triggs 2005, *Histograms of oriented gradients for human detection*).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
+from patebench.features import Encoder
 
 #: Directions of a gradient, of which opposite ones are one; cells of a block; and where a block's parts are cut off.
 DIRECTIONS, BLOCK, CUT = 9, 2, 0.2
@@ -21,8 +22,8 @@ _CELLS = 7
 _BATCH = 1000
 
 
-class _Plain(ABC):
-    """Maps samples of one shape to vectors of at most unit length, by what stands in the code and not in a file."""
+class _Plain(Encoder):
+    """An encoder that learns nothing but the shape of samples."""
 
     kind: ClassVar[str]
 
@@ -31,7 +32,6 @@ class _Plain(ABC):
 
     @classmethod
     def learn(cls, pool: NDArray[Any], report: Report | None = None) -> Self:
-        """Look at the shape of the `pool` (samples, …). PatebenchError where such samples have no such features."""
         cls.check(tuple(pool.shape[1:]))
         if report:
             report(1, 1)
@@ -43,14 +43,12 @@ class _Plain(ABC):
         """Refuse samples that have no such features."""
 
     def features(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """A vector for each sample (samples, features). PatebenchError for samples of another shape."""
-        if tuple(x.shape[1:]) != self.shape:
-            raise PatebenchError(f"samples of shape {x.shape[1:]} are given to an encoder of samples of {self.shape}")
+        self.check_shape(x)
         parts = [self.vectors(x[start : start + _BATCH]) for start in range(0, len(x), _BATCH)]
         return np.concatenate(parts) if parts else self.vectors(x)
 
     def features_alone(self, x: NDArray[Any], report: Report | None = None) -> NDArray[np.float64]:
-        """The same: no sum runs over more than one sample."""
+        """Return the features: no sum runs over more than one sample."""
         found = self.features(x)
         if report:
             report(len(x), len(x))
@@ -61,13 +59,11 @@ class _Plain(ABC):
         """Features of samples of the right shape."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Its shape; an ENCODER has places for more, of which there is nothing."""
         none = np.zeros(1, np.float32)
         return {"weights": none, "mean": none, "spread": none, "shape": np.array(self.shape, dtype=np.int64)}
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The inverse of `arrays`; PatebenchError where they are not those of such an encoder."""
         shape = tuple(int(size) for size in arrays["shape"])
         cls.check(shape)
         if len(arrays["weights"]) != 1 or arrays["weights"].any():
