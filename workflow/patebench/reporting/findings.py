@@ -1,43 +1,45 @@
 """What a run found: a few numbers to show first, and about ten sentences, worked out from its tables."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
 from patebench.reporting.outcomes import account_of_paper
-from patebench.reporting.verdicts import COLUMNS, COUNTING, NUMBER, Verdict
+from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict
 from patebench.reporting.wording import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words, owners_in_words
 from patebench.students import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The frames of a run by the names of their tables, with the rows that it has; any may be missing.
+#: The frames of a run by the names of their tables; any may be missing or empty.
 Tables = Mapping[str, "pd.DataFrame"]
 
-#: Strategies that are no chance.
+#: Strategies that select queries by something else than chance.
 _SELECTING = {*STRATEGIES} - {"random"}
-#: Data sets of which each finding is told.
+#: Most data sets and papers of which a finding is stated.
 _MOST = 2
 
 
 def findings(tables: Tables) -> list[str]:
-    """One sentence or two for each thing found; a run without results has one that says so."""
-    found = [sentence for finding in _FINDINGS for sentence in finding(tables)]
-    return [*found, *_on_weak(found)] or ["This run has no ensembles and no private models."]
+    """Return one sentence or two for each thing found; one that says so for a run without results."""
+    filled = {name: frame for name, frame in tables.items() if not frame.empty}
+    found = [line for table, finding in _FINDINGS if table in filled for line in finding(filled[table], filled)]
+    found += _broken_claims(filled)
+    if any("(weak)" in sentence for sentence in found):
+        found.append(f"An ε above {WEAK:g} is called weak: it says little or nothing of privacy ({WEAK_SOURCE}).")
+    return found or ["This run has no ensembles and no private models."]
 
 
-def _who_voted(tables: Tables) -> Iterator[str]:
-    ensembles = tables.get("ensembles")
-    if ensembles is not None and not ensembles.empty:
-        yield f"{voters(ensembles, tables.get('noisy-accuracy'))}."
+def _who_voted(ensembles: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    yield f"{voters(ensembles, tables.get('noisy-accuracy'))}."
 
 
-def _best_students(tables: Tables) -> Iterator[str]:
-    """The most accurate student at an ε that still says something, or at the least there is."""
-    for dataset, rows in _by_dataset(_measured(tables.get("utility-privacy"))):
+def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    """State the most accurate student at an ε that still says something, or at the least one."""
+    for dataset, rows in _by_dataset(students[students["accuracy_mean"].notna()]):
         finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
         if finite.empty:
             known = "no finite ε holds" if rows["worst_case_epsilon_mean"].notna().any() else "no ε is known"
@@ -45,27 +47,28 @@ def _best_students(tables: Tables) -> Iterator[str]:
             yield f"On {dataset} the best student of released labels reached {most}, but {known} for it."
             continue
         best = most_accurate(finite, "worst_case_epsilon_mean")
-        yield f"On {dataset} the best student of released labels reached {_reached(best)}{_beside(best)}."
-        yield from _on_other_kind(best)
-
-
-def _on_other_kind(best: Mapping[Any, Any]) -> Iterator[str]:
-    worst, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
-    if leaky == leaky and abs(leaky - worst) > 0.05 * worst:
-        account = account_of_paper(best["mechanism"])
-        own = account is not None and account[0] == best["data_dependent_accountant"]
-        who = "the paper of its mechanism" if own else "the tightest accountant"
+        worst, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
+        noise = "" if best["may_publish"] == "yes" else ", of fresh noise"
+        without = best["baseline_accuracy_mean"]
         yield (
-            f"For the votes of this run, {who} would state ε = {epsilon_in_words(leaky)} for the same labels: that"
-            " number depends on private data and must not be published."
+            f"On {dataset} the best student of released labels reached {percent(best['accuracy_mean'])} at a worst-case"
+            f" ε of {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
+            f" {protected(best)}; student: {in_words(best['method'])} with {answers(best)} by"
+            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}."
         )
+        if dependent == dependent and abs(dependent - worst) > 0.05 * worst:
+            account = account_of_paper(best["mechanism"])
+            own = account is not None and account[0] == best["data_dependent_accountant"]
+            who = "the paper of its mechanism" if own else "the tightest accountant"
+            yield (
+                f"For the votes of this run, {who} would state ε = {epsilon_in_words(dependent)} for the same labels:"
+                " that number depends on private data and must not be published."
+            )
 
 
-def _private_models(tables: Tables) -> Iterator[str]:
-    """Models that are private themselves, of those whose ε holds."""
-    models = tables.get("private-models")
-    models = None if models is None else models[models["kind"] == Kind.WORST_CASE]
-    for dataset, rows in _by_dataset(_measured(models)):
+def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    """State the best private model whose ε holds."""
+    for dataset, rows in _by_dataset(models[models["accuracy_mean"].notna() & (models["kind"] == Kind.WORST_CASE)]):
         best = most_accurate(rows, "epsilon_mean")
         yield (
             f"On {dataset} the best model that is private itself, {best['system']} ({in_words(best['form'])}), reached"
@@ -74,10 +77,9 @@ def _private_models(tables: Tables) -> Iterator[str]:
         )
 
 
-def _public_alone(tables: Tables) -> Iterator[str]:
-    """What needed no private data at all: the best that any clusters tell, by whatever features."""
-    bits = tables.get("bits")
-    for dataset, rows in _by_dataset(bits if bits is None else bits[bits["named_accuracy_mean"].notna()]):
+def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    """State what needs no private data: the accuracy of the best clusters of public samples."""
+    for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
         yield (
             f"Public data alone tells the classes of {dataset} apart: {row['named_clusters']:.0f} clusters, named by"
@@ -87,54 +89,41 @@ def _public_alone(tables: Tables) -> Iterator[str]:
 
 
 def paper_line(row: Mapping[Any, Any]) -> str:
-    """How close a paper came out, from its row of the table `papers`."""
-    counts = [(int(row[str(verdict)]), str(verdict)) for verdict in COUNTING]
-    told = f"Of {plural(int(row['printed']), 'printed number')}: {join([f'{n} {word}' for n, word in counts if n])}"
-    return f"{told}{_short_otherwise(int(row['short_otherwise']))}."
+    """Return how many numbers of a paper have which verdict, from its row of the table `papers`."""
+    counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in COUNTING if row[str(verdict)]]
+    return f"Of {plural(int(row['printed']), 'printed number')}: {join(counts)}{_short_otherwise(int(row['short_otherwise']))}."
 
 
 def _short_otherwise(numbers: int) -> str:
     return f", though other settings fell short of {numbers}" if numbers else ""
 
 
-def _papers(tables: Tables) -> Iterator[str]:
-    papers = tables.get("papers")
-    if papers is None or papers.empty:
-        return
-    counts = {verdict: int(papers[str(verdict)].sum()) for verdict in Verdict}
-    judged = sum(counts[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
-    names = join([str(name) for name in papers["paper"]])
-    measurable = int(papers["printed"].sum()) - counts[Verdict.NOT_COMPARABLE]
+def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    total = papers.drop(columns="paper").sum().astype(int)
+    count = {verdict: int(total[str(verdict)]) for verdict in Verdict}
+    judged = sum(count[each] for each in (Verdict.REPRODUCED, Verdict.BETTER, Verdict.SHORT, Verdict.UNSOUND))
+    results = _compared_numbers(tables["verdicts"])["result"].nunique() if "verdicts" in tables else 0
+    by = f" by {plural(results, 'result')} of this run" if 0 < results < judged else ""  # papers quote each other
     yield (
-        f"Of {measurable} numbers of {names} that can be compared, {judged} were measured{_by(tables, judged)},"
-        f" and of several settings that measured one the best counts: {counts[Verdict.REPRODUCED]} reproduced,"
-        f" {counts[Verdict.BETTER]} better, {counts[Verdict.SHORT]} short, {counts[Verdict.UNSOUND]} unsound"
-        f"{_short_otherwise(int(papers['short_otherwise'].sum()))};"
-        f" {counts[Verdict.NOT_RUN]} were not run. {counts[Verdict.NOT_COMPARABLE]} others are settings, or can not be"
-        " compared."
+        f"Of {total['printed'] - count[Verdict.NOT_COMPARABLE]} numbers of {join(list(papers['paper']))} that can be"
+        f" compared, {judged} were measured{by}, and of several settings that measured one the best counts:"
+        f" {count[Verdict.REPRODUCED]} reproduced, {count[Verdict.BETTER]} better, {count[Verdict.SHORT]} short,"
+        f" {count[Verdict.UNSOUND]} unsound{_short_otherwise(int(total['short_otherwise']))}; {count[Verdict.NOT_RUN]} were not run."
+        f" {count[Verdict.NOT_COMPARABLE]} others are settings, or can not be compared."
     )
 
 
-def _by(tables: Tables, judged: int) -> str:
-    """How many different results stand behind the verdicts, for papers quote each other."""
-    results = _compared_numbers(tables)["result"].nunique()
-    return f" by {plural(results, 'result')} of this run" if 0 < results < judged else ""
-
-
-def _compared_numbers(tables: Tables) -> "pd.DataFrame":
-    """The rows of the table of verdicts that were measured on the printed data set."""
-    import pandas as pd
-
-    verdicts = tables.get("verdicts", pd.DataFrame(columns=list(COLUMNS)))
+def _compared_numbers(verdicts: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the verdicts on numbers that were measured on the printed data set."""
     return verdicts[verdicts["measured_mean"].notna() & verdicts["copy_of"].isna()]
 
 
-def _as_printed(tables: Tables) -> Iterator[str]:
+def _as_printed(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """Compare the first student accuracy that a paper prints with ours, of random queries as the papers' if there is.
 
     Of several such students the one with the best verdict is shown.
     """
-    students = _compared_numbers(tables)
+    students = _compared_numbers(verdicts)
     students = students[(students["quantity"] == "student_accuracy") & students["student"].notna()]
     students = students.assign(
         selected=students["strategy"].isin(_SELECTING),
@@ -147,26 +136,21 @@ def _as_printed(tables: Tables) -> Iterator[str]:
         yield f"{printed}; {ours}: {row['verdict']}."
 
 
-def _audits(tables: Tables) -> Iterator[str]:
-    audit, petdl = tables.get("audit"), tables.get("petdl")
-    broken: set[str] = set()
-    if audit is not None and not audit.empty:
-        yield from _proofs(audit)
-        broken |= {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
-    if petdl is not None and not petdl.empty:
-        claimed = petdl[(petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)]
-        broken |= {f"PET-DL ({in_words(form)})" for form in claimed["form"]}
-    if broken:
-        yield f"What papers claim of {join(sorted(broken))} does not hold: the audit found that more is lost."
+def _wrong_claims(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    """State how many printed ε cannot be right."""
+    unsound = verdicts[verdicts["verdict"] == Verdict.UNSOUND].drop_duplicates(NUMBER)
+    if len(unsound):
+        papers = join(sorted(set(unsound["paper"])))
+        yield f"{plural(len(unsound), 'printed ε', 'printed ε')} of {papers} can not be right: more is lost."
 
 
-def _proofs(audit: "pd.DataFrame") -> Iterator[str]:
-    """What audits say of bounds that are proven; a bound is that of a mechanism, a setting and a number of queries."""
-    proofs = audit["verdict"].dropna()
+def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    """State what audits found of proven bounds, each of a mechanism, a setting and a number of queries."""
+    counts = audit["verdict"].value_counts()
     vacuous, failed, unlike = (
-        int((proofs == each).sum()) for each in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
+        int(counts.get(str(verdict), 0)) for verdict in (Audited.VACUOUS, Audited.VIOLATED, Audited.DISAGREES)
     )
-    tested = len(proofs) - vacuous - unlike
+    tested = int(counts.sum()) - vacuous - unlike
     if tested:
         beside = f"; {plural(vacuous, 'other is', 'others are')} too large to be contradicted" if vacuous else ""
         yield f"Audits contradict {failed or 'none'} of {plural(tested, 'proven bound')} that they test{beside}."
@@ -175,86 +159,59 @@ def _proofs(audit: "pd.DataFrame") -> Iterator[str]:
         yield f"The code of {names} does not do what it says, so that {plural(unlike, 'bound')} of it may not hold."
 
 
-def _claims(tables: Tables) -> Iterator[str]:
-    """Numbers of papers that can not be right."""
-    verdicts = tables.get("verdicts")
-    if verdicts is not None and not (unsound := verdicts[verdicts["verdict"] == Verdict.UNSOUND]).empty:
-        numbers = unsound[NUMBER].drop_duplicates()
-        papers = join(sorted(set(unsound["paper"])))
-        yield f"{plural(len(numbers), 'printed ε', 'printed ε')} of {papers} can not be right: more is lost."
+def _broken_claims(tables: Tables) -> Iterator[str]:
+    """State what papers claim and audits contradict, of mechanisms and of PET-DL."""
+    broken: set[str] = set()
+    if "audit" in tables:
+        audit = tables["audit"]
+        broken |= {in_words(name) for name in audit.loc[audit["claim"] == Audited.VIOLATED, "mechanism"]}
+    if "petdl" in tables:
+        petdl = tables["petdl"]
+        claimed = petdl[(petdl["kind"] == Kind.CLAIMED) & (petdl["verdict"] == Audited.VIOLATED)]
+        broken |= {f"PET-DL ({in_words(form)})" for form in claimed["form"]}
+    if broken:
+        yield f"What papers claim of {join(sorted(broken))} does not hold: the audit found that more is lost."
 
 
-_FINDINGS: tuple[Callable[[Tables], Iterator[str]], ...] = (
-    *(_who_voted, _best_students, _private_models, _public_alone, _papers, _as_printed, _claims, _audits),
+#: The findings in order, each from a table that must have rows.
+_FINDINGS: tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str]]"], ...] = (
+    ("ensembles", _who_voted),
+    ("utility-privacy", _best_students),
+    ("private-models", _private_models),
+    ("bits", _public_alone),
+    ("papers", _papers),
+    ("verdicts", _as_printed),
+    ("verdicts", _wrong_claims),
+    ("audit", _proofs),
 )
 
 
-def _on_weak(found: list[str]) -> Iterator[str]:
-    if any("(weak)" in sentence for sentence in found):
-        yield f"An ε above {WEAK:g} is called weak: it says little or nothing of privacy ({WEAK_SOURCE})."
-
-
-def _measured(frame: "pd.DataFrame | None") -> "pd.DataFrame | None":
-    return None if frame is None else frame[frame["accuracy_mean"].notna()]
-
-
-def _by_dataset(frame: "pd.DataFrame | None") -> Iterator[tuple[str, "pd.DataFrame"]]:
-    """The data sets with the most rows, in words, and their rows."""
-    if frame is not None and not frame.empty:
-        names = frame["dataset"].value_counts(sort=True).index[:_MOST]
-        yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
-
-
-def _reached(row: Mapping[Any, Any]) -> str:
-    """How accurate a student is, and at what worst-case ε."""
-    noise = "" if row["may_publish"] == "yes" else ", of fresh noise"
-    epsilon = epsilon_in_words(row["worst_case_epsilon_mean"])
-    spent = f"{epsilon}{noise} (δ = {delta_in_words(row['delta'])}), which protects {protected(row)}"
-    return f"{percent(row['accuracy_mean'])} at a worst-case ε of {spent}"
-
-
-def _beside(row: Mapping[Any, Any]) -> str:
-    """Which student, of which labels, and how accurate a model without privacy is, where there is one."""
-    by = f"; student: {in_words(row['method'])} with {answers(row)} by {in_words(row['mechanism'])}"
-    free = row["baseline_accuracy_mean"]
-    return f"{by}; without privacy {percent(free)}" if free == free else by
+def _by_dataset(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
+    """Yield the data sets with the most rows, in words, and their rows."""
+    names = frame["dataset"].value_counts(sort=True).index[:_MOST]
+    yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
 
 
 @dataclass(frozen=True)
 class Card:
-    """One number that stands for much: what it is called, the number, and what it is about."""
+    """One number to show first: its name, the number, and what it is about."""
 
     name: str
     number: str
     note: str
 
 
-def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:
-    """Teachers that were trained, records that are teachers themselves, and on how much of the pool they voted."""
-    trained = _trained(ensembles)
-    others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
-    found = [f"{row['teachers']:,} private records of {in_words(row['dataset'])}" for row in others.to_dict("records")]
-    if not trained.empty:
-        teachers, datasets = (
-            _unique(trained["teachers"]),
-            join([in_words(each) for each in _unique(trained["dataset"])]),
-        )
-        words = plural(teachers[0], "teacher") if len(teachers) == 1 else f"Ensembles of {join(teachers)} teachers"
-        found.insert(0, f"{words} trained on {datasets}")
-    queries = [] if label_sets is None else [f"{each:,}" for each in _unique(label_sets["queries"])]
-    return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples"
-
-
-def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
-    """Those whose teachers were trained; records that vote on selected queries have no accuracy on the test set."""
-    measured = "plurality_accuracy_test_mean"
-    return ensembles[ensembles[measured].notna()] if measured in ensembles else ensembles
-
-
-def cards(tables: Mapping[str, "pd.DataFrame"], manifest: Mapping[str, Any], release: bool = False) -> list[Card]:
-    """The numbers to show first; those that the run has. Of a `release`, those that may not be published."""
-    students = [] if release else _student_cards(tables.get("utility-privacy"))
-    return [*_ensemble_cards(tables.get("ensembles")), *students, *_time(manifest)]
+def cards(tables: Tables, manifest: Mapping[str, Any], release: bool = False) -> list[Card]:
+    """Return the numbers to show first; of a `release`, without those that may not be published."""
+    filled = {name: frame for name, frame in tables.items() if not frame.empty}
+    found = _ensemble_cards(_trained(filled["ensembles"])) if "ensembles" in filled else []
+    found += _student_cards(filled["utility-privacy"]) if "utility-privacy" in filled and not release else []
+    rules = manifest["rules"]
+    if rules:
+        jobs, seconds = plural(sum(rule["jobs"] for rule in rules), "job"), sum(rule["seconds"] for rule in rules)
+        cores = plural(manifest["hardware"]["cores"], "core")
+        found.append(Card("Computing time", duration(seconds), f"of {jobs} together; machine with {cores}"))
+    return found
 
 
 def release_cards(students: "pd.DataFrame | None") -> list[Card]:
@@ -263,15 +220,66 @@ def release_cards(students: "pd.DataFrame | None") -> list[Card]:
     if students is None or students.empty:
         return []
     best = most_accurate(students, "worst_case_epsilon_mean")
-    taught = f"{in_words(best['dataset'])}, {in_words(best['method'])} with {answers(best)}"
-    by = f"by {in_words(best['mechanism'])}, {best['noise_in_words']}"
     protects = f"at δ = {delta_in_words(best['delta'])}, for {protected(best)}"
     if len(students[["mechanism", "noise", "rounds"]].drop_duplicates()) > 1:
         protects += "; several releases cost more together, as the page to publish states"
     return [
-        Card("Best student", percent(best["accuracy_mean"]), f"{taught} {by}"),
+        Card("Best student", percent(best["accuracy_mean"]), _taught(best)),
         Card("Its ε, to publish", epsilon_in_words(best["worst_case_epsilon_mean"]), protects),
     ]
+
+
+def _ensemble_cards(ensembles: "pd.DataFrame") -> list[Card]:
+    if ensembles.empty:
+        return []
+    number = int((ensembles["teachers"] * ensembles["seeds"]).sum())
+    least, most = int(ensembles["seeds"].min()), int(ensembles["seeds"].max())
+    seeds = plural(least, "seed") if least == most else f"{least} to {most} seeds"
+    best = ensembles.sort_values(["teachers", "plurality_accuracy_test_mean"]).iloc[-1]
+    alone = f"plurality of {best['teachers']} teachers on {in_words(best['dataset'])}, without noise; "
+    alone += f"one teacher alone: {percent(best['teacher_accuracy_mean'])}"
+    return [
+        Card("Teachers trained", f"{number:,}", f"in {plural(len(ensembles), 'setting')}, {seeds} each"),
+        Card("Ensemble accuracy", percent(best["plurality_accuracy_test_mean"]), alone),
+    ]
+
+
+def _student_cards(students: "pd.DataFrame") -> list[Card]:
+    best = most_accurate(students, "worst_case_epsilon_mean")
+    without = best["baseline_accuracy_mean"]
+    ceiling = f"; without privacy: {percent(without)}" if without == without else ""
+    found = [Card("Best student", percent(best["accuracy_mean"]), _taught(best) + ceiling)]
+    epsilon, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
+    if epsilon == epsilon:
+        beside = f"; data-dependent {epsilon_in_words(dependent)}, not publishable" if dependent == dependent else ""
+        at = f"of fresh noise, at δ = {delta_in_words(best['delta'])}{beside}"
+        found.append(Card("Its ε, worst case", epsilon_in_words(epsilon), at))
+    return found
+
+
+def _taught(student: Mapping[Any, Any]) -> str:
+    """Return what a student is and which labels it learnt from."""
+    labels = f"{in_words(student['method'])} with {answers(student)} by {in_words(student['mechanism'])}"
+    return f"{in_words(student['dataset'])}, {labels}, {student['noise_in_words']}"
+
+
+def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:
+    """Return which teachers were trained, which records are teachers themselves, and on how many samples they voted."""
+    trained = _trained(ensembles)
+    others = ensembles.drop(trained.index)[["dataset", "teachers"]].drop_duplicates().sort_values("dataset")
+    found = [f"{row['teachers']:,} private records of {in_words(row['dataset'])}" for row in others.to_dict("records")]
+    if not trained.empty:
+        sizes, datasets = (sorted(trained[column].unique()) for column in ("teachers", "dataset"))
+        words = plural(sizes[0], "teacher") if len(sizes) == 1 else f"Ensembles of {join(sizes)} teachers"
+        found.insert(0, f"{words} trained on {join([in_words(name) for name in datasets])}")
+    queries = [] if label_sets is None else [f"{count:,}" for count in sorted(label_sets["queries"].unique())]
+    return f"{join(found)} voted on {join(queries, 'or') + ' ' if queries else ''}public samples"
+
+
+def _trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
+    """Return ensembles whose teachers were trained; records that vote on selected queries have no test accuracy."""
+    measured = "plurality_accuracy_test_mean"
+    return ensembles[ensembles[measured].notna()] if measured in ensembles else ensembles
 
 
 def protected(row: Mapping[Any, Any]) -> str:
@@ -279,53 +287,17 @@ def protected(row: Mapping[Any, Any]) -> str:
     return owners_in_words(row.get("partition")) or f"the shard of one of {plural(int(row['teachers']), 'teacher')}"
 
 
-def _ensemble_cards(ensembles: "pd.DataFrame | None") -> list[Card]:
-    ensembles = None if ensembles is None else _trained(ensembles)
-    if ensembles is None or ensembles.empty:
-        return []
-    trained = int((ensembles["teachers"] * ensembles["seeds"]).sum())
-    count, seeds = len(ensembles), _unique(int(each) for each in ensembles["seeds"])
-    each = plural(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
-    best = ensembles.sort_values(["teachers", "plurality_accuracy_test_mean"]).iloc[-1]
-    alone = f"plurality of {best['teachers']} teachers on {in_words(best['dataset'])}, without noise; "
-    return [
-        Card("Teachers trained", f"{trained:,}", f"in {plural(count, 'setting')}, {each} each"),
-        Card(
-            "Ensemble accuracy",
-            percent(best["plurality_accuracy_test_mean"]),
-            f"{alone}one teacher alone: {percent(best['teacher_accuracy_mean'])}",
-        ),
-    ]
-
-
-def _student_cards(students: "pd.DataFrame | None") -> list[Card]:
-    if students is None or students.empty:
-        return []
-    best = most_accurate(students, "worst_case_epsilon_mean")
-    labels = f"{in_words(best['method'])} with {answers(best)} by {in_words(best['mechanism'])}"
-    taught = f"{in_words(best['dataset'])}, {labels}, {best['noise_in_words']}"
-    free = best["baseline_accuracy_mean"]
-    ceiling = f"; without privacy: {percent(free)}" if free == free else ""
-    found = [Card("Best student", percent(best["accuracy_mean"]), taught + ceiling)]
-    epsilon, leaky = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
-    if epsilon == epsilon:
-        beside = f"; data-dependent {epsilon_in_words(leaky)}, not publishable" if leaky == leaky else ""
-        at = f"at δ = {delta_in_words(best['delta'])}"
-        found.append(Card("Its ε, worst case", epsilon_in_words(epsilon), f"of fresh noise, {at}{beside}"))
-    return found
-
-
 def most_accurate(rows: "pd.DataFrame", epsilon: str) -> Mapping[Any, Any]:
-    """The row with the highest accuracy at an ε that is not weak; where all are, at a finite one; else of all."""
+    """Return the most accurate row at an ε that is not weak; if all are weak, at a finite one; else of all."""
     kept = [rows[rows[epsilon] <= WEAK], rows[rows[epsilon] < float("inf")], rows]
     fair = next(each for each in kept if not each.empty)
     return fair.sort_values("accuracy_mean", kind="stable").iloc[-1].to_dict()
 
 
 def answers(row: Mapping[Any, Any]) -> str:
-    """Such as "300 labels", or "13 answers to 300 queries" where not all were answered; over several seeds, the mean.
+    """Return words such as "300 labels", or "13 answers to 300 queries" (mean over seeds) if not all were answered.
 
-    How queries were selected is said too, if not by chance.
+    They say how the queries were selected, if not by chance.
     """
     strategy, queries = row.get("strategy"), int(row["queries"])
     selected = f" ({in_words(strategy)})" if isinstance(strategy, str) and strategy else ""
@@ -333,21 +305,6 @@ def answers(row: Mapping[Any, Any]) -> str:
     if round(answered) == queries:
         return plural(queries, "label") + selected
     return f"{plural(round(answered), 'answer')} to {plural(queries, 'query', 'queries')}{selected}"
-
-
-def _time(manifest: Mapping[str, Any]) -> list[Card]:
-    rules = manifest["rules"]
-    if not rules:
-        return []
-    jobs, seconds = sum(rule["jobs"] for rule in rules), sum(rule["seconds"] for rule in rules)
-    cores = manifest["hardware"]["cores"]
-    return [
-        Card(
-            "Computing time",
-            duration(seconds),
-            f"of {plural(jobs, 'job')} together; machine with {plural(cores, 'core')}",
-        )
-    ]
 
 
 def percent(value: float) -> str:
@@ -361,10 +318,6 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, left = divmod(minutes, 60)
     return f"{hours} h {left:02d} min" if hours else f"{minutes} min {rest:02d} s"
-
-
-def _unique(values: Iterable[Any]) -> list[Any]:
-    return sorted(set(values))
 
 
 def join(words: Sequence[Any], last: str = "and") -> str:
