@@ -57,7 +57,7 @@ def test_the_registry_holds_the_documented_names() -> None:
 @given(labels, st.integers(1, 60), seeds)
 def test_iid_deals_all_samples_in_nearly_equal_shards(y: np.ndarray, teachers: int, seed: int) -> None:
     if teachers > len(y):
-        with pytest.raises(PatebenchError, match=f"{teachers} teachers can not share {len(y)} private sample"):
+        with pytest.raises(PatebenchError, match=f"{teachers} teachers cannot share {len(y)} private sample"):
             iid(deal(y, seed, teachers=teachers))
         return
     sizes = [len(shard) for shard in shards(iid(deal(y, seed, teachers=teachers)))]
@@ -137,7 +137,7 @@ SKEWED = np.repeat(np.arange(4), [2, 20, 20, 20])
         ({"teachers": 4, "share": -0.5}, "a share above 0 and at most 1"),
         ({"teachers": 4, "share": float("nan")}, "a share above 0 and at most 1"),
         ({"teachers": 4, "share": None}, "a share above 0 and at most 1"),
-        ({"teachers": 63, "share": 0.5}, "63 teachers can not share 62 private samples; ask for at most 62"),
+        ({"teachers": 63, "share": 0.5}, "63 teachers cannot share 62 private samples; ask for at most 62"),
         ({"teachers": 0, "share": 0.5}, "0 teachers were asked for; ask for at least one"),
         ({"teachers": None, "share": 0.5}, "ask for at least one"),
     ],
@@ -204,7 +204,7 @@ def test_hashes_give_each_teacher_as_much_as_chance_does() -> None:
 
 @pytest.mark.parametrize("strategy", [by_row, by_owner])
 def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[[Deal], Any]) -> None:
-    for teachers, words in ((None, "ask for at least one"), (7, "7 teachers can not share 6 private samples")):
+    for teachers, words in ((None, "ask for at least one"), (7, "7 teachers cannot share 6 private samples")):
         with pytest.raises(PatebenchError, match=words):
             strategy(deal(np.zeros(6, int), teachers=teachers, owners=np.arange(6)))
     with pytest.raises(PatebenchError, match="needs a column of owners"):

@@ -76,7 +76,7 @@ PARTITIONS.add(
 
 
 def default_strategy(mode: Mode) -> str:
-    """The strategy that a configuration of this mode has where it names none."""
+    """Return the strategy of a configuration of this mode that names none."""
     return next(name for name in PARTITIONS if PARTITIONS.fact(name, "default_in") is mode)
 
 
@@ -131,7 +131,18 @@ def skew(deal: Deal) -> Assignment:
     for label in range(deal.classes):
         own = mains == label
         stock = deal.rng.permutation(np.flatnonzero(deal.y == label))
-        _check_supply(label, len(stock), quotas[own], (sizes - quotas)[~own], deal.share)
+        needed, room = int(quotas[own].sum()), int((sizes - quotas)[~own].sum())
+        fix = "choose another share, or a number of teachers that is a multiple of the number of classes"
+        if len(stock) < needed:
+            raise PatebenchError(
+                f"label {label} has {len(stock)} private samples, and a share of {deal.share:g} in {own.sum()} shards"
+                f" takes {needed}; {fix}"
+            )
+        if len(stock) - needed > room:
+            raise PatebenchError(
+                f"label {label} keeps {len(stock) - needed} private samples beyond its share of {deal.share:g}, and the"
+                f" other shards have room for {room}; {fix}"
+            )
         slots = np.repeat(np.flatnonzero(own), quotas[own])
         assignment[stock[: len(slots)]] = slots
     rest = np.flatnonzero(assignment < 0)
@@ -147,9 +158,16 @@ def owners(deal: Deal) -> Assignment:
     teachers 0, 1, … The number of teachers, if given, must be theirs.
     """
     identities, assignment = np.unique(_column(deal), return_inverse=True)
-    if deal.teachers not in (None, len(identities)):
-        raise PatebenchError(_count_fault(identities, deal.teachers))
-    return assignment.astype(np.int64)
+    present, teachers = len(identities), deal.teachers
+    if teachers is None or teachers == present:
+        return assignment.astype(np.int64)
+    asked = plural(present, "teacher")
+    if identities.max() < teachers:
+        absent = np.setdiff1d(np.arange(teachers), identities)[0]
+        raise PatebenchError(f"owner {absent} of 0 … {teachers - 1} has no samples; ask for {asked} or fix the column")
+    raise PatebenchError(
+        f"the column names {plural(present, 'owner')}, and {teachers} teachers are asked for; ask for {asked}"
+    )
 
 
 def by_row(deal: Deal) -> Assignment:
@@ -166,14 +184,14 @@ def by_owner(deal: Deal) -> Assignment:
 
 
 def _hashed(numbers: NDArray[Any], key: bytes, teachers: int) -> Assignment:
-    """For each number (samples,), 64 bits of BLAKE2b modulo the teachers, which favours none by more than 2⁻⁴⁰."""
+    """Return 64 bits of BLAKE2b of each number (samples,) modulo the teachers, which favours none by more than 2⁻⁴⁰."""
     words = numbers.astype("<u8").tobytes()
     hashes = (hashlib.blake2b(words[i : i + 8], digest_size=8, key=key).digest() for i in range(0, len(words), 8))
     return (np.frombuffer(b"".join(hashes), "<u8") % np.uint64(teachers)).astype(np.int64)
 
 
 def _column(deal: Deal) -> NDArray[Any]:
-    """The owner of each sample, as the user's file says."""
+    """Return the owner of each sample, as the user's file says."""
     column = deal.owners
     if column is None:
         raise PatebenchError("this partition needs a column of owners; give the path of a .npy file")
@@ -188,37 +206,22 @@ def _column(deal: Deal) -> NDArray[Any]:
 
 
 def _shard_sizes(deal: Deal) -> NDArray[np.int64]:
-    """Sizes that differ by at most one, the larger shards first."""
+    """Return shard sizes that differ by at most one, the larger shards first."""
     teachers = _teachers(deal)
     small, larger = divmod(len(deal.y), teachers)
     return np.full(teachers, small) + (np.arange(teachers) < larger)
 
 
 def _teachers(deal: Deal) -> int:
-    """How many teachers share the samples; PatebenchError where some would get none."""
+    """Return how many teachers share the samples; PatebenchError where some would get none."""
     samples, teachers = len(deal.y), deal.teachers
     if teachers is None or teachers < 1:
         raise PatebenchError(f"{teachers} teachers were asked for; ask for at least one")
     if teachers > samples:
         raise PatebenchError(
-            f"{teachers} teachers can not share {plural(samples, 'private sample')}; ask for at most {samples}"
+            f"{teachers} teachers cannot share {plural(samples, 'private sample')}; ask for at most {samples}"
         )
     return teachers
-
-
-def _check_supply(label: int, stock: int, quotas: NDArray[Any], elsewhere: NDArray[Any], share: float) -> None:
-    needed, room = int(quotas.sum()), int(elsewhere.sum())
-    mend = "choose another share, or a number of teachers that is a multiple of the number of classes"
-    if stock < needed:
-        raise PatebenchError(
-            f"label {label} has {stock} private samples, and a share of {share:g} in {len(quotas)} shards takes"
-            f" {needed}; {mend}"
-        )
-    if stock - needed > room:
-        raise PatebenchError(
-            f"label {label} keeps {stock - needed} private samples beyond its share of {share:g}, and the other shards"
-            f" have room for {room}; {mend}"
-        )
 
 
 def _keep_apart(
@@ -227,7 +230,7 @@ def _keep_apart(
     """Swap slots at random until no teacher holds its own main label among the rest.
 
     A slot of teacher i that holds label mains[i] = l is swapped with one where neither teacher nor sample has to do
-    with l. As the labels fit (see `_check_supply`), there are enough of those, and no swap makes a new fault.
+    with l. As the labels fit, there are enough of those, and no swap makes a new fault.
     """
     slots = slots.copy()
     for label in np.unique(labels):
@@ -236,15 +239,6 @@ def _keep_apart(
         partners = rng.choice(np.flatnonzero(~main & ~held), size=len(faults), replace=False)
         slots[faults], slots[partners] = slots[partners], slots[faults]
     return slots
-
-
-def _count_fault(identities: NDArray[Any], teachers: int) -> str:
-    present = len(identities)
-    asked = plural(present, "teacher")
-    if identities.max() < teachers:
-        absent = np.setdiff1d(np.arange(teachers), identities)[0]
-        return f"owner {absent} of 0 … {teachers - 1} has no samples; ask for {asked} or mend the column"
-    return f"the column names {plural(present, 'owner')}, and {teachers} teachers are asked for; ask for {asked}"
 
 
 def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
