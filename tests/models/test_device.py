@@ -1,4 +1,4 @@
-"""One GPU for each job of a machine: claims are exclusive, and end with the process."""
+"""One GPU for each job of a machine: claims are exclusive, and end with the process; and where autocast is worth it."""
 
 import ctypes
 import errno
@@ -12,8 +12,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
-from patebench.models.device import claim, device, keep_freed_memory, release
+from patebench.core.errors import PatebenchError
+from patebench.models.architectures import mlp, small_cnn
+from patebench.models.device import (
+    SWITCH,
+    claim,
+    compute_dtype,
+    compute_dtype_for,
+    device,
+    keep_freed_memory,
+    release,
+)
+from patebench.models.recipes import MODERN, PAPER
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +40,6 @@ CLAIM = "import sys; from pathlib import Path; from patebench.models.device impo
 
 
 def test_without_a_gpu_the_cpu_computes() -> None:
-    import torch
-
     assert device().type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -129,3 +139,34 @@ def test_without_a_temporary_folder_gpus_are_shared(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
     assert claim(["GPU-a"]) is None
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor that multiplies bfloat16."""
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    monkeypatch.delenv(SWITCH, raising=False)
+
+
+def test_small_networks_and_recipes_that_say_so_stay_in_single_precision(native: None) -> None:
+    assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), MODERN, CPU) is torch.bfloat16
+    assert compute_dtype_for(small_cnn((1, 28, 28), 10), (1, 28, 28), PAPER, CPU) is torch.float32
+    assert compute_dtype_for(small_cnn((1, 8, 8), 10), (1, 8, 8), MODERN, CPU) is torch.float32
+    assert compute_dtype_for(mlp((30,), 2), (30,), MODERN, CPU) is torch.float32
+
+
+def test_processors_without_it_are_not_asked(native: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    assert compute_dtype(CPU) is torch.float32
+
+
+def test_a_variable_turns_it_off(native: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compute_dtype(CPU) is torch.bfloat16
+    monkeypatch.setenv(SWITCH, "single")
+    assert compute_dtype(CPU) is torch.float32
+    monkeypatch.setenv(SWITCH, "double")
+    with pytest.raises(PatebenchError, match=f"{SWITCH} is 'double'; set it to single"):
+        compute_dtype(CPU)

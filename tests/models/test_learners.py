@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import MODELS, RECIPES, on_queries
+from patebench.models import MODELS, on_queries
 from patebench.models.architectures import ChannelNormalise
 from patebench.models.augment import random_affine
 from patebench.models.learner import epochs_of, make_learner
 from patebench.models.network import Network, oversampled
-from patebench.models.recipes import FAST, MODERN, MODERN_OVERSAMPLED, PAPER, PLAIN, PLAIN_OVERSAMPLED, Recipe
+from patebench.models.recipes import MODERN, Recipe
 from patebench.models.scaling import Standardise
 
 
@@ -58,16 +58,6 @@ def test_fitting_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(3)
     make_learner("mlp", "modern", classes=4, epochs=1).fit(x, y, seed=1)
     assert torch.equal(torch.rand(4), expected)
-
-
-@pytest.mark.parametrize("model", ["mlp", "logistic", "random-forest"])
-def test_tables_can_be_learnt(model: str) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 5)).astype(np.float32) * [1, 100, 1e-3, 1, 1]
-    y = (x[:, 1] > 0).astype(np.int64)
-    learner = make_learner(model, "modern", classes=2, epochs=20)
-    learner.fit(x.astype(np.float32), y, seed=0)
-    assert np.mean(learner.predict(x.astype(np.float32)) == y) > 0.9
 
 
 def test_oversampling_repeats_rare_classes_and_leaves_no_sample_out() -> None:
@@ -168,14 +158,6 @@ def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
     assert epochs_of("modern", 3) == 3
     with pytest.raises(PatebenchError, match="epochs = 0"):
         make_learner("mlp", "modern", classes=2, epochs=0)
-
-
-def test_recipes_are_those_registered() -> None:
-    assert {RECIPES.load(name) for name in RECIPES} == {
-        *(PAPER, MODERN, FAST, PLAIN, MODERN_OVERSAMPLED, PLAIN_OVERSAMPLED)
-    }
-    with pytest.raises(PatebenchError, match=r"unknown recipe 'modem' \(did you mean 'modern'\?\)"):
-        make_learner("mlp", "modem", classes=2)
 
 
 @pytest.mark.parametrize("model", ["logistic", "mlp"])

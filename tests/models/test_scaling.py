@@ -163,11 +163,6 @@ def test_time_stamps_and_rounding_noise_cost_little_accuracy(model: str) -> None
     assert accuracy(model, noise, flag) > plain - 0.15
 
 
-def test_time_stamps_are_divided_by_their_deviation() -> None:
-    stamps = (1.7e9 + np.arange(1000.0))[:, None].astype(np.float32)
-    assert np.abs(Columns.of(stamps).transform(stamps)).max() < 2
-
-
 def test_a_pixel_that_was_nearly_constant_is_bounded() -> None:
     x = np.zeros((300, 1, 4, 4), np.uint8)
     x[:, 0, 1:] = np.random.default_rng(0).integers(0, 255, (300, 3, 4))
