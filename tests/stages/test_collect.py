@@ -48,7 +48,7 @@ def _write_ensemble(folder, name, votes, **changes):
 
 def _write_student(folder, labels, queries, **config):
     learnt = {"labels": labels, "pool": "pool", "test": "t", "method": "supervised", "queries": queries}
-    learner = {"model": "mlp", "recipe": "modern", "epochs": 5, "seed": 3, "accuracy": 0.625, "answered": queries}
+    learner = {"model": "mlp", "recipe": "modern", "epochs_done": 5, "seed": 3, "accuracy": 0.625, "answered": queries}
     given = {"method": "supervised", "model": "mlp", "recipe": "modern", "epochs": None, "hold_out": None, **config}
     out = folder / "student" / "student.json"
     write_json(out, "train_student", {**learnt, **learner, "config": given})
@@ -286,19 +286,19 @@ def _votes_as_bounds(made):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (_bounds_of_other_votes, "bounds labels that are not among"),
+        (_bounds_of_other_votes, "of labels that are not among"),
         (_labels_of_other_votes, "other votes than"),
         (_truth_of_another_pool, "another pool than"),
-        (_bounds_of_other_queries, "bounds labels that are not among"),
+        (_bounds_of_other_queries, "of labels that are not among"),
         (_ensemble_of_other_votes, "other votes than"),
         (_ensemble_of_an_unknown_split, "split: is 'seed-3_pool-4'; a mapping is needed"),
         (_rounds_that_are_none, "its 'rounds' is not a list"),
         (_queries_beyond_the_pool, "not different samples of"),
         (_queries_that_come_twice, "not different samples of"),
-        (_bounds_without_their_labels, "bounds labels that are not among"),
+        (_bounds_without_their_labels, "of labels that are not among"),
         (_student_of_more_labels, "learnt from more labels than"),
         (_shorter_labels, "one label for each query"),
-        (_student_of_other_labels, "learnt from labels that are not among"),
+        (_student_of_other_labels, "of labels that are not among"),
         (_votes_as_bounds, "kind 'join_votes'"),
     ],
 )

@@ -91,11 +91,12 @@ def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
 def paper_line(row: Mapping[Any, Any]) -> str:
     """Return how many numbers of a paper have which verdict, from its row of the table `papers`."""
     counts = [f"{int(row[str(verdict)])} {verdict}" for verdict in COUNTING if row[str(verdict)]]
-    return f"Of {plural(int(row['printed']), 'printed number')}: {join(counts)}{_short_otherwise(int(row['short_otherwise']))}."
+    printed = plural(int(row["printed"]), "printed number")
+    return f"Of {printed}: {join(counts)}{_short_otherwise(row['short_otherwise'])}."
 
 
-def _short_otherwise(numbers: int) -> str:
-    return f", though other settings fell short of {numbers}" if numbers else ""
+def _short_otherwise(numbers: float) -> str:
+    return f", though other settings fell short of {numbers:.0f}" if numbers else ""
 
 
 def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
@@ -108,8 +109,9 @@ def _papers(papers: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         f"Of {total['printed'] - count[Verdict.NOT_COMPARABLE]} numbers of {join(list(papers['paper']))} that can be"
         f" compared, {judged} were measured{by}, and of several settings that measured one the best counts:"
         f" {count[Verdict.REPRODUCED]} reproduced, {count[Verdict.BETTER]} better, {count[Verdict.SHORT]} short,"
-        f" {count[Verdict.UNSOUND]} unsound{_short_otherwise(int(total['short_otherwise']))}; {count[Verdict.NOT_RUN]} were not run."
-        f" {count[Verdict.NOT_COMPARABLE]} others are settings, or can not be compared."
+        f" {count[Verdict.UNSOUND]} unsound{_short_otherwise(total['short_otherwise'])};"
+        f" {count[Verdict.NOT_RUN]} were not run. {count[Verdict.NOT_COMPARABLE]} others are settings, or can not be"
+        " compared."
     )
 
 

@@ -112,12 +112,8 @@ def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
     import pandas as pd
 
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
-    how = zip(bounds["mechanism"], bounds["accountant"], bounds["conversion"], strict=True)
-    return pd.Series(
-        [known[name] == (accountant, conversion) for name, accountant, conversion in how],
-        index=bounds.index,
-        dtype=bool,
-    )
+    how = bounds[["mechanism", "accountant", "conversion"]].itertuples(index=False, name=None)
+    return pd.Series([known[name] == tuple(account) for name, *account in how], index=bounds.index, dtype=bool)
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
@@ -146,10 +142,7 @@ def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.Da
 def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     """The least ε of a kind for each set of labels, T and δ; among data-dependent ones the paper's own goes first."""
     chosen = bounds[bounds["kind"] == kind]
-    if kind is Kind.DATA_DEPENDENT:
-        chosen = chosen.assign(other=~stated_by_paper(chosen))
-    else:
-        chosen = sound(chosen).assign(other=False)
+    chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
     key = [*LABEL_SET, "rounds", "queries", "delta"]
     named = {"epsilon_mean": f"{kind}_epsilon_mean", "epsilon_std": f"{kind}_epsilon_std"}
@@ -269,12 +262,8 @@ def petdl_students(records: Records) -> "pd.DataFrame":
         found["target" if name == "epsilon" else name] = [each.get(name) for each in found["parameters"]]
     found["compression"] = found["compression"].fillna(1.0).astype(float)
     found["weighted"] = found["weighted"].astype(bool)
-    teachers = records.ensembles.rename(
-        columns={
-            **{name: f"teacher_{name}" for name in ("model", "recipe", "epochs")},
-            "teacher_accuracy_mean": "teacher_accuracy",
-        }
-    )
+    renamed = {name: f"teacher_{name}" for name in ("model", "recipe", "epochs")}
+    teachers = records.ensembles.rename(columns={**renamed, "teacher_accuracy_mean": "teacher_accuracy"})
     keys = ["dataset", "split", "ensemble"]
     return found.merge(teachers[[*keys, *PETDL_TEACHERS, "teacher_accuracy"]], on=keys, how="left")
 
@@ -293,14 +282,13 @@ NZC_DISTANCE = 3
 
 
 def gap_shares(gap_histogram: Sequence[int]) -> list[float]:
-    """Shares of the queries whose gap is at least k, for k = 0 … n, from the numbers of queries with each gap."""
-    total, left, found = sum(gap_histogram), sum(gap_histogram), []
-    for count in gap_histogram:
-        found.append(left / total)
-        left -= count
-    return found
+    """Return the shares of queries whose gap is at least k, for k = 0 … n, from the numbers of queries by gap."""
+    import numpy as np
+
+    at_least = np.cumsum(np.asarray(gap_histogram)[::-1])[::-1]
+    return [float(share) for share in at_least / sum(gap_histogram)]
 
 
 def gap_share(gap_histogram: Sequence[int], distance: int) -> float:
-    """The share of the queries whose gap is at least `distance`; 0 where there are fewer votes than that."""
-    return gap_shares(gap_histogram)[distance] if distance < len(gap_histogram) else 0.0
+    """Return the share of queries whose gap is at least `distance`; 0 if there are fewer votes than that."""
+    return sum(gap_histogram[distance:]) / sum(gap_histogram)

@@ -23,7 +23,7 @@ from patebench.mechanisms.base import Mechanism, plain
 from patebench.release.conditions import mechanism_of
 from patebench.reporting.frames import check_record
 
-_MEND = "pass files that were made from the same votes, or run snakemake again"
+_FIX = "pass files that were made from the same votes, or run snakemake again"
 Record = dict[str, Any]
 
 
@@ -38,36 +38,38 @@ def run(
     distilled: Sequence[Path] = (),
     out: Path,
 ) -> None:
-    """Gather everything known of one ensemble: its label sets, their bounds and the students, as flat records.
+    """Gather everything known of one ensemble as flat records: its label sets, their bounds and the students.
 
-    Votes that were made in rounds are on few samples that a student chose, so nothing is said of how good their
-    ensemble is.
-
-    A student and bounds belong to the label set whose digest they name. A file of other votes, another pool or other
-    labels than the rest is refused.
+    Votes made in rounds are on few samples that a student chose, so their ensemble gets no record of its own. A student
+    and bounds belong to the label set whose digest they name. A file of other votes, another pool or other labels is
+    refused.
     """
     source, counted = read_votes(votes)
     truths = read_arrays(truth, TRUTH)
     truths.require("pool", source.meta["pool"], str(votes))
-    summary = _read(ensemble, "join_votes", source)
-    common = _common(ensemble, summary)
-    released = [_LabelSet(path, source, counted, common, len(truths["y"])) for path in labels]
-    by_digest = {each.labels.digest: each for each in released}
-    described = [] if "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]
+    summary = _read_of_votes(ensemble, "join_votes", source)
+    facts = take(ensemble, summary, ("teachers", "partition", "model", "recipe", "epochs"))
+    asked = {"ensemble": of_ensemble(ensemble, summary), "clusters": summary.get("queries")}
+    common = {**of_split(ensemble, summary), **asked, **facts}
+    label_sets = [_LabelSet(path, source, counted, common, truths["y"]) for path in labels]
+    by_digest = {label_set.labels.digest: label_set for label_set in label_sets}
     records = [
-        *described,
-        *(each.record(counted, truths["y"]) for each in released),
+        *([] if "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]),
+        *(label_set.record(counted) for label_set in label_sets),
         *(record for path in bounds for record in _bound_records(path, by_digest)),
-        *(_student_record(path, by_digest, truths["y"]) for path in students),
+        *(_student_record(path, by_digest) for path in students),
         *(record for path in distilled for record in _distilled_records(path, source, common)),
     ]
     write_json(out, "collect", {"records": [check_record(out, record) for record in records]})
 
 
 class _LabelSet:
-    """One file of labels and what is known of it: of the whole pool, or of the queries that rounds selected."""
+    """One file of labels and what is known of it: of the whole pool, or of the queries that rounds selected.
 
-    def __init__(self, path: Path, votes: Artefact, counted: Votes, common: Record, pool: int) -> None:
+    `truth` are the true labels of the pool, (queries,).
+    """
+
+    def __init__(self, path: Path, votes: Artefact, counted: Votes, common: Record, truth: NDArray[Any]) -> None:
         self.labels = read_arrays(path, LABELS)
         check_drawn_from(self.labels, votes, counted)
         self.mechanism = mechanism_of(self.labels.meta)
@@ -78,48 +80,36 @@ class _LabelSet:
             "parameters": plain(self.mechanism.parameters()),
             **of_rounds(path, self.labels.meta),
         }
-        self.whole_pool, asked = not self.facts["selection"], votes["votes"].shape[1]
-        if self.whole_pool and len(self.labels["labels"]) != asked:
-            raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _MEND)
-        self.positions = query_positions(self.labels, pool, votes.path, _MEND)
+        self.whole_pool = not self.facts["selection"]
+        if self.whole_pool and len(self.labels["labels"]) != votes["votes"].shape[1]:
+            raise ArtefactError(path, f"it does not hold one label for each query of {votes.path}", _FIX)
+        self.positions = query_positions(self.labels, len(truth), votes.path, _FIX)
+        self.truth = truth[self.positions]
 
-    def record(self, votes: Votes, truth: NDArray[Any]) -> Record:
-        return {
-            "record": "label_set",
-            **self.facts,
-            **self.measured(len(self.positions), truth),
-            "expected_label_accuracy": self._expected(votes, truth),
-        }
+    def record(self, votes: Votes) -> Record:
+        """Return the record of all labels.
 
-    def measured(self, queries: int, truth: NDArray[Any]) -> Record:
-        """How many of the first `queries` were answered or kept by the student, and the share of these that is right.
+        Their expected accuracy is unknown with discrete noise and where a budget ended the release, as probabilities
+        are those of continuous noise, and for selected queries, as some mechanisms look at a student's predictions.
+        """
+        known = self.labels.meta["mode"] != Mode.RELEASE and "budget" not in self.labels.meta and self.whole_pool
+        expected = expected_label_accuracy(self.mechanism, votes, self.truth) if known else None
+        measured = self.measured(len(self.positions))
+        return {"record": "label_set", **self.facts, **measured, "expected_label_accuracy": expected}
+
+    def measured(self, queries: int) -> Record:
+        """Return how many of the first `queries` were answered or kept by the student, and the share that is right.
 
         A label that the student kept as its own counts as a label, not as an answer.
         """
-        given = self.labels["labels"][:queries]
+        labels = self.labels["labels"][:queries]
         kept = int(self.labels.arrays.get("kept", np.zeros(len(self.positions), bool))[:queries].sum())
         return {
             "queries": queries,
-            "answered": int(np.sum(given >= 0)) - kept,
+            "answered": int(np.sum(labels >= 0)) - kept,
             "kept": kept,
-            "label_accuracy": label_accuracy(given, truth[self.positions[:queries]]),
+            "label_accuracy": label_accuracy(labels, self.truth[:queries]),
         }
-
-    def _expected(self, votes: Votes, truth: NDArray[Any]) -> float | None:
-        """Not with discrete noise, or where a budget ended it: the probabilities are those of continuous noise.
-
-        Nor of selected queries: what a student thought of them, which some mechanisms look at, is not known here.
-        """
-        if self.labels.meta["mode"] == Mode.RELEASE or "budget" in self.labels.meta or not self.whole_pool:
-            return None
-        return expected_label_accuracy(self.mechanism, votes, truth[self.positions])
-
-
-def _common(path: Path, summary: Record) -> Record:
-    """What every record of this ensemble says of it."""
-    found = take(path, summary, ("teachers", "partition", "model", "recipe", "epochs"))
-    asked = {"ensemble": of_ensemble(path, summary), "clusters": summary.get("queries")}
-    return {**of_split(path, summary), **asked, **found}
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
@@ -137,25 +127,19 @@ def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
 
 
 def _bound_records(path: Path, known: Mapping[str, _LabelSet]) -> list[Record]:
-    content = read_json(path, "account")
-    label_set = known.get(content.get("labels", ""))
-    if label_set is None:
-        raise ArtefactError(path, "it bounds labels that are not among the given ones", _MEND)
+    content, label_set = _read_of_labels(path, "account", known)
     return [
         *({"record": "bound", **label_set.facts, **Bound.from_json(bound).to_json()} for bound in content["bounds"]),
         *({"record": "curve", **label_set.facts, **curve} for curve in content.get("curves", ()) if points(curve)),
-        *({"record": "teacher_costs", **label_set.facts, **each} for each in content.get("teacher_costs", ())),
+        *({"record": "teacher_costs", **label_set.facts, **costs} for costs in content.get("teacher_costs", ())),
     ]
 
 
-def _student_record(path: Path, known: Mapping[str, _LabelSet], truth: NDArray[Any]) -> Record:
-    content = read_json(path, "train_student")
-    label_set = known.get(content.get("labels", ""))
-    if label_set is None:
-        raise ArtefactError(path, "it learnt from labels that are not among the given ones", _MEND)
+def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
+    content, label_set = _read_of_labels(path, "train_student", known)
     found = take(path, content, ("method", "queries", "accuracy", "model", "recipe", "config"))
     if found["queries"] > len(label_set.positions):
-        raise ArtefactError(path, f"it learnt from more labels than {label_set.labels.path} holds", _MEND)
+        raise ArtefactError(path, f"it learnt from more labels than {label_set.labels.path} holds", _FIX)
     return {
         "record": "student",
         **label_set.facts,
@@ -163,7 +147,7 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet], truth: NDArray[A
         "method": found["method"],
         "student_model": found["model"],
         "student_recipe": found["recipe"],
-        **label_set.measured(found["queries"], truth),
+        **label_set.measured(found["queries"]),
         "accuracy": found["accuracy"],
         "learning_curve": content.get("curve", []),
         "picture": content.get("picture"),
@@ -171,30 +155,38 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet], truth: NDArray[A
 
 
 def _distilled_records(path: Path, votes: Artefact, common: Record) -> list[Record]:
-    """A record for each kind of label and number of samples; no noise stands between them and the private data."""
-    content = _read(path, "distil", votes)
+    """Return a record for each kind of label and number of samples; no noise protects the private data here."""
+    content = _read_of_votes(path, "distil", votes)
     found = take(path, content, ("model", "recipe", "epochs", "learnt"))
     student = {f"student_{name}": found[name] for name in ("model", "recipe", "epochs")}
     facts = {**common, "distilled": of_training(path, content), **student, "epsilon": "inf"}
     return [{"record": "distillation", **facts, **learnt} for learnt in found["learnt"]]
 
 
-def _read(path: Path, kind: str, votes: Artefact) -> Record:
-    """A JSON artefact that must say that it was made with these votes."""
+def _read_of_labels(path: Path, kind: str, known: Mapping[str, _LabelSet]) -> tuple[Record, _LabelSet]:
+    """Read a JSON artefact about one of the known label sets, which it names by a digest."""
+    content = read_json(path, kind)
+    if (label_set := known.get(content.get("labels", ""))) is None:
+        raise ArtefactError(path, "it is of labels that are not among the given ones", _FIX)
+    return content, label_set
+
+
+def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
+    """Read a JSON artefact that says that it was made with these votes."""
     content = read_json(path, kind)
     if content.get("votes") != votes.digest:
-        raise ArtefactError(path, f"it was made with other votes than {votes.path}", _MEND)
+        raise ArtefactError(path, f"it was made with other votes than {votes.path}", _FIX)
     return content
 
 
 def label_accuracy(labels: NDArray[Any], truth: NDArray[Any]) -> float | None:
-    """The share of answered labels that are right, or None when nothing was answered."""
+    """Return the share of answered labels that are right, or None when nothing was answered."""
     answered = labels >= 0
     return float(np.mean(labels[answered] == truth[answered])) if answered.any() else None
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:
-    """The expected number of right labels over the expected number of answers, both exact, given the votes.
+    """Return the expected number of right labels over that of answers, both exact, given the votes.
 
     None when nothing is ever answered, or when the mechanism does not know the distribution of its labels.
     """

@@ -109,7 +109,7 @@ def run(
         "recipe": trainer.recipe,
         "settings": dict(trainer.settings),
         "config": parameters.model_dump(),
-        "epochs": len(curve),
+        "epochs_done": len(curve),
         "seed": seed,
         **reached,
         "curve": [{name: float(f"{value:.6g}") for name, value in row.items()} for row in curve],
