@@ -1,6 +1,6 @@
 """Errors that users see are single lines with a code and a place."""
 
-import pytest
+from tests.refusals import refuses
 
 from patebench.core.errors import ArtefactError, PatebenchError, located
 
@@ -20,7 +20,7 @@ def test_an_artefact_error_names_file_fault_and_fix() -> None:
 
 
 def test_a_place_is_put_before_a_fault_found_below_it() -> None:
-    with pytest.raises(PatebenchError) as caught, located("experiments.demo"):
+    with refuses("unknown-name") as caught, located("experiments.demo"):
         raise PatebenchError("unknown mechanism 'gmax'", code="unknown-name")
     assert str(caught.value) == "experiments.demo: unknown mechanism 'gmax'"
     assert (caught.value.code, caught.value.where) == ("unknown-name", "experiments.demo")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 
 from patebench.config.parameters import DistilParameters
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -73,9 +74,9 @@ def test_refusals(world: World, tmp_path: Path) -> None:
     with pytest.raises(ArtefactError, match=r"lacks the teachers' probabilities; give the ensemble soft: \[1, 5\]"):
         world.distil(votes=plain)
     other = make_votes(tmp_path / "other.npz", "another", [[0] * 80], None)
-    with pytest.raises(ArtefactError, match="another pool than"):
+    with refuses("mismatch"):
         world.distil(votes=other)
     with pytest.raises(PatebenchError, match="81 samples asked for"):
         world.distil(samples=[81])
-    with pytest.raises(PatebenchError, match="'logistic' is no network"):
+    with refuses("value"):
         world.distil(model="logistic")

@@ -14,7 +14,7 @@ from patebench.core.checks import NotFiniteError, check_finite
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.fields import show
 from patebench.core.files import Artefact, read_arrays
-from patebench.core.formats import ENCODER, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
+from patebench.core.formats import ENCODER, LAYOUTS, PARTITION, PARTITION_FACTS, QUERIES, SAMPLES, VOTES
 from patebench.data.partitions import check_disjoint
 from patebench.features import DEFAULT, ENCODERS
 from patebench.models import MODELS, on_queries
@@ -35,9 +35,32 @@ def read_samples(path: Path, role: str) -> Artefact:
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
-            path, f"it holds the {samples.meta['role']} samples where the {role} ones are needed", "give the right file"
+            path,
+            f"it holds the {samples.meta['role']} samples where the {role} ones are needed",
+            "give the right file",
+            code="kind",
         )
     return samples
+
+
+def check_together(**inputs: Artefact | Sequence[Artefact] | None) -> None:
+    """Refuse inputs of a stage that were made of others than each other, as their layouts' `parents` say.
+
+    Parameters
+    ----------
+    inputs : artefacts by the name that others have for them, such as `pool`; None stands for one that is not given.
+    """
+    artefacts = [
+        (name, each)
+        for name, given in inputs.items()
+        if given is not None
+        for each in ([given] if isinstance(given, Artefact) else given)
+    ]
+    origins: dict[str, tuple[Any, Path]] = {name: (each.digest, each.path) for name, each in artefacts}
+    for _, each in artefacts:
+        for parent in LAYOUTS[each.meta["kind"]].parents:
+            digest, path = origins.setdefault(parent, (each.meta.get(parent), each.path))
+            each.require(parent, digest, str(path))
 
 
 @contextmanager
@@ -61,7 +84,7 @@ def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
     """The encoder that this very POOL taught; ArtefactError for another one, or an unsound one."""
     found = read_arrays(path, ENCODER)
-    found.require("pool", pool.digest, str(pool.path))
+    check_together(pool=pool, encoder=found)
     try:
         made: Encoder = ENCODERS.load(encoder_of(pool)).of(found.arrays)
     except PatebenchError as fault:
@@ -77,7 +100,7 @@ def encoder_of(pool: Artefact) -> str:
 def read_partition(path: Path, private: Artefact) -> Artefact:
     """A partition of exactly these private samples, with disjoint shards; ArtefactError otherwise."""
     shards = read_arrays(path, PARTITION)
-    shards.require("private", private.digest, str(private.path))
+    check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
     try:
         check_disjoint(shards["indices"], shards["offsets"], len(private["y"]), empty=bool(shards.meta.get("empty")))
@@ -122,7 +145,7 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
             digest = name in ("votes", "pool")
             beside = "" if digest else f" ({show(stored[name])} instead of {show(value)})"
             fault = f"it was made with another {name} than {source.path}{beside}"
-            raise ArtefactError(labels.path, fault, "give the votes that it was drawn from")
+            raise ArtefactError(labels.path, fault, "give the votes that it was drawn from", code="mismatch")
 
 
 def may_abstain(source: Artefact) -> bool:
@@ -143,6 +166,7 @@ def check_whole_pool(source: Artefact) -> None:
             source.path,
             f"it holds votes on {len(source['queries'])} selected queries, and those on the whole pool are needed",
             "give votes of an ensemble without queries of its own",
+            code="queries",
         )
 
 
@@ -150,7 +174,7 @@ def query_positions(labels: Artefact, pool: int, of: Path, mend: str | None = No
     """The positions that LABELS are of in a pool of so many samples; the first ones where they do not say."""
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if found.max() >= pool or len(np.unique(found)) < len(found):
-        raise ArtefactError(labels.path, f"its queries are not different samples of {of}", mend)
+        raise ArtefactError(labels.path, f"its queries are not different samples of {of}", mend, code="queries")
     return found
 
 
@@ -195,7 +219,7 @@ class Selected:
 def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
     """Refuse a query that was put before."""
     if len(np.unique(positions)) < len(positions):
-        raise ArtefactError(path, "it selects again what was selected before", OF_ROUNDS)
+        raise ArtefactError(path, "it selects again what was selected before", OF_ROUNDS, code="rounds")
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
@@ -203,14 +227,18 @@ def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: A
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
         if positions.max() >= votes["votes"].shape[1]:
-            raise ArtefactError(files[-1].path, f"it selects a sample that {votes.path} has no votes on", OF_ROUNDS)
+            raise ArtefactError(
+                files[-1].path, f"it selects a sample that {votes.path} has no votes on", OF_ROUNDS, code="rounds"
+            )
         return positions
     held = votes["queries"]
     columns = np.arange(len(held) - len(positions), len(held))
     if votes.meta["queries_files"][-len(files) :] != [each.digest for each in files]:
-        raise ArtefactError(votes.path, f"its last votes are not on {', '.join(str(f.path) for f in files)}", OF_ROUNDS)
+        raise ArtefactError(
+            votes.path, f"its last votes are not on {', '.join(str(f.path) for f in files)}", OF_ROUNDS, code="rounds"
+        )
     if not np.array_equal(held[columns], positions):
-        raise ArtefactError(votes.path, "it holds votes on other queries than it names", OF_ROUNDS)
+        raise ArtefactError(votes.path, "it holds votes on other queries than it names", OF_ROUNDS, code="rounds")
     return columns
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.artefacts.reading import query_positions
+from patebench.artefacts.reading import check_together, query_positions
 from patebench.config.parameters import StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
@@ -39,7 +39,7 @@ def student_data(
     from patebench.features.query_clusters import QueryClusters
     from patebench.students.interface import StudentData
 
-    released.require("pool", samples.digest, str(samples.path))
+    check_together(pool=samples, labels=released, features=features)
     given = released["labels"]
     if queries > len(given):
         raise PatebenchError(f"{plural(queries, 'query')} asked for, and {released.path} holds {len(given)}")
@@ -62,7 +62,6 @@ def student_data(
         likelihood = np.zeros((len(labels), released.meta["classes"]))
         clusters = None
         if features:
-            features.require("pool", samples.digest, str(samples.path))
             clusters = QueryClusters.of(features["vectors"], asked, _rounds(released, queries))
         labels[asked], likelihood[asked] = read(released["noisy_counts"][:queries], released.meta, clusters)
         labels[asked[hidden(labels[asked], likelihood[asked])]] = -1

@@ -62,13 +62,15 @@ class Field:
 class Layout:
     """The arrays and meta entries that an artefact of one kind holds.
 
-    `older` says what to do about a file that lacks an entry, and `again` about one with any other fault, where it may
-    not simply be deleted and made again.
+    `parents` names the entries with the digest of another artefact that this one was made of. `older` is what to do
+    about a file that lacks an entry, and `again` about one with any other fault, if it may not simply be deleted and
+    made again.
     """
 
     kind: str
     fields: Mapping[str, Field]
     meta: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
     older: str | None = None
     again: str | None = None
 

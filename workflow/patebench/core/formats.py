@@ -14,10 +14,14 @@ _ROW = Field("iu", ("samples",), low=0)
 SAMPLES = Layout("samples", {"x": _X, "y": _Y, "row": _ROW}, ("dataset", "role", "classes", "class_names"))
 
 #: The public pool that the student may see: samples without labels. `row` is the position in the public data.
-POOL = Layout("pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names", "seed", "split"))
+POOL = Layout(
+    "pool", {"x": _X, "row": _ROW}, ("dataset", "classes", "class_names", "seed", "split"), parents=("public",)
+)
 
 #: A vector for each sample of the pool, near those of samples like it; learnt without a label.
-FEATURES = Layout("features", {"vectors": Field("f", ("samples", "features"))}, ("pool", "encoder"))
+FEATURES = Layout(
+    "features", {"vectors": Field("f", ("samples", "features"))}, ("pool", "encoder"), ("pool", "encoder")
+)
 
 #: The network that makes such vectors of samples of a shape: its weights in order, and what standardises a sample.
 ENCODER = Layout(
@@ -29,16 +33,18 @@ ENCODER = Layout(
         "shape": Field("i", ("axes",), low=1),
     },
     ("pool",),
+    parents=("pool",),
 )
 
 #: The true labels of the pool: only evaluation reads them, no student does.
-TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"))
+TRUTH = Layout("truth", {"y": Field("iu", ("queries",), low=0, below="classes")}, ("pool", "classes"), ("pool",))
 
 #: Teacher i owns the private samples `indices[offsets[i]:offsets[i + 1]]`. Those that are public too are nobody's.
 PARTITION = Layout(
     "partition",
     {"indices": Field("iu", ("owned",), low=0, below="samples"), "offsets": Field("iu", ("bounds",), low=0)},
     ("private", "public", "samples", "left_out", "teachers", "strategy", "protects"),
+    parents=("private", "public"),
 )
 
 _VOTES = Field("iu", ("teachers", "queries"), low=-1, below="classes")
@@ -61,6 +67,7 @@ CHUNK = Layout(
     "chunk",
     {"teachers": Field("iu", ("teachers",), low=0), **_BALLOTS, **_KNOWLEDGE},
     ("partition", "pool", "test", "classes", "model", "recipe", "training"),
+    parents=("partition", "pool", "test"),
 )
 
 #: The whole ensemble's votes, teachers in order.
@@ -68,6 +75,7 @@ VOTES = Layout(
     "votes",
     _BALLOTS,
     ("partition", "pool", "test", "classes", "chunks"),
+    parents=("partition", "pool", "test"),
 )
 
 #: What labels, and shares of votes, store of the partition behind the votes: the rule that dealt the records to the
@@ -100,6 +108,7 @@ LABELS = Layout(
         *("votes", "pool", "classes", "mechanism", "parameters", "mode", "rounds"),
         *("teachers", "abstentions", *PARTITION_FACTS),
     ),
+    parents=("pool",),
     older=_OLDER,
     again=_AGAIN,
 )
@@ -149,11 +158,15 @@ QUERIES = Layout(
         "predictions": Field("f", ("queries", "classes"), low=0, optional=True),
     },
     ("pool", "classes", "strategy", "student", "labels", "predictions", "features"),
+    parents=("pool",),
 )
 
 #: A student's predictions for every sample of the pool: the probability of each class.
 PREDICTIONS = Layout(
-    "predictions", {"probabilities": Field("f", ("samples", "classes"), low=0)}, ("pool", "labels", "classes")
+    "predictions",
+    {"probabilities": Field("f", ("samples", "classes"), low=0)},
+    ("pool", "labels", "classes"),
+    parents=("pool", "labels"),
 )
 
 #: All of them by kind.

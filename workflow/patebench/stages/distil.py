@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from patebench.artefacts.reading import check_learner, check_whole_pool, read_samples
+from patebench.artefacts.reading import check_learner, check_together, check_whole_pool, read_samples
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import DistilParameters
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -34,7 +34,7 @@ def run(
     from patebench.models.network import Network
 
     source, public, test_set = read_arrays(votes, VOTES), read_arrays(pool, POOL), read_samples(test, "test")
-    source.require("pool", public.digest, str(pool))
+    check_together(pool=public, votes=source)
     check_whole_pool(source)
     samples, model, recipe = parameters.samples, parameters.model, parameters.recipe
     if max(samples) > len(public["x"]):

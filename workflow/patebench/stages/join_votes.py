@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import SILENT
 from patebench.accounting.votes import counts as vote_counts
-from patebench.artefacts.reading import OF_ROUNDS, may_abstain, partition_facts, read_samples, way_of_voting
+from patebench.artefacts.reading import (
+    OF_ROUNDS,
+    check_together,
+    may_abstain,
+    partition_facts,
+    read_samples,
+    way_of_voting,
+)
 from patebench.cli.command import file_option, stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
@@ -51,12 +58,9 @@ def run(
     """
     shards, queries, test_set = read_arrays(partition, PARTITION), read_arrays(pool, POOL), read_samples(test, "test")
     answers = read_arrays(truth, TRUTH)
-    answers.require("pool", queries.digest, str(pool))
     parts = [read_arrays(path, CHUNK) for path in chunk]
+    check_together(partition=shards, pool=queries, truth=answers, test=test_set, chunk=parts)
     for part in parts:
-        part.require("partition", shards.digest, str(partition))
-        part.require("pool", queries.digest, str(pool))
-        part.require("test", test_set.digest, str(test))
         for fact in _COMMON:
             part.require(fact, parts[0].meta.get(fact), str(parts[0].path))
     _check_teachers(parts, shards)
@@ -107,11 +111,15 @@ def _before(earlier: Path | None, chunk: Artefact) -> Artefact | None:
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
-            raise ArtefactError(chunk.path, "it holds votes of a later round alone", "give the --earlier ones too")
+            raise ArtefactError(
+                chunk.path, "it holds votes of a later round alone", "give the --earlier ones too", code="rounds"
+            )
         return None
     before = read_arrays(earlier, VOTES)
     if not rounds or before.meta.get("queries_files") != rounds[:-1]:
-        raise ArtefactError(earlier, f"it does not hold the votes of the rounds before {chunk.path}", OF_ROUNDS)
+        raise ArtefactError(
+            earlier, f"it does not hold the votes of the rounds before {chunk.path}", OF_ROUNDS, code="rounds"
+        )
     for fact in _IN_ALL_ROUNDS:
         before.require(fact, chunk.meta.get(fact), str(chunk.path))
     return before
@@ -182,16 +190,19 @@ def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
     for part in parts:
         for teacher in part["teachers"].tolist():
             if teacher in owners:
-                raise ArtefactError(part.path, f"its teacher {teacher} is also in {owners[teacher]}")
+                raise ArtefactError(part.path, f"its teacher {teacher} is also in {owners[teacher]}", code="teachers")
             owners[teacher] = part.path
     if missing := set(range(shards.meta["teachers"])) - set(owners):
         raise ArtefactError(
             shards.path,
             f"no chunk holds its teacher {min(missing)} ({len(missing)} of {shards.meta['teachers']} are missing)",
             "pass all chunks of the ensemble, or run snakemake again to make them",
+            code="teachers",
         )
     if extra := set(owners) - set(range(shards.meta["teachers"])):
-        raise ArtefactError(owners[min(extra)], f"its teacher {min(extra)} is not in the partition {shards.path}")
+        raise ArtefactError(
+            owners[min(extra)], f"its teacher {min(extra)} is not in the partition {shards.path}", code="teachers"
+        )
 
 
 command = stage_command(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from patebench.artefacts.reading import read_encoder, read_samples
+from patebench.artefacts.reading import check_together, read_encoder, read_samples
 from patebench.cli.command import file_option, stage_command, threads
 from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import FEATURES, POOL, QUERIES, TRUTH
@@ -35,8 +35,7 @@ def run(*, pool: Path, truth: Path, test: Path, features: Path, encoder: Path, s
 
     samples, answers, test_set = read_arrays(pool, POOL), read_arrays(truth, TRUTH), read_samples(test, "test")
     known, asked = read_arrays(features, FEATURES), read_arrays(selected, QUERIES)
-    for each in (answers, known, asked):
-        each.require("pool", samples.digest, str(pool))
+    check_together(pool=samples, truth=answers, features=known, queries=asked)
     vectors, classes, clusters = known["vectors"], int(samples.meta["classes"]), len(asked["queries"])
     means = centres(vectors, asked["queries"])
     in_pool = nearest(vectors, means)

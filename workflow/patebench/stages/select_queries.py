@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from patebench.artefacts.reading import query_positions
+from patebench.artefacts.reading import check_together, query_positions
 from patebench.artefacts.student_data import config_of, student_data
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
@@ -64,7 +64,7 @@ def run(
     state, parents = _state(samples, labels, predictions, student, extracted)
     parents["features"] = None
     if extracted:
-        extracted.require("pool", samples.digest, str(pool))
+        check_together(pool=samples, features=extracted)
         state, parents["features"] = replace(state, features=extracted["vectors"]), extracted.digest
     if selection.queries > len(state.unqueried):
         raise PatebenchError(
@@ -99,8 +99,7 @@ def _state(
         first = AcquisitionState(data=data, queried=np.array([], np.intp), predictions=None, config=config)
         return first, {"labels": None, "predictions": None}
     released, predicted = read_arrays(labels, LABELS), read_arrays(predictions, PREDICTIONS)
-    predicted.require("pool", samples.digest, str(samples.path))
-    predicted.require("labels", released.digest, str(labels))
+    check_together(pool=samples, labels=released, predictions=predicted)
     data = student_data(samples, released, len(released["labels"]), features)
     queried = query_positions(released, len(samples["x"]), samples.path)
     state = AcquisitionState(data=data, queried=queried, predictions=predicted["probabilities"], config=config)

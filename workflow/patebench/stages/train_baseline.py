@@ -11,7 +11,7 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.artefacts.reading import check_learner, read_samples
+from patebench.artefacts.reading import check_learner, check_together, read_samples
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.errors import PatebenchError
@@ -92,7 +92,7 @@ def _samples(
     if private or not (pool and truth and true_labels):
         raise PatebenchError("give either the private samples, or the pool, its truth and a number of true labels")
     queries, answers = read_arrays(pool, POOL), read_arrays(truth, TRUTH)
-    answers.require("pool", queries.digest, str(pool))
+    check_together(pool=queries, truth=answers)
     if true_labels > len(queries["x"]):
         raise PatebenchError(f"{true_labels} true labels are asked for, and {pool} holds {len(queries['x'])}")
     of = {"pool": queries.digest, "truth": answers.digest}

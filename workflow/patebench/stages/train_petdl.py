@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.artefacts.provenance import of_ensemble, take
-from patebench.artefacts.reading import blamed_on, read_samples
+from patebench.artefacts.reading import blamed_on, check_together, read_samples
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.checks import check_finite
@@ -63,9 +63,8 @@ def run(
     summary, source = read_json(ensemble, "join_votes"), read_arrays(votes, VOTES)
     public, test_set = read_arrays(pool, POOL), read_samples(test, "test")
     if summary.get("votes") != source.digest:
-        raise ArtefactError(ensemble, f"it was made with another votes than {votes}")
-    for name, each in (("pool", public), ("test", test_set)):
-        source.require(name, each.digest, str(each.path))
+        raise ArtefactError(ensemble, f"it was made with another votes than {votes}", code="mismatch")
+    check_together(pool=public, test=test_set, votes=source)
     check_size_of_delta(Mode.SEEDED, len(source["votes"]), parameters.delta, votes=source)
     known, layer = _knowledge(chunk, source)
     form: Form = FORMS.load(parameters.form)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
+from patebench.artefacts.reading import blamed_on, check_together, read_encoder, read_samples
 from patebench.baselines import KNN_FORMS, form_of, knn_accounting
 from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
@@ -60,17 +60,17 @@ def run(
     form_of(KNN_FORMS, parameters.form)
     given, public = read_samples(private, "private"), read_arrays(pool, POOL)
     test_set, true = read_samples(test, "test"), read_arrays(truth, TRUTH)
-    true.require("pool", public.digest, str(pool))
+    check_together(pool=public, truth=true)
     if parameters.queries > len(public["x"]):
-        raise PatebenchError(
-            f"{plural(parameters.queries, 'query')} asked for, and {pool} has {plural(len(public['x']), 'sample')}"
-        )
+        line = f"{plural(parameters.queries, 'query')} asked for, and {pool} has {plural(len(public['x']), 'sample')}"
+        raise PatebenchError(line, code="bound")
     if fault := large_delta(parameters.delta, None, len(given["x"])):
         log.warning(fault)
     labels, bound = _labelled(parameters, _votes(parameters, given, public, test_set, encoder), seed, stream)
     answered = labels >= 0
     if not answered.any():
-        raise ArtefactError(out, "no query was answered, so there is nothing to learn", "take a lower threshold")
+        fault = "no query was answered, so there is nothing to learn"
+        raise ArtefactError(out, fault, "take a lower threshold", code="no-answer")
     right = float(np.mean(labels[answered] == true["y"][: len(labels)][answered]))
     log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right)
     student = _student(parameters, public, labels, test_set, derive(seed, stream))

@@ -15,6 +15,7 @@ from patebench.accounting.votes import SILENT
 from patebench.artefacts.reading import (
     OF_ROUNDS,
     check_distinct,
+    check_together,
     partition_facts,
     read_encoder,
     read_partition,
@@ -63,14 +64,18 @@ def run(
 
     samples, queries, test_set = read_samples(private, "private"), read_arrays(pool, POOL), read_samples(test, "test")
     shards = read_partition(partition, samples)
-    queries.require("public", shards.meta["public"], str(partition))  # else a shard might hold a query
+    check_together(partition=shards, pool=queries)  # else a shard might hold a query
     first, last = teachers
     if not 0 <= first <= last < shards.meta["teachers"]:
-        raise PatebenchError(f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}")
+        line = f"teachers {first}:{last} are not among the {shards.meta['teachers']} of {partition}"
+        raise PatebenchError(line, code="teachers", where="--teachers")
     asked = _Asked.read(selected, queries) if selected else None
     if asked is not None and asked.later and not on_queries(training.model):
         raise ArtefactError(
-            selected[-1], "its queries were selected in a round, after labels were released", "give the first"
+            selected[-1],
+            "its queries were selected in a round, after labels were released",
+            "give the first",
+            code="rounds",
         )
     chunk = _Chunk(samples, shards, first, last)
     if on_queries(training.model):
@@ -145,14 +150,19 @@ class _Asked:
         files = [read_arrays(path, QUERIES) for path in paths]
         if files[0].meta["labels"] is not None:
             raise ArtefactError(
-                paths[0], "its queries were selected after labels of an earlier round", "give the first round's too"
+                paths[0],
+                "its queries were selected after labels of an earlier round",
+                "give the first round's too",
+                code="rounds",
             )
+        check_together(pool=pool, queries=files)
         for place, found in enumerate(files):
-            found.require("pool", pool.digest, str(pool.path))
             if place and found.meta["labels"] is None:
-                raise ArtefactError(found.path, f"it was not selected in a round after {paths[0]}", OF_ROUNDS)
+                raise ArtefactError(
+                    found.path, f"it was not selected in a round after {paths[0]}", OF_ROUNDS, code="rounds"
+                )
             if found["queries"].max() >= len(pool["x"]):
-                raise ArtefactError(found.path, f"it selects a sample that {pool.path} does not hold")
+                raise ArtefactError(found.path, f"it selects a sample that {pool.path} does not hold", code="queries")
         asked = cls(files)
         check_distinct(asked.positions, paths[-1])
         return asked
@@ -190,8 +200,7 @@ def _nearest(
     from patebench.features import cells
 
     known, learnt = read_arrays(features, FEATURES), read_arrays(encoder, ENCODER)
-    known.require("pool", pool.digest, str(pool.path))
-    known.require("encoder", learnt.digest, str(encoder))
+    check_together(pool=pool, features=known, encoder=learnt)
     positions = np.arange(len(pool["x"])) if asked is None else asked.positions
     first = len(positions) - len(asked.last["queries"]) if asked else 0
     if neighbours is not None and neighbours > len(positions):
