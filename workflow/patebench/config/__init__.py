@@ -1,133 +1,22 @@
 """The configuration: read (`loading`), its shape checked (`settings`), and turned into jobs (`experiments`, `run`).
 
-Every mistake is one PatebenchError that starts with the path of its key.
+Every mistake is one PatebenchError that starts with the path of its key. Names are imported when they are asked for, as
+stages need the parameters alone and should start at once.
 """
 
-import copy
-import os
-import tempfile
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
-from patebench.config.experiments import Agreement, check_among, check_own_files, check_single, expand, own_data
-from patebench.config.loading import load
-from patebench.config.run import LEDGER, Run
-from patebench.config.settings import ConfigSettings, names
-from patebench.core.errors import PatebenchError
-from patebench.core.fields import key_path
-from patebench.core.registry import check_groups
-from patebench.core.seeds import Mode
-from patebench.core.spelling import DATA_VARIABLE
-from patebench.data import DATASETS
-from patebench.mechanisms import MECHANISMS
-from patebench.models import MODELS, RECIPES
-from patebench.petdl import FORMS
-from patebench.reporting.figures import FIGURES
-from patebench.reporting.tables import TABLES
-from patebench.students import STRATEGIES, STUDENTS
+if TYPE_CHECKING:
+    from patebench.config.loading import load
+    from patebench.config.run import Run
+    from patebench.config.validation import RESERVED, run_name, shown, validate, with_preset
 
 __all__ = ["RESERVED", "Run", "load", "run_name", "shown", "validate", "with_preset"]
 
-#: What lies directly below the results folder beside the data sets.
-RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
 
-_REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES)
-
-
-def with_preset(settings: ConfigSettings) -> ConfigSettings:
-    """Return the settings that the chosen preset gives; PatebenchError for an unknown one."""
-    if not settings.preset:
-        return settings
-    check_among("preset", settings.preset, settings.presets, "a preset of this configuration")
-    chosen = settings.presets[settings.preset]
-    name = run_name(settings.name, settings.preset)
-    return settings.model_copy(update={"name": name, "only": chosen.only, "seeds": chosen.seeds or settings.seeds})
-
-
-def run_name(name: str, preset: str) -> str:
-    """Return the name of a run, of its page and of the folder of its results: the configuration with its preset."""
-    return "-".join(filter(None, (name, preset)))
-
-
-def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the experiments that a configuration selects, which may be one of an older version."""
-    preset = written.get("preset")
-    only = written["presets"][preset]["only"] if preset else written.get("only")
-    return tuple(names(only or ())) or tuple(written["experiments"])
-
-
-def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
-    """Check settings as read from YAML, with or without Snakemake's changes, and return what they ask for.
-
-    Experiments that `only` leaves out are checked too, except for the files of their data sets; without `files`, no
-    experiment's files are. Raises PatebenchError, one line, for the first mistake.
-    """
-    check_groups(_REGISTRIES)
-    for registry in _REGISTRIES:
-        registry.names()  # refuses packages that claim a name twice
-    settings = with_preset(ConfigSettings.checked(written))
-    _check_folder("results", settings.results)
-    for registry in (FIGURES, TABLES):  # of which every run makes all
-        registry.check_offered()
-    own = {name: own_data(name, each, RESERVED) for name, each in settings.datasets.items()}
-    taken = [*DATASETS, *own, *RESERVED]
-    if settings.name in taken:
-        line = f"'{settings.name}' is a folder of data sets or pages; choose a name that is none of {', '.join(taken)}"
-        raise PatebenchError(line, code="taken", where="name")
-    where = f"presets.{settings.preset}.only" if settings.preset else "only"
-    listed = settings.preset or isinstance(written.get("only"), list | tuple)
-    for i, name in enumerate(settings.only):
-        check_among(key_path(where, i) if listed else where, name, settings.experiments, "an experiment")
-    chosen = settings.only or tuple(settings.experiments)
-    if files:
-        left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
-        read = {settings.experiments[name].dataset for name in chosen}
-        for name, each in settings.datasets.items():
-            if name in read or name not in left_out:
-                check_own_files(name, each)
-    seeds = {name: each.seeds or settings.seeds for name, each in settings.experiments.items()}
-    run = Run(
-        name=settings.name,
-        results=str(Path(settings.results)),
-        data_root=os.environ.get(DATA_VARIABLE) or settings.data_root,
-        download=settings.download,
-        mode=Mode(settings.mode),
-        ledger=settings.ledger,
-        aggregators=settings.secure.aggregators if settings.secure else None,
-        seeds=tuple(dict.fromkeys(seed for name in chosen for seed in seeds[name])),
-        written=dict(written),
-    )
-    beside, agreement = copy.deepcopy(run), Agreement()
-    experiments = {
-        name: expand(run if name in chosen else beside, own, agreement, name, each, seeds[name])
-        for name, each in settings.experiments.items()
-    }
-    run.experiments = tuple(each for name, each in experiments.items() if name in chosen)
-    if run.mode is Mode.RELEASE:
-        _check_release(run)
-    return run
-
-
-def _check_release(run: Run) -> None:
-    """Refuse releases that no limit holds together, or whose limit is stated at a δ that protects nobody."""
-    limit = run.ledger.limit if run.ledger else None
-    if limit is None:
-        check_single(run.experiments)
-        return
-    teachers = [labels.ensemble.teachers for each in run.experiments for labels in each.label_sets]
-    run.check_size_of_delta("ledger.delta", limit.delta, max(teachers, default=None))
-
-
-def _check_folder(where: str, path: str) -> None:
-    """Refuse a folder for results that is a file, or that cannot be made or written to."""
-    place = Path(path)
-    there = next(each for each in (place, *place.absolute().parents) if each.exists())
-    if not there.is_dir():
-        raise PatebenchError(f"{there} is a file; give a folder", code="not-writable", where=where)
-    try:
-        with tempfile.TemporaryFile(dir=there):  # which leaves nothing; a user who may do all has rights in /proc too
-            pass
-    except OSError:
-        line = f"{there} cannot be written to; give another folder"
-        raise PatebenchError(line, code="not-writable", where=where) from None
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = {"load": "loading", "Run": "run"}.get(name, "validation")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

@@ -30,6 +30,7 @@ from patebench.core.registry import Registry, nearest
 from patebench.core.seeds import Mode, stream_name
 from patebench.core.spelling import LEDGER_VARIABLES, shell_words
 from patebench.mechanisms import MECHANISMS
+from patebench.mechanisms.local_mechanisms import LocalMechanism
 from patebench.students import needs_features, reads_table, selects_by_features
 
 #: The folder of the ledgers, below the results.
@@ -236,8 +237,6 @@ class Run:
             self._add("aggregate", labels.name, "labels.npz", {**labels.setting.options(), **limit, **noise})
         self.modes[f"{self.results}/{labels.name}/labels.npz"] = str(labels.mode)
         if not labels.round:
-            from patebench.mechanisms.local_mechanisms import LocalMechanism  # needs scipy, which data stages do not
-
             self._note(labels.ensemble.split.data, "labels")
             self._note(labels.ensemble.split.data, labels.setting.mechanism)
             if issubclass(MECHANISMS.load(labels.setting.mechanism), LocalMechanism):
