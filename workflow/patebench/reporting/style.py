@@ -225,7 +225,7 @@ def hollow(axis: "Axes", x: float, y: float, color: str, marker: str, label: str
 
 
 def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
-    """One legend below the panels, from labels to handles; the figure grows by its height."""
+    """Put one legend, from labels to handles, below the panels; the figure grows by its height."""
     if not entries:
         return
     widest = 0.65 + 0.07 * max(map(len, entries))  # inches: handle and about that much per letter
@@ -235,12 +235,18 @@ def legend(figure: "Figure", entries: Mapping[str, Any]) -> None:
 
 
 def labelled(axes: Iterable["Axes"]) -> dict[str, Any]:
-    """What is labelled in the panels; a label that several panels share appears once."""
+    """Return labels and handles of all panels; a label that several panels share appears once."""
     entries: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     return entries
+
+
+def finished(figure: "Figure", axes: Iterable["Axes"], last: str = "\0") -> "Figure":
+    """Add the legend of all panels, with labels that start with `last` at the end, and return the figure."""
+    legend(figure, dict(sorted(labelled(axes).items(), key=lambda entry: entry[0].startswith(last))))
+    return figure
 
 
 def empty(message: str = "This run has nothing to show here.") -> "Figure":

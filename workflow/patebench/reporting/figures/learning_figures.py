@@ -5,7 +5,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures.drawing import FAMILY, accuracy_over, level, means, members, over_teachers, titles
+from patebench.reporting.figures.drawing import FAMILY, accuracy_over, at_values, level, means, members, titles
 from patebench.reporting.frames import Records, arrange, natural, over_seeds
 from patebench.reporting.outcomes import NZC_DISTANCE, gap_share, gap_shares, trained
 from patebench.reporting.published import NZC_2020, Published
@@ -17,6 +17,7 @@ from patebench.reporting.style import (
     ORANGE,
     LineStyle,
     empty,
+    finished,
     hollow,
     labelled,
     legend,
@@ -46,11 +47,10 @@ def draw_gap(records: Records, published: Published) -> "Figure":
     for family, name in names.items():
         points = over_seeds(members(ensembles, family), ["teachers", "epochs"], ["gap_mean"])
         means(axis, points, "teachers", "gap_mean", **styles[family].settings, capsize=4, label=name)
-    over_teachers(axis, sorted(ensembles["teachers"].unique()))
+    at_values(axis, sorted(ensembles["teachers"].unique()), "number of teachers n")
     axis.set_ylim(0, 1.02)
     percent(axis, "mean gap (largest − second count) / n")
-    legend(figure, labelled([axis]))
-    return figure
+    return finished(figure, [axis])
 
 
 def draw_distance(records: Records, published: Published) -> "Figure":
@@ -76,10 +76,9 @@ def draw_distance(records: Records, published: Published) -> "Figure":
     sizes = set(ensembles["teachers"])
     printed = [_draw_published(axes[0], published.of(NZC_2020), name) for name in sorted(set(ensembles["dataset"]))]
     for axis, marked in ((axes[0], sizes.union(*printed)), (axes[2], sizes)):
-        over_teachers(axis, sorted(marked))
+        at_values(axis, sorted(marked), "number of teachers n")
     _dress(axes)
-    legend(figure, labelled(axes))
-    return figure
+    return finished(figure, axes)
 
 
 def _draw_over_teachers(
@@ -145,8 +144,7 @@ def draw_distillation(records: Records, published: Published) -> "Figure":
         ensembles = members(records.ensembles, panel[:-1], _PANEL_DISTILLATION[:-1])
         level(axis, ensembles["plurality_accuracy_test"].mean(), "the ensemble itself")
         accuracy_over(axis, "samples learnt from, labelled without noise: ε = ∞", "accuracy on the test set")
-    legend(figure, labelled(axes))
-    return figure
+    return finished(figure, axes)
 
 
 def kinds(learnt: "pd.DataFrame") -> list[str]:

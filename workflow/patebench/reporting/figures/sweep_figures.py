@@ -16,8 +16,7 @@ from patebench.reporting.style import (
     VERMILLION,
     LineStyle,
     empty,
-    labelled,
-    legend,
+    finished,
     line_styles,
     logarithmic,
     panels,
@@ -81,8 +80,7 @@ def draw_sweep(sweep: Sweep, frame: "pd.DataFrame", namings: "pd.DataFrame") -> 
             means(axis, points, sweep.across, "accuracy", **styles[line].settings, **_BARS, label=", ".join(line))
         at_values(axis, sorted(set(shown[sweep.across])), sweep.label)
         percent(axis, "accuracy on the test set")
-    legend(figure, labelled(axes))
-    return figure
+    return finished(figure, axes)
 
 
 def _with_lines(sweep: Sweep, frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -222,8 +220,7 @@ def draw_petdl_ablations(records: Records, published: Published) -> "Figure":
     figure, axes = panels([f"{in_words(dataset)}: {_in_words(name)}" for dataset, name in wanted], sharey=False)
     for axis, (name, lines) in zip(axes, named, strict=True):
         _panel(axis, name, lines, styles)
-    legend(figure, labelled(axes))
-    return figure
+    return finished(figure, axes)
 
 
 def _styles(panels: "list[list[_Line]]") -> dict[str, LineStyle]:
