@@ -10,6 +10,9 @@ from PIL import Image
 from patebench.artefacts.records import read_records
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind
 from patebench.core.files import write_json
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.published import read_published
+from patebench.reporting.style import themed
 from patebench.stages import report
 from patebench.stages.manifest import circumstances
 
@@ -245,3 +248,35 @@ def write_report(
         out=folder / "report.html",
     )  # fmt: skip
     return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def draw(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
+    """Draw a figure of these files of records."""
+    records = load_records(collected, baselines, audits, models)
+    with themed():
+        figure = FIGURES.load(name)(records, read_published(PUBLISHED))
+        figure.draw_without_rendering()
+    return figure
+
+
+def series(axis: Any) -> list[tuple[str, list[list[float]]]]:
+    """Return the label and points (x, y) of each line of a panel that is in the legend."""
+    pairs = zip(*axis.get_legend_handles_labels(), strict=True)
+    drawn = [(label, getattr(handle, "lines", [handle])[0]) for handle, label in pairs]
+    return [(label, line.get_xydata().tolist()) for label, line in drawn if hasattr(line, "get_xydata")]
+
+
+def lines(axis: Any) -> dict[str, Any]:
+    """Return the lines of a panel by label."""
+    return {line.get_label(): line for line in axis.get_lines() if not line.get_label().startswith("_")}
+
+
+def legend(figure: Any) -> list[str]:
+    """Return the words of the legend."""
+    return [text.get_text() for each in figure.legends for text in each.get_texts()]
+
+
+def words(figure: Any) -> str:
+    """Return the words in all panels, their titles and the legend."""
+    texts = [text.get_text() for axis in figure.axes for text in axis.texts]
+    return " ".join([*texts, *legend(figure), *(axis.get_title() for axis in figure.axes)])

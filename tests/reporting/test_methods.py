@@ -8,9 +8,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting import style
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.figures.drawing import stretch
 from patebench.reporting.per_method import methods
 from patebench.reporting.published import Published, Value, read_published
 
@@ -71,25 +69,6 @@ def test_a_paper_stands_with_its_own_method_and_on_the_same_data(tmp_path: Path)
     assert {("printed: PET-DL 2019", 1.43, 0.9912), ("printed: Private-kNN 2020", 0.47, 0.988)} <= shown
     assert {epsilon for method, epsilon, _ in shown if method == "printed: PATE 2017"} == {2.04, 8.03}
     assert {epsilon for method, epsilon, _ in shown if method == "printed: Scalable PATE 2018"} == {1.97}
-
-
-@pytest.mark.parametrize("limits", [(4.0, 4.5), (3.1, 4.6), (1.02, 1.03), (0.9, 2.5), (1.0, 40.0)])
-def test_a_logarithmic_axis_has_two_ticks(limits: tuple[float, float]) -> None:
-    figure, (axis,) = style.panels([""])
-    axis.set_xscale("log")
-    axis.set_xlim(*limits)
-    style.logarithmic(axis.xaxis)
-    figure.canvas.draw()
-    assert sum(limits[0] <= tick <= limits[1] for tick in axis.xaxis.get_majorticklocs()) > 1
-
-
-@pytest.mark.parametrize("limits", [(0.831, 0.839), (0.83, 0.87), (0.8317, 0.8317), (0.6, 0.95)])
-def test_accuracies_that_are_near_each_other_have_ticks_between_them(limits: tuple[float, float]) -> None:
-    figure, (axis,) = style.panels([""])
-    stretch(axis, *limits)
-    figure.canvas.draw()
-    low, high = axis.get_ylim()
-    assert sum(low <= tick <= high for tick in axis.yaxis.get_majorticklocs()) > 1
 
 
 def test_a_point_says_that_an_owner_is_protected(tmp_path: Path) -> None:

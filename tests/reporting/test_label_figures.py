@@ -1,4 +1,4 @@
-"""The figure of labels against ε: which accuracy, which ε, and what stands beside the axis."""
+"""Figures of released labels: which accuracy, which ε, and what stands beside the axis."""
 
 import math
 from pathlib import Path
@@ -9,19 +9,58 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
-from patebench.reporting.style import themed
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def test_noisy_accuracy_draws_expectation_releases_and_the_published_point(tmp_path):
+    figure = made.draw("noisy-accuracy", *made.files(tmp_path, seeds=(0, 2)))
+    (axis,) = figure.axes
+    lines = made.lines(axis)
+    assert set(lines) == {"n = 10", "n = 250"}
+    expected = [0.98 - 0.8 * 2.0 ** (-gamma * 250 / 3) + 0.001 for gamma in made.GAMMAS]
+    assert lines["n = 250"].get_xdata() == pytest.approx(np.array(made.GAMMAS))
+    assert lines["n = 250"].get_ydata() == pytest.approx(np.array(expected))
+    points = {dots.get_label(): dots for dots in axis.collections}
+    assert points["published: PATE 2017, n = 250"].get_offsets().tolist() == [[0.05, 0.9318]]
+    drawn = [dots for dots in axis.collections if len(dots.get_offsets()) == 2 * len(made.GAMMAS)]
+    assert len(drawn) == 2
+    assert axis.get_xscale() == "log"
+    assert "ε per query" in axis.get_xlabel()
+    assert "2γ-DP" in axis.get_xlabel()
+
+
+def test_gaussian_accuracy_draws_sigma(tmp_path):
+    (axis,) = made.draw("gaussian-accuracy", *made.files(tmp_path)).axes
+    assert made.lines(axis)["n = 10"].get_xdata() == pytest.approx(np.array(made.SIGMAS))
+    assert not any("published" in str(dots.get_label()) for dots in axis.collections)
+
+
+def test_labels_without_an_expectation_are_still_drawn(tmp_path):
+    records = [made.label_set_record(made.label_set(made.ensemble(), "lnmax", 0.05), 0.9, None)]
+    (axis,) = made.draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)]).axes
+    assert [0.05, 0.9] in [offset for dots in axis.collections for offset in dots.get_offsets().tolist()]
+
+
+def test_different_splits_and_epochs_are_told_apart(tmp_path):
+    split = {**made.ensemble(teachers=10), "split": "seed-0_pool-100", "setting": "pool-100"}
+    longer = {**made.ensemble(teachers=10), "epochs": 99, "ensemble": "teachers-10_iid_small-cnn_modern_epochs-99"}
+    records = [
+        made.label_set_record(made.label_set(facts, "lnmax", 0.05), 0.9, 0.9)
+        for facts in (made.ensemble(teachers=10), split, longer)
+    ]
+    figure = made.draw("noisy-accuracy", [made.write_collected(tmp_path / "c.json", records)])
+    assert [axis.get_title().rpartition(" · ")[2] for axis in figure.axes] == ["pool 100", "pool 9000"]
+    assert set(made.lines(figure.axes[1])) == {"n = 10, 50 epochs", "n = 10, 99 epochs"}
+
 
 Made = list[dict[str, Any]]
 
 
 def draw(folder: Path, *ensembles: Made) -> Any:
     paths = [made.write_collected(folder / f"{number}.json", each) for number, each in enumerate(ensembles)]
-    with themed():
-        figure = FIGURES.load("label-frontier")(made.load_records(paths), read_published(made.PUBLISHED))
-        figure.draw_without_rendering()
-    return figure
+    return made.draw("label-frontier", paths)
 
 
 def setting(value: float, accuracy: float, epsilon: float, seed: int = 0, **facts: Any) -> Made:
@@ -37,9 +76,8 @@ def setting(value: float, accuracy: float, epsilon: float, seed: int = 0, **fact
 
 
 def points(axis: Any, name: str = "LNMax") -> list[list[float]]:
-    (line,) = [line for line in axis.get_lines() if line.get_label() == name]
-    found: list[list[float]] = line.get_xydata().tolist()
-    return found
+    (line,) = [line for label, line in made.series(axis) if label == name]
+    return line
 
 
 def test_a_point_is_the_expected_accuracy_at_the_least_publishable_epsilon_of_most_queries(tmp_path: Path) -> None:
@@ -73,8 +111,7 @@ def test_a_line_joins_settings_of_one_cap_on_the_votes_of_a_teacher(tmp_path: Pa
         parameters = {"parameters": {"k": k, "gamma": value}}
         made_up += [row | (parameters if "parameters" in row else {}) for row in setting(value, accuracy, epsilon)]
     (axis,) = draw(tmp_path, made_up).axes
-    lines = [line.get_xdata().tolist() for line in axis.get_lines() if line.get_label() == "LNMax"]
-    assert lines == [[1, 3], [2, 4]]
+    assert [[x for x, _ in line] for label, line in made.series(axis) if label == "LNMax"] == [[1, 3], [2, 4]]
 
 
 def test_a_line_joins_what_one_parameter_tells_apart(tmp_path: Path) -> None:
@@ -94,7 +131,7 @@ def test_a_line_joins_what_one_parameter_tells_apart(tmp_path: Path) -> None:
             row | {key: parameters[key] for key in parameters if key in row} for row in setting(value, accuracy, cost)
         ]
     (axis,) = draw(tmp_path, made_up).axes
-    lines = [line.get_ydata().tolist() for line in axis.get_lines() if line.get_label() == "LNMax"]
+    lines = [[y for _, y in line] for label, line in made.series(axis) if label == "LNMax"]
     assert lines == [pytest.approx([0.3, 0.9]), pytest.approx([0.2, 0.7, 0.95])]
 
 

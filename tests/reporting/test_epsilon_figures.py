@@ -1,8 +1,9 @@
-"""The audit's figure and table: what is stated beside what was found, the unsound plain to see."""
+"""Figures of ε: bounds by accountant, costs of a query, and audits, the unsound plain to see."""
 
 import math
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from tests.reporting import made
@@ -13,11 +14,122 @@ from patebench.core.files import write_json
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.outcomes import audited
 from patebench.reporting.published import read_published
-from patebench.reporting.style import is_empty
+from patebench.reporting.style import (
+    is_empty,
+)
 from patebench.reporting.tables import TABLES
 
-FOUND = ("audited_lower: exact", "audited_lower: sampled")
 PUBLISHED = read_published(made.PUBLISHED)
+
+
+def test_epsilon_shows_what_may_be_published(tmp_path):
+    figure = made.draw("epsilon", *made.files(tmp_path, teachers=(250,)))
+    assert len(figure.axes) == 2
+    axis = next(axis for axis in figure.axes if "LNMax" in axis.get_title())
+    bars = {container.get_label(): container.lines[0] for container in axis.containers}
+    assert set(bars) == {
+        "moments: data-dependent, not publishable",
+        "PLD: worst case, publishable",
+        "strong composition: worst case, publishable",
+    }
+    leaky = bars["moments: data-dependent, not publishable"]
+    sound = bars["PLD: worst case, publishable"]
+    assert leaky.get_markerfacecolor() == "none"
+    assert sound.get_markerfacecolor() == sound.get_color()
+    assert {"worst case, publishable", "data-dependent, not publishable"} < set(made.legend(figure))
+    assert (leaky.get_linestyle(), sound.get_linestyle()) == ("--", "-")
+    assert sound.get_xdata().tolist() == [100, 1000]
+    assert sound.get_ydata() == pytest.approx([4.0, 0.4 * np.sqrt(1000)])
+
+
+def test_epsilon_draws_the_tight_conversion_where_there_are_two(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        made.bound_record(facts, 100, 2.0, "rdp", Kind.WORST_CASE) | {"conversion": "classic"},
+        made.bound_record(facts, 100, 1.5, "rdp", Kind.WORST_CASE) | {"conversion": "tight"},
+        made.bound_record(facts, 100, 3.0, "moments-unrestricted", Kind.WORST_CASE) | {"conversion": "classic"},
+    ]
+    (axis,) = made.draw("epsilon", [made.write_collected(tmp_path / "c.json", records)]).axes
+    (bars,) = axis.containers
+    assert bars.lines[0].get_ydata().tolist() == [1.5]
+
+
+def test_epsilon_draws_lines_through_curves_and_markers_where_it_is_stated(tmp_path):
+    facts = made.label_set(made.ensemble(), "gnmax", 40.0)
+    stated = [made.bound_record(facts, T, 0.1 * T**0.5, "gdp", Kind.WORST_CASE) for T in (10, 1000)]
+    drawn = [made.bound_record(facts, T, 1.0 + T / 500, "rdp-sanitised", Kind.SANITISED) for T in (10, 1000)]
+    curve = {**stated[0], "record": "curve", "queries": [1, 10, 100, 1000], "epsilon": [0.1, 0.3, 1.0, "inf"]}
+    records = [made.student_record(facts, 100, 0.9), *stated, *drawn, curve]
+    figure = made.draw("epsilon", [made.write_collected(tmp_path / "c.json", records)])
+    (axis,) = figure.axes
+    marked = {container.get_label().split(":")[0]: container.lines[0] for container in axis.containers}
+    assert marked["Gaussian DP"].get_xdata().tolist() == [10, 1000]
+    assert marked["Gaussian DP"].get_linestyle() == "None" != marked["Rényi sanitised"].get_linestyle()
+    assert marked["Rényi sanitised"].get_markerfacecolor() != "none"
+    assert "sanitised, drawn from a seed" in made.legend(figure)
+    (line,) = [line for line in axis.get_lines() if line.get_marker() == "None" and len(line.get_xdata()) == 4]
+    assert line.get_xdata().tolist() == [1, 10, 100, 1000]
+    assert line.get_ydata().tolist() == [0.1, 0.3, 1.0, np.inf]
+
+
+@pytest.mark.slow
+def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        made.bound_record(facts, 100, float("inf"), "pld", Kind.WORST_CASE),
+        made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
+    ]
+    collected = [made.write_collected(tmp_path / "c.json", records)]
+    assert "ε = ∞ by PLD" in made.words(made.draw("epsilon", collected))
+    assert "∞" not in made.draw("frontier", collected).axes[0].get_xlabel(), "another accountant bounds it"
+    curve = {**records[1], "record": "curve", "queries": [1, 10, 100], "epsilon": ["inf"] * 3}
+    later = made.bound_record(facts, 9000, float("inf"), "pld", Kind.WORST_CASE)
+    endless = [made.write_collected(tmp_path / "d.json", [*records[:2], later, curve])]
+    assert "ε = ∞ by PLD" in made.words(made.draw("epsilon", endless)), "and nothing else"
+    assert "ε = ∞: LNMax, T = 100 (90%)" in made.draw("frontier", endless).axes[0].get_xlabel()
+
+
+def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
+    """At unanimity by hand: Theorem 1 of PATE 2017 for LNMax, α/σ² and something below it for GNMax."""
+    figure = made.draw("epsilon-gap", *made.files(tmp_path, teachers=(250,)))
+    laplace, gaussian = (next(axis for axis in figure.axes if name in axis.get_title()) for name in ("LNMax", "GNMax"))
+    assert "order 20" in laplace.get_ylabel()
+    assert "order 5" in gaussian.get_ylabel(), "the order at which the release's own ε was found"
+    q = 9 * (2 + 0.05 * 250) / (4 * np.exp(0.05 * 250))
+    moment = 19
+    alpha = np.log((1 - q) * ((1 - q) / (1 - np.exp(0.1) * q)) ** moment + q * np.exp(0.1 * moment))
+    leaky, sound = (made.lines(laplace)[f"Rényi: {kind}"] for kind in ("data-dependent", "worst case"))
+    assert (leaky.get_xdata()[-1], leaky.get_ydata()[-1]) == pytest.approx((250, alpha / moment))
+    assert sound.get_linestyle() == "-"
+    assert leaky.get_linestyle() == "--"
+    leaky, sound = (made.lines(gaussian)[f"Rényi: {kind}"].get_ydata() for kind in ("data-dependent", "worst case"))
+    assert sound == pytest.approx(np.full(len(sound), 5 / 40**2))
+    assert leaky[0] == sound[0], "a tie costs the worst case"
+    assert np.all(np.diff(leaky[-10:]) < 0), "the more teachers agree, the less an answer costs"
+    assert "queries of the pool (their number)" in made.legend(figure)
+
+
+def test_of_many_label_sets_those_near_an_epsilon_of_one_are_drawn(tmp_path):
+    records = []
+    for teachers in (10, 50, 100, 250):
+        for mechanism, values in (("lnmax", (0.05, 0.2)), ("gnmax", (10.0, 40.0))):
+            for place, value in enumerate(values):
+                facts = made.label_set(made.ensemble(teachers=teachers), mechanism, value)
+                far = teachers * (1 if place else 5)
+                records += [
+                    made.student_record(facts, 100, 0.9),
+                    made.bound_record(facts, 100, far / 10, "pld", Kind.WORST_CASE),
+                ]
+    titles = [
+        axis.get_title() for axis in made.draw("epsilon", [made.write_collected(tmp_path / "c.json", records)]).axes
+    ]
+    assert len(titles) == 6
+    assert not any("n = 250" in title or "γ = 0.05" in title or "σ = 10" in title for title in titles)
+
+
+FOUND = ("audited_lower: exact", "audited_lower: sampled")
 
 
 def statement(accountant, kind, epsilon, queries, verdict, audited, label=""):

@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,10 +10,13 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.registry import Registry
+from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.findings import cards, duration, findings, most_accurate, paper_line
 from patebench.reporting.pages import MEANINGS, pieces, plain, read_caption, render
 from patebench.reporting.published import read_published
+from patebench.reporting.sections import FURTHER, PAPERS, PRINTED, SECTIONS, section_of, slug
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.table import read_csv
 from patebench.reporting.wording import in_words
@@ -416,3 +420,51 @@ def test_the_card_of_teachers_counts_settings_and_not_seeds_twice(tmp_path):
     frame = TABLES.load("ensembles").build(made.load_records(collected, baselines), read_published(made.PUBLISHED))
     (trained, _) = cards({"ensembles": frame}, {"rules": []})
     assert (trained.number, trained.note) == ("520", "in 2 settings, 2 seeds each")
+
+
+def test_the_software_and_the_papers() -> None:
+    message, (software, first, *papers) = read_citations(made.CITATION)
+    assert message.startswith("If you use patebench")
+    assert software.sentence.startswith("The patebench developers. patebench: a reproducibility benchmark")
+    assert first.sentence.startswith("Nicolas Papernot, Martín Abadi,")
+    assert "(2017). Semi-supervised Knowledge Transfer" in first.sentence
+    assert first.bibtex.splitlines()[0] == "@inproceedings{papernot2017semi,"
+    assert "  author = {Papernot, Nicolas and Abadi, Martín and" in first.bibtex
+    assert first.bibtex.count("{") == first.bibtex.count("}")
+    (preprint,) = (each for each in papers if "1906.02303" in each.sentence)
+    assert preprint.bibtex.splitlines()[0] == "@article{sun2019private,"
+    assert "  journal = {arXiv:1906.02303}," in preprint.bibtex
+    assert software.bibtex.startswith("@software{")
+
+
+@pytest.mark.parametrize("text", ["", "message: x\n", "[", "message: x\nauthors: 3\ntitle: y\n"])
+def test_what_is_no_citation_file_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    (path := tmp_path / "CITATION.cff").write_text(text)
+    with pytest.raises(ArtefactError) as caught:
+        read_citations(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("registry", [FIGURES, TABLES], ids=lambda each: each.kind)
+def test_each_has_a_place_that_there_is(registry: Registry) -> None:
+    for name in registry:
+        place = registry.fact(name, "section", FURTHER)
+        assert place in (*SECTIONS, *PAPERS)
+        assert section_of(registry, name) == place
+
+
+def test_what_names_no_place_that_there_is_stands_last() -> None:
+    registry = Registry("figure")
+    registry.add("lost", "nowhere:draw", section="the attic")
+    registry.add("silent", "nowhere:draw")
+    assert {section_of(registry, name) for name in registry} == {FURTHER} == {list(SECTIONS)[-1]}
+
+
+def test_links_are_plain() -> None:
+    links = [slug(place) for place in (*SECTIONS, *PAPERS)]
+    assert len(links) == len(set(links))
+    assert slug("PATE 2017") == "pate-2017"
+
+
+def test_the_printed_data_sets_are_those_of_the_file() -> None:
+    assert {value.dataset for value in read_published(made.PUBLISHED).values} - {None, "unnamed"} == set(PRINTED)

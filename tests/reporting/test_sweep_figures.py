@@ -1,4 +1,4 @@
-"""Figures of accuracy over clusters, pools and caps: which points make a line, and which have none."""
+"""Figures over clusters, pools and caps: which points make a line, and which have none."""
 
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from patebench.reporting.published import read_published
 from patebench.reporting.style import is_empty, themed
 
 PUBLISHED = read_published(made.PUBLISHED)
+
+
 Row = dict[str, Any]
 
 

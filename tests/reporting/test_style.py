@@ -1,0 +1,126 @@
+"""Figures in general: the same bytes for the same records, any subset of records, one style."""
+
+import re
+
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.figures.drawing import SMALLER, stretch
+from patebench.reporting.published import read_published
+from patebench.reporting.style import (
+    BLACK,
+    BLUE,
+    KINDS,
+    MECHANISMS,
+    TEACHERS,
+    is_empty,
+    line_styles,
+    logarithmic,
+    panels,
+    save,
+    svg,
+    themed,
+)
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FIGURES)
+def test_same_records_same_bytes_without_dates(tmp_path, name):
+    collected, baselines = made.files(tmp_path, teachers=(250,))
+    files = []
+    for order in (1, -1):
+        figure = made.draw(name, collected[::order], baselines[::order])
+        paths = [tmp_path / f"{order}.{form}" for form in ("png", "pdf")]
+        with themed():
+            save(figure, *paths)
+            files.append((*(path.read_bytes() for path in paths), svg(figure)))
+    assert files[0] == files[1]
+    assert not re.search(rb"tIME|Software", files[0][0][:200])
+    assert not re.search(rb"CreationDate|ModDate|Producer", files[0][1])
+    assert not re.search(r"http|<metadata|\d{4}-\d\d-\d\d", re.sub(r"base64,.*?\"", "", files[0][2]))
+
+
+def test_the_same_thing_looks_the_same_everywhere():
+    assert line_styles([10, 250], TEACHERS)[250] == line_styles([100, 250, 7], TEACHERS)[250] == TEACHERS[250]
+    assert TEACHERS[250].color == BLUE
+    crowd = line_styles(range(7))
+    assert len({style.color for style in crowd.values()}) == len({style.marker for style in crowd.values()}) == 7
+    assert set(KINDS) == set(Kind)
+    assert (
+        len({style.color for style in KINDS.values()}) == len({style.marker for style in KINDS.values()}) == len(Kind)
+    )
+
+
+def test_a_mechanism_without_a_style_of_its_own_looks_like_no_other():
+    styles = line_styles([*MECHANISMS, "of a plug-in"], MECHANISMS)
+    assert len({(style.color, style.marker) for style in styles.values()}) == len(MECHANISMS) + 1
+    assert BLACK not in {style.color for style in MECHANISMS.values()}, "as what papers print is drawn"
+
+
+def test_a_curve_of_one_point_has_a_marker(tmp_path):
+    """In every figure: a line through one point could not be seen."""
+    figure, (axis,) = panels([""])
+    (one,) = axis.plot([1, float("nan")], [2, 3])
+    (two,) = axis.plot([1, 2], [2, 3])
+    save(figure, tmp_path / "a.png", tmp_path / "a.pdf")
+    assert (one.get_marker(), two.get_marker()) == ("o", "None")
+
+
+def test_words_of_a_panel_do_not_reach_into_the_next(tmp_path):
+    with themed():
+        figure, axes = panels(["MNIST · nearest query, modern recipe · pool 9000, test 1000, inverted\nT = 50"] * 6)
+        for axis in axes:
+            axis.set_xlabel(f"ε of T queries at δ = 1e-05, in the worst case   {SMALLER}")
+        axes[0].set_title("short")
+        save(figure, tmp_path / "figure.png")
+        figure.draw_without_rendering()
+    for words in (words for axis in axes for words in (axis.title, axis.xaxis.label)):
+        assert words.get_window_extent().width <= figure.bbox.width / 3
+    assert axes[0].get_title() == "short"
+    assert axes[1].get_title().endswith("inverted\nT = 50")
+    assert SMALLER in axes[1].get_xlabel(), "in one line"
+
+
+#: Figure → the kinds of records that it needs; None for those that made-up records do not have.
+NEEDED = {
+    **{"noisy-accuracy": {"label_set"}, "gaussian-accuracy": {"label_set"}, "label-frontier": {"label_set", "bound"}},
+    **{"gap": {"ensemble"}, "distance": {"ensemble"}, "epsilon-gap": {"student"}, "learning-curves": {"student"}},
+    **{name: {"student", "bound"} for name in ("methods", "equal-epsilon", "epsilon")},
+    "frontier": {"student"},
+    **dict.fromkeys(("clusters", "pool", "cap", "local", "audit", "distillation", "petdl-ablations"), None),
+    "generated-samples": None,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("label_set",), ("bound",), ("student",), ("student", "bound"),
+                                   ("label_set", "bound")])  # fmt: skip
+def test_any_subset_of_records_makes_a_figure(tmp_path, name, kinds):
+    records = [record for record in made.records(teachers=50) if record["record"] in kinds]
+    figure = made.draw(name, [made.write_collected(tmp_path / "c.json", records)])
+    needed = NEEDED[name]
+    assert is_empty(figure) == (needed is None or not needed <= set(kinds))
+
+
+@pytest.mark.parametrize("limits", [(4.0, 4.5), (3.1, 4.6), (1.02, 1.03), (0.9, 2.5), (1.0, 40.0)])
+def test_a_logarithmic_axis_has_two_ticks(limits: tuple[float, float]) -> None:
+    figure, (axis,) = panels([""])
+    axis.set_xscale("log")
+    axis.set_xlim(*limits)
+    logarithmic(axis.xaxis)
+    figure.canvas.draw()
+    assert sum(limits[0] <= tick <= limits[1] for tick in axis.xaxis.get_majorticklocs()) > 1
+
+
+@pytest.mark.parametrize("limits", [(0.831, 0.839), (0.83, 0.87), (0.8317, 0.8317), (0.6, 0.95)])
+def test_accuracies_that_are_near_each_other_have_ticks_between_them(limits: tuple[float, float]) -> None:
+    figure, (axis,) = panels([""])
+    stretch(axis, *limits)
+    figure.canvas.draw()
+    low, high = axis.get_ylim()
+    assert sum(low <= tick <= high for tick in axis.yaxis.get_majorticklocs()) > 1

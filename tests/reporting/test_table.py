@@ -1,0 +1,127 @@
+"""Tables in general: forms, escapes, the same bytes for the same records, any subset of records."""
+
+import csv
+import io
+import math
+
+import pandas as pd
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.mechanisms import MECHANISMS
+from patebench.reporting.published import read_published
+from patebench.reporting.tables import TABLES
+from patebench.reporting.tables.table import Column, Table
+from patebench.reporting.wording import parameters_in_words, rounds_in_words
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def _write(name, collected, baselines):
+    """Return a table as CSV, Markdown and LaTeX."""
+    table = TABLES.load(name)
+    frame = table.build(made.load_records(collected, baselines), PUBLISHED)
+    return table.csv(frame), table.markdown(frame), table.latex(frame)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_same_records_same_bytes_in_any_order(tmp_path, name):
+    collected, baselines = made.files(tmp_path, ("mnist", "digits"))
+    first = _write(name, collected, baselines)
+    assert first == _write(name, collected[::-1], baselines[::-1])
+    assert all("\r" not in text and text.endswith("\n") for text in first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_csv_reads_back_at_full_precision(tmp_path, name):
+    collected, baselines = made.files(tmp_path)
+    text = _write(name, collected, baselines)[0]
+    frame = TABLES.load(name).build(made.load_records(collected, baselines), PUBLISHED)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == len(frame)
+    numbers = list(frame.select_dtypes("number").columns)
+    assert numbers or frame.empty
+    for row, (_, wanted) in zip(rows, frame.iterrows(), strict=True):
+        for column in numbers:
+            missing = row[column] == "" and pd.isna(wanted[column])
+            assert missing or float(row[column]) == wanted[column]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_forms_have_one_shape(tmp_path, name):
+    text, markdown, latex = _write(name, *made.files(tmp_path))
+    count = text.count("\n") - 1
+    lines = markdown.splitlines()
+    assert len(lines) == count + 2
+    assert len({line.count("|") for line in lines}) == 1
+    body = [line for line in latex.splitlines() if line.endswith(r" \\")]
+    assert len(body) == count + 1
+    assert {line.count("&") + 2 for line in body} == {lines[0].count("|")}
+    assert latex.count(r"\toprule") == latex.count(r"\midrule") == latex.count(r"\bottomrule") == 1
+
+
+def test_latex_is_escaped(tmp_path):
+    record = made.ensemble_record({**made.ensemble(), "model": "a_B&c%d#e"})
+    path = made.write_collected(tmp_path / "c.json", [record])
+    latex = _write("ensembles", [path], [])[2]
+    assert r"a, B\&c\%d\#e" in latex
+    assert r"$\gamma$" in latex
+    assert latex.replace(r"\%", "").count("%") == 1  # the comment about booktabs
+    assert latex.isascii()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("kinds", [(), ("ensemble",), ("label_set",), ("bound",), ("student",), ("student", "bound")])
+def test_any_subset_of_records_makes_a_table(tmp_path, name, kinds):
+    records = [record for record in made.records() if record["record"] in kinds]
+    collected = [made.write_collected(tmp_path / "c.json", records)] if kinds else []
+    assert all(_write(name, collected, []))
+
+
+def test_settings_in_words():
+    rounds = [{"strategy": "random", "queries": 100}, {"strategy": "least-confident", "queries": 50}]
+    assert rounds_in_words(rounds) == "random 100 + least confident 50"
+    assert rounds_in_words([]) == ""
+    assert parameters_in_words("gnmax", {"sigma": 40.0}) == "σ = 40"
+    immutable = {"c": 1e100, "gamma": 1e-10, "distance": 3.0}
+    assert parameters_in_words("immutable-lnmax", immutable) == "c = 1e100, γ = 1e-10, distance = 3"
+    confident = {"threshold": 30.0, "sigma1": "inf", "sigma2": 0.5}
+    assert parameters_in_words("confident-gnmax", confident) == "threshold = 30, σ₁ = ∞, σ₂ = 0.5"
+    assert parameters_in_words("of-elsewhere", {"heat": 3.0, "gamma": 2.0}) == "heat = 3, γ = 2"
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_an_epsilon_among_the_parameters_says_what_it_is_of(name: str) -> None:
+    kind = MECHANISMS.load(name)
+    words = parameters_in_words(name, kind.example)
+    assert words.count("ε of a") == ("epsilon" in kind.parameter_names()), words
+
+
+@pytest.mark.parametrize("name", ["utility-privacy", "frontier", "ensembles", "noisy-accuracy", "bounds"])
+def test_rows_of_several_pools_say_of_which_they_are(tmp_path, name):
+    """They are equal otherwise, as people read them."""
+    table, written = TABLES.load(name), {}
+    for pool in ("pool-9000", "pool-1000"):
+        facts = made.ensemble() | {"split": f"seed-0_{pool}", "setting": pool, "pool": int(pool[5:])}
+        of = made.label_set(facts, "gnmax", 40.0)
+        records = [made.ensemble_record(facts), made.student_record(of, 100, 0.95)]
+        records += [made.bound_record(of, 100, 2.0, "rdp", Kind.WORST_CASE), made.label_set_record(of, 0.97, 0.97)]
+        written[pool] = made.write_collected(tmp_path / f"{pool}.json", records)
+    headings, *rows = table.rows(table.build(made.load_records([*written.values()]), PUBLISHED))
+    assert {row[headings.index("Split")] for row in rows} == {"pool 9000", "pool 1000"}
+    one = table.build(made.load_records([written["pool-9000"]]), PUBLISHED)
+    assert "Split" not in table.rows(one)[0]
+
+
+def test_a_column_without_any_value_is_left_out_and_an_empty_table_keeps_all():
+    table = Table(
+        "T", (Column("a", "A"), Column("b", "B", "percent", deviation=True), Column("c", "C")), lambda *_: None
+    )
+    frame = pd.DataFrame({"a": ["x", "y"], "b_mean": [math.nan] * 2, "b_std": [math.nan] * 2, "c": ["", None]})
+    assert table.rows(frame) == [["A"], ["x"], ["y"]]
+    assert table.rows(frame[:0]) == [["A", "B", "C"]]

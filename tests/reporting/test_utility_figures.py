@@ -1,0 +1,118 @@
+"""Figures of accuracy against ε: the frontier and the methods."""
+
+import numpy as np
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.figures import FIGURES
+from patebench.reporting.published import read_published
+from patebench.reporting.style import (
+    MECHANISMS,
+    METHODS,
+    save,
+    themed,
+)
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):
+    (axis,) = made.draw("frontier", *made.files(tmp_path, seeds=(0, 1), teachers=(250,))).axes
+    points = [bars.lines[0] for bars in axis.containers]
+    places = {(point.get_markerfacecolor(), *np.round(point.get_xydata()[0], 4)) for point in points}
+    assert ("white", 0.65, 0.961) in places, "data-dependent"
+    assert (MECHANISMS["lnmax"].color, 4.0, 0.961) in places, "worst-case, publishable"
+    assert {point.get_marker() for point in points} == {MECHANISMS[name].marker for name in ("lnmax", "gnmax")}
+    hollow = {tuple(dots.get_offsets()[0]) for dots in axis.collections if "published" in str(dots.get_label())}
+    assert hollow == {(2.04, 0.98), (8.03, 0.981), (8.0, 0.97), (1.97, 0.985)}
+    assert made.lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)
+
+
+def test_private_models_stand_beside_the_students_and_also_alone(tmp_path):
+    found = [("scratch", 1.0, 0.95), ("scratch", 8.0, 0.98), ("linear", 1.0, 0.97)]
+    models = [
+        made.write_private_model(tmp_path / f"{form}-{epsilon}.json", made.private_model(epsilon, accuracy, form))
+        for form, epsilon, accuracy in found
+    ]
+    for collected, baselines in (made.files(tmp_path, seeds=(0, 1), teachers=(250,)), ([], [])):
+        with themed():
+            figure = FIGURES.load("frontier")(made.load_records(collected, baselines, models=models), PUBLISHED)
+        (axis,) = figure.axes
+        assert axis.get_title() == "MNIST"
+        lines = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axis.containers}
+        assert lines["DP-SGD, scratch, of one record"] == [[1.0, 0.95], [8.0, 0.98]]
+        assert lines["DP-SGD, linear, of one record"] == [[1.0, 0.97]]
+        assert {"DP-SGD, scratch, of one record", "DP-SGD, linear, of one record"} < set(made.legend(figure))
+        published = {tuple(dots.get_offsets()[0]) for dots in axis.collections if "of one rec" in str(dots.get_label())}
+        assert published >= {(8.0, 0.97), (1.2, 0.981), (2.93, 0.981), (1.0, 0.968), (0.47, 0.988)}
+
+
+def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    learnt = [made.student_record(facts, 100, accuracy) for accuracy in (0.9, 0.95)]
+    learnt[1] |= {"method": "gan", "student": "gan_queries-100"}
+    records = [*learnt, made.bound_record(facts, 100, 5.8, "pld", Kind.WORST_CASE)]
+    (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    colours = {made.lines(axis)[method].get_color() for method in ("GAN", "supervised")}
+    assert colours == {METHODS["gan"].color, METHODS["supervised"].color}
+
+
+def test_students_of_selected_queries_are_on_the_frontier_at_what_these_cost(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    student = made.selected_student_record(facts, 100, 0.96)
+    bound = made.bound_record(made.selected(facts, ("prototypes", 100)), 100, 5.8, "pld", Kind.WORST_CASE)
+    (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", [student, bound])]).axes
+    points = {tuple(bars.lines[0].get_xydata()[0]) for bars in axis.containers}
+    assert (5.8, 0.96) in points
+
+
+def test_no_bar_of_the_frontier_is_above_100_percent(tmp_path):
+    records = []
+    for seed, accuracy in ((0, 1.0), (1, 0.4), (2, 1.0)):  # 80 ± 35 %
+        facts = made.label_set(made.ensemble(seed=seed), "gnmax", 40.0)
+        bound = made.bound_record(facts, 100, 1.0, "gdp", Kind.WORST_CASE)
+        records += [made.student_record(facts, 100, accuracy), bound]
+    (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    tops = [
+        place[1]
+        for bars in axis.containers
+        for caps in bars.lines[2]
+        for segment in caps.get_segments()
+        for place in segment.reshape(-1, 2)
+    ]
+    assert max(tops) == pytest.approx(1.0)
+    assert axis.get_ylim()[1] <= 1.02
+
+
+def test_students_whose_words_would_be_the_same_are_told_apart_by_their_noise(tmp_path):
+    records = []
+    for sigma, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):
+        facts = made.label_set(made.ensemble(), "gnmax", sigma)
+        bound = made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE)
+        records += [made.student_record(facts, 100, accuracy), bound]
+    (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    assert {"T = 100, σ = 40", "T = 100, σ = 80"} <= {text.get_text() for text in axis.texts}
+
+
+def test_of_several_parameters_those_that_differ_tell_them_apart(tmp_path):
+    records = []
+    for sigma2, epsilon, accuracy in ((40.0, 2.0, 0.97), (80.0, 0.5, 0.9)):
+        parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": sigma2}
+        noise = {"noise": f"threshold-200_sigma1-150_sigma2-{sigma2:g}", "parameters": parameters}
+        facts = made.label_set(made.ensemble(), "gnmax", sigma2) | noise | {"mechanism": "confident-gnmax"}
+        bound = made.bound_record(facts, 100, epsilon, "label", Kind.WORST_CASE)
+        records += [made.student_record(facts, 100, accuracy), bound]
+    (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
+    assert {"T = 100, σ₂ = 40", "T = 100, σ₂ = 80"} <= {text.get_text() for text in axis.texts}
+
+
+def test_a_student_without_a_data_dependent_epsilon_is_one_mark_of_its_mechanism(tmp_path):
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    records = [made.student_record(facts, 100, 0.9), made.bound_record(facts, 100, 5.8, "pld", Kind.WORST_CASE)]
+    figure = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)])
+    save(figure, tmp_path / "frontier.png")
+    lines = [line for line in figure.axes[0].lines if 0.9 in line.get_ydata()]
+    assert {line.get_marker() for line in lines} <= {MECHANISMS["lnmax"].marker, "_", "|"}
+    assert "worst-case ε, of fresh noise" in made.legend(figure)
+    assert "data-dependent ε, not publishable" not in made.legend(figure)

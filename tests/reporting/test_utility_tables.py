@@ -1,0 +1,237 @@
+"""Tables of students and private models, by hand, published values in their places."""
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from tests.reporting import made
+
+from patebench.core.bound import Kind
+from patebench.reporting.findings import findings
+from patebench.reporting.published import read_published
+from patebench.reporting.tables import TABLES
+
+PUBLISHED = read_published(made.PUBLISHED)
+
+
+def _write(name, collected, baselines):
+    """Return a table as CSV, Markdown and LaTeX."""
+    table = TABLES.load(name)
+    frame = table.build(made.load_records(collected, baselines), PUBLISHED)
+    return table.csv(frame), table.markdown(frame), table.latex(frame)
+
+
+def _students(tmp_path, seeds):
+    """One student of 100 queries for each seed, with known accuracies and bounds."""
+    collected, baselines = [], []
+    for seed in seeds:
+        facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
+        records = [
+            made.student_record(facts, 100, (0.90, 0.92, 0.97)[seed]),
+            made.bound_record(facts, 100, (1.0, 2.0, 3.0)[seed], "moments", Kind.DATA_DEPENDENT),
+            made.bound_record(facts, 100, 0.5, "rdp", Kind.DATA_DEPENDENT),
+            made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
+            made.bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
+            made.bound_record(facts, 1000, 0.1, "pld", Kind.WORST_CASE),
+        ]
+        collected.append(made.write_collected(tmp_path / f"{seed}.json", records))
+        baselines.append(made.write_baseline(tmp_path / f"baseline-{seed}.json", made.baseline(seed=seed)))
+    return collected, baselines
+
+
+def test_utility_and_privacy_by_hand(tmp_path):
+    frame = TABLES.load("utility-privacy").build(made.load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    (row,) = frame.to_dict("records")
+    assert row["seeds"] == 3
+    assert row["accuracy_mean"] == pytest.approx(0.93)
+    assert row["accuracy_std"] == pytest.approx(math.sqrt((0.03**2 + 0.01**2 + 0.04**2) / 2))
+    assert row["data_dependent_epsilon_mean"] == pytest.approx(2.0)  # the paper's accountant, not the smaller one
+    assert row["data_dependent_epsilon_std"] == pytest.approx(1.0)
+    assert row["data_dependent_accountant"] == "moments"
+    assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (4.31, "pld")  # the tightest at T = 100
+    assert row["baseline_accuracy_mean"] == pytest.approx(0.99)
+    published = [row[f"published_{what}"] for what in ("epsilon", "student_accuracy", "baseline_accuracy")]
+    assert published == [2.04, 0.98, 0.9918]
+
+
+def test_the_frontier_by_hand(tmp_path):
+    """(ε, accuracy): (1, .95) and (3, .97) stand; (2, .94) costs more than a better one, ∞ is no place on it."""
+    records = []
+    for sigma, epsilon, accuracy in ((80, 1.0, 0.95), (60, 2.0, 0.94), (40, 3.0, 0.97), (10, math.inf, 0.99)):
+        facts = made.label_set(made.ensemble(), "gnmax", sigma)
+        records += [
+            made.student_record(facts, 100, accuracy),
+            made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE),
+        ]
+    collected = [made.write_collected(tmp_path / "c.json", records)]
+    frame = TABLES.load("frontier").build(made.load_records(collected), PUBLISHED)
+    assert list(zip(frame["worst_case_epsilon_mean"], frame["accuracy_mean"], strict=True)) == [
+        (1.0, 0.95),
+        (3.0, 0.97),
+    ]
+
+
+def test_private_models_by_hand(tmp_path):
+    made_up = [
+        made.private_model(8.0),
+        *(made.private_model(2.0, accuracy, seed=n) for n, accuracy in ((0, 0.9), (1, 0.94))),
+    ]
+    models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
+    baselines = [made.write_baseline(tmp_path / "baseline.json", made.baseline())]
+    frame = TABLES.load("private-models").build(made.load_records([], baselines, models=models), PUBLISHED)
+    first, second = frame.to_dict("records")
+    assert (first["epsilon_mean"], second["epsilon_mean"]) == (2.0, 8.0), "as people sort"
+    assert (first["seeds"], second["seeds"]) == (2, 1)
+    assert first["accuracy_mean"] == pytest.approx(0.92)
+    assert first["accuracy_std"] == pytest.approx(0.02 * math.sqrt(2))
+    assert first["baseline_accuracy_mean"] == pytest.approx(0.99)
+    assert (first["kind"], first["adjacency"]) == ("worst_case", "add_or_remove_record")
+
+
+def test_students_of_labels_that_protect_a_record_say_how_many_and_how_many_are_right(tmp_path):
+    of_labels = {"system": "Private-kNN", "form": "sound", "model_parameters": None}
+    made_up = [
+        made.private_model(1.0),
+        *(
+            made.private_model(0.9, seed=n) | of_labels | {"answered": count, "label_accuracy": right}
+            for n, count, right in ((0, 730, 0.96), (1, 740, 0.98))
+        ),
+    ]
+    models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
+    records = made.load_records([], models=models)
+    first, second = TABLES.load("private-models").build(records, PUBLISHED).to_dict("records")
+    assert (first["system"], second["system"]) == ("DP-SGD", "Private-kNN")
+    assert (second["answered_mean"], second["label_accuracy_mean"]) == (735, pytest.approx(0.97))
+    assert math.isnan(first["answered_mean"])
+    for name in ("private-models", "equal-epsilon"):
+        table = TABLES.load(name)
+        _, *rows = table.rows(table.build(records, PUBLISHED))
+        assert "Private-kNN" in {cell for row in rows for cell in row}
+    printed = TABLES.load("equal-epsilon").build(records, PUBLISHED).query("learner == 'Private-kNN 2020'")
+    assert (printed["epsilon_at_0.5"].item(), printed["accuracy_at_0.5_mean"].item()) == (0.47, 0.988)
+    assert (printed["system"].item(), printed["kind"].item()) == ("Private-kNN", "claimed")
+
+
+def test_a_single_seed_has_no_deviation(tmp_path):
+    text, markdown, _ = _write("utility-privacy", *_students(tmp_path, (1,)))
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert (row["accuracy_mean"], row["accuracy_std"]) == ("0.92", "")
+    assert "| 92.00 |" in markdown
+    assert "±" not in markdown
+
+
+def test_a_single_seed_has_no_deviation_beside_others_that_have_one(tmp_path):
+    collected, baselines = _students(tmp_path, (0, 1))
+    facts = made.label_set(made.ensemble(seed=0), "lnmax", 0.05)
+    alone = made.write_collected(tmp_path / "alone.json", [made.student_record(facts, 1000, 0.88)])
+    _, markdown, _ = _write("utility-privacy", [*collected, alone], baselines)
+    assert "| 88.00 |" in markdown
+    assert "91.00 ± 1.41" in markdown
+
+
+@pytest.mark.parametrize(("dataset", "teachers"), [("digits", 250), ("mnist", 100)])
+def test_published_values_stand_only_beside_their_own_setting(tmp_path, dataset, teachers):
+    collected, baselines = made.files(tmp_path, (dataset,), (0,), (teachers,))
+    records = made.load_records(collected, baselines)
+    for name in ("utility-privacy", "ensembles", "noisy-accuracy"):
+        table = TABLES.load(name)
+        frame = table.build(records, PUBLISHED)
+        published = frame[[column for column in frame.columns if column.startswith("published")]]
+        assert len(published.columns) > 0
+        assert published.isna().all(axis=None)
+        assert not any("published" in column.title for column in table.shown(frame))
+
+
+def test_a_worst_case_of_seeded_labels_is_shown_as_that_of_fresh_noise(tmp_path):
+    """Their own records say that nothing may be published of them."""
+    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
+    records = [
+        made.student_record(facts, 100, 0.9),
+        {**made.bound_record(facts, 100, 1.0, "pld", Kind.WORST_CASE), "publishable": False},
+        made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
+    ]
+    collected = [made.write_collected(tmp_path / "c.json", records)]
+    (row,) = TABLES.load("utility-privacy").build(made.load_records(collected), PUBLISHED).to_dict("records")
+    assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (1.0, "pld")
+    headings = [column.title for column in TABLES.load("utility-privacy").columns]
+    assert "worst case, of fresh noise" in headings
+    assert "worst case, publishable" not in headings
+
+
+def one_vote(seed: int, clusters: int, accuracy: float) -> list[dict[str, Any]]:
+    """A student of labels of clusters, at ε = 0.5 whatever the seed."""
+    facts = made.ensemble(seed=seed, teachers=60000, model="nearest-query")
+    facts |= {"clusters": clusters, "ensemble": f"teachers-60000_queries-{clusters}"}
+    of = made.label_set(facts, "gnmax", 40.0)
+    student = made.student_record(of, clusters, accuracy) | {"method": "consistency"}
+    return [made.bound_record(of, clusters, 0.5, "gdp", Kind.WORST_CASE), student]
+
+
+@pytest.fixture
+def frame(tmp_path: Path) -> Any:
+    collected, compared = made.files(tmp_path, teachers=(250,))
+    for seed, accuracy in ((0, 0.98), (1, 0.99)):
+        path = tmp_path / f"one-vote-{seed}.json"
+        collected.append(made.write_collected(path, one_vote(seed, 50, accuracy)))
+        for clusters, named, matched in ((10, 0.7, 0.6), (50, 0.9, None), (100, 0.95, None)):
+            naming = made.naming(clusters, named + seed / 50, seed, matched)
+            compared.append(made.write_naming(tmp_path / f"naming-{clusters}-{seed}.json", naming))
+    model = made.private_model(1.0, 0.9) | {"public_use": "features", "public_samples": 9000}
+    models = [made.write_private_model(tmp_path / "model.json", model)]
+    return TABLES.load("bits").build(made.load_records(collected, compared, models=models), PUBLISHED)
+
+
+def test_labels_of_clusters_stand_beside_as_many_named_ones(frame: Any) -> None:
+    (row,) = frame[frame["teachers"] == 60000].to_dict("records")
+    assert (row["named_clusters"], row["seeds"]) == (50, 2)
+    assert row["named_accuracy_mean"] == pytest.approx(0.91)
+    assert row["named_accuracy_std"] == pytest.approx(0.02 / math.sqrt(2))
+    assert row["matched_accuracy_mean"] == pytest.approx(0.6)
+    assert (row["epsilon"], row["accuracy_mean"]) == (0.5, pytest.approx(0.985))
+    assert row["baseline_accuracy_mean"] == pytest.approx(0.9905)
+    assert (row["public_use"], row["public_samples"]) == ("features, queries, student", 9000)
+
+
+def test_all_others_stand_beside_the_most_clusters_and_say_what_they_used(frame: Any) -> None:
+    assert set(frame.loc[frame["teachers"] != 60000, "named_clusters"]) == {100}
+    few = frame[(frame["teachers"] == 250) & (frame["queries"] == 100)]
+    assert set(few["public_use"]) == {"queries"}
+    assert set(few["public_samples"]) == {100}, "a supervised student sees what it has labels of"
+    (model,) = frame[frame["system"] == "DP-SGD"].to_dict("records")
+    assert (model["public_use"], model["public_samples"], model["epsilon"]) == ("features", 9000, 1.0)
+
+
+def test_records_that_vote_in_rounds_do_so_by_features_whatever_selected_their_queries(tmp_path: Path) -> None:
+    facts = made.ensemble(teachers=60000, model="nearest-query")
+    rounds = {"rounds": "a_b", "strategy": "least-confident", "round": 1}
+    of = made.label_set(facts, "gnmax", 40.0) | rounds
+    student = made.student_record(of, 70, 0.9) | {"method": "supervised"}
+    bound = made.bound_record(of, 70, 0.5, "gdp", Kind.WORST_CASE)
+    compared = [made.write_naming(tmp_path / "naming.json", made.naming(50, 0.9, 0, None))]
+    collected = [made.write_collected(tmp_path / "rounds.json", [bound, student])]
+    frame = TABLES.load("bits").build(made.load_records(collected, compared), PUBLISHED)
+    (row,) = frame.to_dict("records")
+    assert (row["public_use"], row["public_samples"]) == ("features, queries", 9000)
+
+
+def test_the_best_that_public_data_tell_is_found(frame: Any) -> None:
+    """Not that of as many clusters by poorer features: private data are to thank for what lies above the best."""
+    poorer = frame.assign(named_accuracy_mean=frame["named_accuracy_mean"] - 0.1, setting="pixels")
+    for tables in ([frame, poorer], [poorer, frame]):
+        (said,) = (each for each in findings({"bits": pd.concat(tables)}) if each.startswith("Public data alone"))
+        assert "100 clusters, named by true labels, reach 96.00 % at ε = 0" in said
+
+
+def test_without_named_clusters_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    assert TABLES.load("bits").build(made.load_records(*made.files(tmp_path)), PUBLISHED).empty
+
+
+def test_what_people_read(frame: Any) -> None:
+    table = TABLES.load("bits")
+    head, *rows = table.rows(frame)
+    assert "At ε = 0: % of all, named by true labels" in head
+    assert any("91.00 ± 1.41" in row and "98.50 ± 0.71" in row for row in rows)
