@@ -6,7 +6,7 @@ that sample alone, so no layer can mix samples. A model is one vector of weights
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,19 +22,6 @@ from patebench.models.scaling import Standardise
 
 #: Clipped norms are this much below the bound, relatively, so that rounding to single precision does not pass it.
 _ROUNDING = 1e-5
-
-
-class PrivateModel(Protocol):
-    """A model together with the private samples that it learns from."""
-
-    def start(self) -> Tensor:
-        """The weights before the first step, as one vector; they depend on no private sample."""
-
-    def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
-        """The sum of the gradients (weights,) of the samples at positions `chosen`, each clipped to the norm `clip`."""
-
-    def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
-        """Unnormalised log-probabilities (samples, classes) of other samples."""
 
 
 def clip_factors(norms: Tensor, clip: float) -> Tensor:
@@ -62,10 +49,11 @@ class LinearModel:
         self._norms = self._inputs.norm(dim=1)
 
     def start(self) -> Tensor:
-        """All weights 0: every class is as likely as any other."""
+        """Return the weights before the first step, all 0: every class is as likely as any other."""
         return torch.zeros(self._inputs.shape[1] * self._targets.shape[1])
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
+        """Return the sum of the gradients (weights,) of the samples at positions `chosen`, each clipped to `clip`."""
         inputs = self._inputs[chosen]
         errors = self._logits(weights, inputs).softmax(1) - self._targets[chosen]
         factors = clip_factors(errors.norm(dim=1) * self._norms[chosen], clip)
@@ -73,6 +61,7 @@ class LinearModel:
         return (inputs.T @ (errors * factors[:, None])).flatten()
 
     def logits(self, weights: Tensor, x: NDArray[Any]) -> Tensor:
+        """Return unnormalised log-probabilities (samples, classes) of other samples."""
         return self._logits(weights, self._inputs_of(x))
 
     def _logits(self, weights: Tensor, inputs: Tensor) -> Tensor:
@@ -118,7 +107,7 @@ class NetworkModel:
         self._gradients = vmap(grad(self._loss), in_dims=(None, 0, 0))
 
     def start(self) -> Tensor:
-        """The network's own weights."""
+        """Return the network's own weights, as one vector."""
         return torch.cat([each.detach().flatten() for each in self._net.parameters()]).clone()
 
     def clipped_sum(self, weights: Tensor, chosen: Tensor, clip: float) -> Tensor:
@@ -158,6 +147,10 @@ class NetworkModel:
         repeated = x.repeat_interleave(self._views, 0)
         moved = random_affine(repeated, MODERN, self._rng, fill=self._standardise.background)
         return torch.unflatten(moved, 0, (len(x), self._views))
+
+
+#: A model together with the private samples that it learns from.
+PrivateModel = LinearModel | NetworkModel
 
 
 def per_sample(net: nn.Module) -> nn.Module:

@@ -4,7 +4,6 @@
 """
 
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
 from patebench.baselines.knn_accounting import ANSWER, TEST, KNNSettings
-from patebench.baselines.noisy_steps import NoisySteps, Sampler
+from patebench.baselines.noisy_steps import NoisySteps, PoissonSampler
 from patebench.core.progress import Report
 from patebench.features.cells import on_grid
 
@@ -53,16 +52,12 @@ NO_ANSWER = -1
 Labels = NDArray[np.int64]
 
 
-class Votes(Protocol):
-    """Who votes on a query: `voting.NearestVotes`."""
-
-    def __len__(self) -> int: ...
-
-    def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]: ...
-
-
 def sound_labels(
-    votes: Votes, settings: KNNSettings, sampler: Sampler, rng: torch.Generator, report: Report | None = None
+    votes: NearestVotes,
+    settings: KNNSettings,
+    sampler: PoissonSampler,
+    rng: torch.Generator,
+    report: Report | None = None,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
     """Labels (queries,), −1 where there is none, and what was done: tests and answers.
 
@@ -85,17 +80,19 @@ def sound_labels(
     return labels, (tests.spent(), answers.spent())
 
 
-def _largest(votes: Votes, query: int, chosen: Tensor, clip: float) -> Tensor:
+def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
     """What a test is of: one record changes it by 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
-def _counts(votes: Votes, query: int, chosen: Tensor, clip: float) -> Tensor:
+def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
     """What an answer is of: one record changes it by √2."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 
-def published_labels(votes: Votes, settings: KNNSettings, rng: torch.Generator, report: Report | None = None) -> Labels:
+def published_labels(
+    votes: NearestVotes, settings: KNNSettings, rng: torch.Generator, report: Report | None = None
+) -> Labels:
     """Labels (queries,), −1 where there is none, as the authors' code makes them.
 
     Each query draws one subset, of a fixed size and with replacement, for its test and for its answer; a record that is

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -27,24 +26,14 @@ from patebench.models.optimisers import Adam, ema_update_tensors
 ClippedSum = Callable[[Tensor, float], Tensor]
 
 
-class Sampler(Protocol):
-    """Draws the samples of a step."""
-
-    @property
-    def rate(self) -> float:
-        """The probability with which each takes part, independently of all others and of other steps."""
-
-    def draw(self, samples: int) -> Tensor:
-        """Positions among so many samples."""
-
-
 class PoissonSampler:
-    """Every sample takes part with probability `rate`, by a draw of its own."""
+    """Every sample takes part with probability `rate`, independently of all others and of other steps."""
 
     def __init__(self, rate: float, rng: torch.Generator) -> None:
         self.rate, self._rng = rate, rng
 
     def draw(self, samples: int) -> Tensor:
+        """Return the positions drawn among `samples` samples."""
         return torch.nonzero(torch.rand(samples, generator=self._rng, dtype=torch.float64) < self.rate).flatten()
 
 
@@ -55,7 +44,9 @@ class NoisySteps:
     or were drawn: the number itself is private.
     """
 
-    def __init__(self, sampler: Sampler, samples: int, *, noise: float, clip: float, rng: torch.Generator) -> None:
+    def __init__(
+        self, sampler: PoissonSampler, samples: int, *, noise: float, clip: float, rng: torch.Generator
+    ) -> None:
         if not (0 <= noise < math.inf and 0 < clip < math.inf):
             raise PatebenchError(f"noise = {noise} and clip = {clip}; finite ones are needed, and a clip above 0")
         self._sampler, self._samples = sampler, samples
@@ -64,7 +55,7 @@ class NoisySteps:
         self._drawn = SamplingCheck(self._rate, samples)
 
     def step(self, clipped_sum: ClippedSum) -> Tensor:
-        """The noisy sum of a fresh batch's clipped gradients, in units of the clipping norm."""
+        """Return the noisy sum of a fresh batch's clipped gradients, in units of the clipping norm."""
         chosen = self._sampler.draw(self._samples)
         if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self._samples:
             raise PatebenchError(f"the sampler drew positions outside 0 … {self._samples - 1}; draw from these only")
@@ -76,23 +67,23 @@ class NoisySteps:
         return total / self._clip + self._noise * drawn
 
     def spent(self) -> SubsampledGaussian:
-        """What was done so far; PatebenchError if the batches were not those of Poisson sampling at the stated rate."""
-        self._check()
-        return SubsampledGaussian(self._noise, self._rate, self._drawn.steps)
+        """Return what was done so far.
 
-    def _check(self) -> None:
-        """Refuse batches that cannot come from Poisson sampling; this looks at the sampler alone, never at a sample."""
+        Raises PatebenchError if the batches were not those of Poisson sampling at the stated rate; that looks at the
+        sampler alone, never at a sample.
+        """
         if self._rate != self._sampler.rate:
             raise PatebenchError(f"the sampler's rate was {self._rate} and is {self._sampler.rate}")
-        what = self._drawn.failed()
-        if what is not None:
+        fault = self._drawn.failed()
+        if fault is not None:
             raise PatebenchError(
-                f"{what} can not come from Poisson sampling at a rate of {self._rate:g}, which the account assumes;"
+                f"{fault} can not come from Poisson sampling at a rate of {self._rate:g}, which the account assumes;"
                 " use PoissonSampler"
             )
+        return SubsampledGaussian(self._noise, self._rate, self._drawn.steps)
 
 
-#: How many points a learning curve has.
+#: Number of points of a learning curve.
 _POINTS = 10
 
 

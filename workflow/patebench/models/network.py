@@ -115,9 +115,7 @@ class Network:
         self.compute_dtype = compute_dtype_for(self.net, tuple(x.shape[1:]), self.recipe, self.device)
         layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
         self.net = self.net.to(device=self.device, memory_format=layout)  # type: ignore[call-overload]
-        samples = self.standardise(inputs)
-        background = self.standardise.background
-        return Fitting(self.net, self.recipe, samples, labels, background, seed, self.compute_dtype, loss)
+        return Fitting(self, self.standardise(inputs), labels, seed, loss)
 
     @torch.inference_mode()
     def logits(self, x: NDArray[Any]) -> NDArray[np.float32]:
@@ -157,19 +155,10 @@ class Network:
 class Fitting:
     """One fit of a network to standardised samples, epoch by epoch."""
 
-    def __init__(
-        self,
-        net: nn.Module,
-        recipe: Recipe,
-        x: Tensor,
-        y: Tensor,
-        background: float,
-        seed: int,
-        compute_dtype: torch.dtype,
-        loss: Loss | None,
-    ) -> None:
-        self.net, self.recipe, self.x, self.y = net, recipe, x, y
-        self.background, self.compute_dtype = background, compute_dtype
+    def __init__(self, network: Network, x: Tensor, y: Tensor, seed: int, loss: Loss | None) -> None:
+        self.net, self.recipe, self.x, self.y = network.net, network.recipe, x, y
+        self.background, self.compute_dtype = network.standardise.background, network.compute_dtype
+        net, recipe = self.net, self.recipe
         self.loss = loss or partial(F.cross_entropy, label_smoothing=recipe.label_smoothing)
         self.rng = torch.Generator().manual_seed(seed)
         self.optimiser, self.schedule = optimisation(net.parameters(), recipe, steps(len(x), recipe))

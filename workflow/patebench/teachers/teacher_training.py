@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,32 +25,9 @@ log = logging.getLogger("patebench")
 Done = Callable[[int], None]
 
 
-class TrainedTeachers(Protocol):
-    """Fitted teachers that predict together."""
-
-    def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """The label (teachers, samples) that each teacher predicts for each of the samples `x`."""
-
-    def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
-        """Log-probabilities (teachers, samples, classes) of the classes for samples `x`."""
-
-    def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.floating]:
-        """What a layer of each teacher says of samples `x`: (teachers, samples, features).
-
-        PatebenchError where teachers have no such layer.
-        """
-
-    def save(self, position: int, path: Path) -> None:
-        """Write the weights of the teacher at `position` to `path`."""
-
-    @property
-    def device_facts(self) -> dict[str, str]:
-        """Device and precision of the training (`network.device_facts`); empty for learners that are no networks."""
-
-
 @dataclass(frozen=True)
 class SingleTeacher:
-    """One fitted teacher with the interface of several."""
+    """One fitted teacher with the interface of a `Stack` of several."""
 
     learner: Learner
 
@@ -71,6 +48,10 @@ class SingleTeacher:
     @property
     def device_facts(self) -> dict[str, str]:
         return self.learner.device_facts if isinstance(self.learner, Network) else {}
+
+
+#: Fitted teachers that predict together.
+TrainedTeachers = SingleTeacher | Stack
 
 
 def train(
@@ -105,14 +86,14 @@ def train(
 
 
 def _is_stacked(template: Network, shard: Shard, wanted: bool | None) -> bool:
-    """Whether networks like `template` are to be trained in stacks on shards like `shard`."""
+    """Return whether networks like `template` are to be trained in stacks on shards like `shard`."""
     if wanted is None:
         wanted = template.device.type == "cuda"
     return wanted and stackable(template.build(shard[0].shape[1:], template.classes))
 
 
 def _equal_steps(shards: Sequence[Shard], template: Network) -> list[list[int]]:
-    """The positions of the shards, grouped by the number of steps that they take: a group can be trained as a stack."""
+    """Group the positions of shards by the number of steps that they take: a group can be trained as a stack."""
     groups: dict[int, list[int]] = defaultdict(list)
     for position, (_, y) in enumerate(shards):
         groups[steps(len(y), template.recipe)].append(position)
@@ -133,7 +114,7 @@ class _StackedChunk:
     members: frozenset[int]
 
     def stack(self, places: Sequence[int]) -> tuple[list[int], Stack]:
-        """An untrained stack of the teachers at these positions, and which of them it shows."""
+        """Return which of the teachers at these positions an untrained stack shows, and the stack."""
         x, y = self.shards[min(self.members)]
         stand_in = np.zeros_like(x), np.zeros_like(y)
         shards = [self.shards[place] if place in self.members else stand_in for place in places]
