@@ -39,7 +39,13 @@ Features = Callable[[NDArray[Any]], NDArray[np.floating]]
 
 
 class LinearModel:
-    """A linear classifier of features, with weights (features + 1, classes): the last row is of a constant input 1."""
+    """A linear classifier of public features, with weights (features + 1, classes): the last row is of a constant 1.
+
+    Softmax regression after Tramèr & Boneh 2021, *Differentially private learning needs better features (or much more
+    data)*. A gradient is the outer product of an error and an input, so its norm needs no gradient:
+    ‖(p − y) xᵀ‖ = ‖p − y‖·‖x‖. The sum of all clipped ones is one product of matrices, and no gradient of a single
+    sample is ever made, as hooks such as those of Opacus would do.
+    """
 
     def __init__(self, features: Features, x: NDArray[Any], y: NDArray[np.integer], classes: int) -> None:
         self._features = features

@@ -52,7 +52,10 @@ SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 
 def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
-    """Images `x` after the shift of that name, or as they are without one. PatebenchError for tables."""
+    """Return images `x` after the shift of that name, or as they are without one. PatebenchError for tables.
+
+    Private images are then of another kind than public ones: this shows how a method does that learns from such a pool.
+    """
     if shift is None:
         return x
     if x.ndim != 4:

@@ -27,7 +27,10 @@ GRID = 2
 
 
 class WithHints(nn.Module):
-    """A network that gives the hints of one of its layers beside its logits; it shares the network's weights."""
+    """A network that gives the hints of one of its layers beside its logits; it shares the network's weights.
+
+    Hints are what a hidden layer says of samples (FitNets: Romero et al. 2015).
+    """
 
     def __init__(self, net: nn.Module, layer: str) -> None:
         super().__init__()

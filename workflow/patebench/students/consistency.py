@@ -3,7 +3,7 @@
 The EMA of the student's weights (a mean teacher, Tarvainen & Valpola 2017) predicts labels for weak views of the
 pool's samples. Where it is confident, the student learns that label on a strong view. The confidence that this takes
 falls in the course of the training: late in training the EMA is right about most samples, and a sample that never
-counts is never learnt. On large pools, released labels are cleaned first (`label_cleaning.py`).
+counts is never learnt. On large pools, released labels are cleaned first (`pseudo_labels.cleaned`).
 """
 
 import math
@@ -26,7 +26,7 @@ from patebench.students.semi_supervised import (
     model_for,
 )
 
-#: The students that clean the labels train for so many times fewer epochs.
+#: Factor by which students that clean the labels train for fewer epochs.
 _CLEANING_SPEED_UP = 5
 
 
@@ -66,16 +66,16 @@ class Consistency:
 
 @torch.no_grad()
 def _predict_weak_views(batch: Batch, ema: nn.Module) -> Tensor:
-    """The EMA's probabilities (samples, classes) for weak views of the batch's samples of the pool."""
+    """Return the EMA's probabilities (samples, classes) for weak views of the batch's samples of the pool."""
     ema.eval()
     logits: Tensor = ema(batch.views.weak(batch.x))
     return logits.float().softmax(1)
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a network, of the model that `config` names or one for the pool; see `model_for`.
+    """Return the trainer of a network, of the model that `config` names or one for the pool; see `model_for`.
 
-    Draws from torch's global generator, which `training.train` seeds.
+    Draws from torch's global generator, which `student_training.train` seeds.
     """
     settings = ConsistencySettings(**batch_and_epochs(data, config, batch=64, small=150, large=24))
     kept = _cleaned(data, config, settings) if len(data.pool) >= LARGE else data
@@ -85,7 +85,7 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
 
 
 def _cleaned(data: StudentData, config: StudentConfig, settings: ConsistencySettings) -> StudentData:
-    """`data` without the labels that short trainings of a small network contradict.
+    """Return `data` without the labels that short trainings of a small network contradict.
 
     On small pools such trainings would learn too little to judge.
     """

@@ -272,7 +272,7 @@ class _Unit(nn.Module):
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a GAN for the pool's shape. Draws from torch's global generator, which `training.train` seeds."""
+    """Return the trainer of a GAN for the pool's shape. Draws from torch's global generator."""
     batch = min(100, max(16, len(data.pool) // 8))
     large = 80 if convolutional(data.pool.shape[1:]) else 160  # a step of convolutions takes thirty times as long
     return GANTrainer(data, GANSettings(batch=batch, epochs=epochs_for(data, config, small=60, large=large)))

@@ -13,10 +13,11 @@ from patebench.students.interface import Student, StudentData
 def agreement_loss(
     logits: Tensor, ema_probabilities: Tensor, confident: float, confident_last: float, done: float
 ) -> Tensor:
-    """Cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities` (samples, classes).
+    """Return the cross-entropy of `logits` (samples, classes) to the likeliest class of `ema_probabilities` (likewise).
 
-    Samples count where the probability of that class is above a threshold, which falls from `confident` to
-    `confident_last` as `done`, the share of the training steps taken, rises from 0 to 1. The mean is over all samples.
+    A student so learns the confident predictions of its EMA (pseudo-labels, as in FixMatch; Sohn et al. 2020). Samples
+    count where the probability of that class is above a threshold, which falls from `confident` to `confident_last` as
+    `done`, the share of the training steps taken, rises from 0 to 1. The mean is over all samples.
     """
     probability, label = ema_probabilities.max(1)
     sure = probability > confident + done * (confident_last - confident)
@@ -30,6 +31,7 @@ _DECAY = 0.99
 class DistributionAlignment(nn.Module):
     """Scales predicted probabilities so that their mean over the pool moves towards the shares of the classes.
 
+    Berthelot et al. 2020, *ReMixMatch*, section 3.1: a student that takes many 4s for 9s predicts too many 9s.
     `shares` (classes,) are the estimated shares, `guessed` (classes,) the moving average of the mean prediction.
     """
 
@@ -44,16 +46,19 @@ class DistributionAlignment(nn.Module):
 
     @torch.no_grad()
     def forward(self, probabilities: Tensor) -> Tensor:
-        """The aligned `probabilities` (samples, classes) of a batch, which also updates the moving average."""
+        """Return the aligned `probabilities` (samples, classes) of a batch, which also updates the moving average."""
         self.guessed.lerp_(probabilities.mean(0), 1 - _DECAY)
         aligned = probabilities * (self.shares / self.guessed)
         return aligned / aligned.sum(1, keepdim=True)
 
 
 def class_shares(counts: Tensor) -> Tensor:
-    """The estimated share (classes,) of each class, all above 0 and 1 together, from its number of labels `counts`.
+    """Return the estimated share (classes,) of each class, all above 0, from its number of released labels `counts`.
 
-    Without a label, all shares are equal.
+    Labels are few, so most of the difference between counts is chance: the estimate shrinks the empirical shares
+    towards equal ones, by the part of Pearson's χ² that chance explains, on average the number of classes less one (the
+    positive-part estimator of James & Stein, as in Efron & Morris 1975, *Data analysis using Stein's estimator and its
+    generalizations*). Without a label, all shares are equal.
     """
     classes, equal = len(counts), counts.sum() / len(counts)
     chi_squared = (counts - equal).square().sum() / equal
@@ -62,7 +67,7 @@ def class_shares(counts: Tensor) -> Tensor:
 
 
 _FOLDS = 4
-#: A label with a probability below this one is left out, …
+#: `cleaned` leaves out a label with a probability below this one, …
 _IMPROBABLE = 0.1
 #: … unless more than this share of the labels would be: the students that judge have then learnt too little; …
 _MOST = 0.25
@@ -72,10 +77,11 @@ _LEAST = 0.05
 
 
 def cleaned(data: StudentData, train: Callable[[StudentData], Student]) -> StudentData:
-    """`data` without the labels that are improbable to students which `train` makes of the labels of other folds.
+    """Return `data` without labels that are improbable to students that `train` makes of the labels of other folds.
 
-    Classes with fewer labels than folds keep theirs. Folds are stratified by class and drawn from torch's global
-    generator.
+    Noise changes labels, and a student would learn them as they are. Cross-fitting as in Northcutt et al. 2021,
+    *Confident learning*; a wrong label on which most teachers agree is not improbable, and stays. Classes with fewer
+    labels than folds keep theirs. Folds are stratified by class and drawn from torch's global generator.
     """
     labelled, labels = data.labelled, data.labels[data.labelled]
     shuffled = torch.randperm(len(labelled)).numpy()

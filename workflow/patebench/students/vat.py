@@ -61,7 +61,7 @@ class VirtualAdversarial:
 
 
 def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Tensor:
-    """For each sample of `x` the direction in which the prediction moves fastest from `target`; see `_normalised`."""
+    """Return, for each sample of `x`, the direction in which the prediction moves fastest from `target`."""
     direction = _normalised(torch.randn_like(x)).requires_grad_()
     divergence = _divergence(target, student(x + _XI * direction))
     (gradient,) = torch.autograd.grad(divergence, direction)
@@ -69,21 +69,21 @@ def _adversarial_direction(student: nn.Module, x: Tensor, target: Tensor) -> Ten
 
 
 def _normalised(x: Tensor) -> Tensor:
-    """`x` with each sample scaled to the norm √(number of features), which is that of a standardised sample."""
+    """Scale each sample of `x` to the norm √(number of features), which is that of a standardised sample."""
     norm = x.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, *[1] * (x.ndim - 1))
     normalised: Tensor = x * (math.sqrt(x[0].numel()) / norm)
     return normalised
 
 
 def _divergence(target: Tensor, logits: Tensor) -> Tensor:
-    """KL(target ‖ softmax(logits)), the mean over samples."""
+    """Return KL(target ‖ softmax(logits)), the mean over samples."""
     return F.kl_div(logits.log_softmax(1), target, reduction="batchmean")
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a network, of the model that `config` names or one for the pool's shape.
+    """Return the trainer of a network, of the model that `config` names or one for the pool's shape.
 
-    Draws from torch's global generator, which `training.train` seeds.
+    Draws from torch's global generator, which `student_training.train` seeds.
     """
     colour = data.pool.ndim == 4 and data.pool.shape[1] > 1
     sizes = batch_and_epochs(data, config, batch=256, small=120, large=80)
