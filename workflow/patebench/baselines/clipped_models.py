@@ -25,12 +25,12 @@ _ROUNDING = 1e-5
 
 
 def clip_factors(norms: Tensor, clip: float) -> Tensor:
-    """What makes gradients of these norms no longer than `clip`; 0 where a norm is no number, or infinite."""
+    """Return what makes gradients of these norms no longer than `clip`; 0 where a norm is no number, or infinite."""
     return torch.where(torch.isfinite(norms), (clip / norms).clamp(max=1.0) * (1 - _ROUNDING), 0.0)
 
 
 def counted(gradients: Tensor, factors: Tensor) -> Tensor:
-    """The same rows, but those whose factor is 0 are 0: a factor does not undo what is no number."""
+    """Return the same rows, but those whose factor is 0 are 0: a factor does not undo what is no number."""
     return gradients if bool((factors > 0).all()) else torch.where(factors[:, None] > 0, gradients, 0.0)
 
 
@@ -74,7 +74,7 @@ class LinearModel:
         return inputs @ weights.view(inputs.shape[1], -1)
 
     def _inputs_of(self, x: NDArray[Any]) -> Tensor:
-        """Features of samples, and a last one that is 1."""
+        """Return features of samples, and a last one that is 1."""
         return F.pad(torch.from_numpy(self._features(x)).float(), (0, 1), value=1.0)
 
 
@@ -135,18 +135,18 @@ class NetworkModel:
         return torch.cat(found).cpu()
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
-        """The weights by the names that the network gives them."""
+        """Return the weights by the names that the network gives them."""
         shapes = {name: each.shape for name, each in self._net.named_parameters()}
         parts = torch.split(weights, [shape.numel() for shape in shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
 
     def _loss(self, weights: dict[str, Tensor], views: Tensor, label: Tensor) -> Tensor:
-        """The mean loss over the views (views, …) of one sample."""
+        """Return the mean loss over the views (views, …) of one sample."""
         logits: Tensor = functional_call(self._net, weights, (views,))
         return F.cross_entropy(logits, label.expand(len(views)))
 
     def _views_of(self, samples: Tensor) -> Tensor:
-        """(samples, views, …), standardised."""
+        """Return views (samples, views, …), standardised."""
         x: Tensor = self._standardise(samples.to(self._device))
         if self._views == 1:
             return x[:, None]
@@ -160,7 +160,7 @@ PrivateModel = LinearModel | NetworkModel
 
 
 def per_sample(net: nn.Module) -> nn.Module:
-    """The same network with group norm in place of batch norm, as De et al. 2022 have it.
+    """Return the same network with group norm in place of batch norm, as De et al. 2022 have it.
 
     PatebenchError for a layer that keeps statistics of many samples, or has no gradient for each by itself. Opacus
     knows which have none, but it does not look at layers without weights, such as a batch norm that learns nothing.
@@ -180,7 +180,7 @@ def _keeps(layer: nn.Module) -> bool:
 
 
 def _without_batch_norm(layer: nn.Module) -> nn.Module:
-    """A layer, and all in it, with each batch norm replaced by a group norm of as many channels."""
+    """Return a layer, and all in it, with each batch norm replaced by a group norm of as many channels."""
     if isinstance(layer, nn.modules.batchnorm._BatchNorm):
         channels = layer.num_features
         return nn.GroupNorm(math.gcd(_GROUPS, channels), channels, affine=layer.affine)
@@ -197,7 +197,8 @@ class UnitVectors(nn.Module):
 
 
 def with_new_head(net: nn.Module, classes: int) -> nn.Module:
-    """An encoder that ends in a linear classifier of its unit features, whose weights are 0; PatebenchError for others.
+    """Return an encoder that ends in a linear classifier of its unit features, whose weights are 0; PatebenchError for
+    others.
 
     On MNIST at ε = 1 this gives 98.1 %; where the head takes the place of the encoder's last layer, 95 %.
     """

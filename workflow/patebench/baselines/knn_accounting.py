@@ -57,21 +57,21 @@ class KNNSettings:
 
     @property
     def tests(self) -> SubsampledGaussian:
-        """The tests of all queries."""
+        """Return the tests of all queries."""
         return SubsampledGaussian(self.sigma1 / TEST, self.rate, self.queries)
 
     def answered(self, answers: int) -> SubsampledGaussian:
-        """So many answers."""
+        """Return `answers` answers, as steps."""
         return SubsampledGaussian(self.sigma2 / ANSWER, self.rate, answers)
 
     @property
     def most(self) -> int:
-        """The most answers that may be given."""
+        """Return the most answers that may be given."""
         return self.queries if self.answers is None else min(self.answers, self.queries)
 
 
 def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussian] = ()) -> Bound:
-    """The bound of the module's proof, with every answer that may be given; PatebenchError if more was `spent`.
+    """Return the bound of the module's proof, with every answer that may be given; PatebenchError if more was `spent`.
 
     How many were given follows from private records, so it is not what the bound is of.
     """
@@ -83,7 +83,8 @@ def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussia
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """What the authors' code says of so many answers: tests and answers as if each had a Poisson subset of its own.
+    """Return what the authors' code says of so many answers: tests and answers as if each had a Poisson subset of its
+    own.
 
     Their Rényi divergences add up and are converted as Mironov 2017, Proposition 3 has it. No proof: the subsets that
     the code draws are no Poisson samples, and test and answer share one.
@@ -108,7 +109,7 @@ def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
 
 
 def _renyi(steps: SubsampledGaussian) -> Array:
-    """At whole orders α, exactly: ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α − 1) for each step.
+    """Return at whole orders α, exactly, ln Σ_j C(α, j) (1 − γ)^(α − j) γ^j e^(j(j − 1)/2σ²) / (α − 1) for each step.
 
     Mironov, Talwar, Zhang 2019, section 3.3. ∞ without noise.
     """
@@ -121,7 +122,7 @@ def _renyi(steps: SubsampledGaussian) -> Array:
 
 
 def _log_moment(steps: SubsampledGaussian, order: float) -> float:
-    """That of one step, times α − 1."""
+    """Return the divergence of one step at `order` α, times α − 1."""
     from scipy.special import gammaln, logsumexp
 
     j = np.arange(order + 1)

@@ -34,11 +34,12 @@ class NearestVotes:
         self._labels, self._neighbours, self._classes = labels, neighbours, classes
 
     def __len__(self) -> int:
-        """How many private records there are."""
+        """Return how many private records there are."""
         return len(self._records)
 
     def counts(self, query: int, chosen: NDArray[np.integer]) -> NDArray[np.int64]:
-        """The counts (classes,) of a query, by the records at positions `chosen`; one of them may stand there twice.
+        """Return the counts (classes,) of a query, by the records at positions `chosen`; one of them may stand there
+        twice.
 
         Of equally near ones, the first are taken. Distances are exact on their grid (`teachers/nearest_query.py`), so
         how two records stand to each other depends on no third one.
@@ -59,7 +60,7 @@ def sound_labels(
     rng: torch.Generator,
     report: Report | None = None,
 ) -> tuple[Labels, tuple[SubsampledGaussian, SubsampledGaussian]]:
-    """Labels (queries,), −1 where there is none, and what was done: tests and answers.
+    """Return labels (queries,), −1 where there is none, and what was done: tests and answers.
 
     All queries are tested, then the first that passed are answered. Every step draws its own subset, adds the noise and
     counts itself (`noisy_steps.py`), so what was done is what the account is made of.
@@ -81,19 +82,19 @@ def sound_labels(
 
 
 def _largest(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """What a test is of: one record changes it by 1."""
+    """Return what a test is of: one record changes it by 1."""
     return _counts(votes, query, chosen, clip).max()
 
 
 def _counts(votes: NearestVotes, query: int, chosen: Tensor, clip: float) -> Tensor:
-    """What an answer is of: one record changes it by √2."""
+    """Return what an answer is of: one record changes it by √2."""
     return torch.from_numpy(votes.counts(query, chosen.numpy())).double()
 
 
 def published_labels(
     votes: NearestVotes, settings: KNNSettings, rng: torch.Generator, report: Report | None = None
 ) -> Labels:
-    """Labels (queries,), −1 where there is none, as the authors' code makes them.
+    """Return labels (queries,), −1 where there is none, as the authors' code makes them.
 
     Each query draws one subset, of a fixed size and with replacement, for its test and for its answer; a record that is
     drawn twice votes twice. All that pass are answered.

@@ -53,7 +53,7 @@ class SamplingCheck:
 
     @property
     def steps(self) -> int:
-        """Number of batches so far."""
+        """Return the number of batches so far."""
         return len(self._sizes)
 
     def add(self, chosen: NDArray[np.int64]) -> None:
@@ -104,7 +104,7 @@ def pairs_by_history(history: NDArray[np.uint64]) -> tuple[Positions, Positions]
 
 
 def _binomial(seen: int, trials: int, probability: float) -> float:
-    """Two-sided p-value of `seen` successes in `trials` trials: twice the smaller tail."""
+    """Return the two-sided p-value of `seen` successes in `trials` trials: twice the smaller tail."""
     from scipy.special import betainc
 
     few = betainc(trials - seen, seen + 1, 1 - probability) if seen < trials else 1.0
@@ -113,7 +113,7 @@ def _binomial(seen: int, trials: int, probability: float) -> float:
 
 
 def _variation(counts: NDArray[np.int64], trials: int, probability: float) -> float:
-    """Two-sided p-value, at most, of how much independent binomial counts vary.
+    """Return the two-sided p-value, at most, of how much independent binomial counts vary.
 
     Too much is measured around their expectation, too little around several centres, as counts of another mean may vary
     too little as well; the union bound covers all centres.

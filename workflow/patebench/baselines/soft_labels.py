@@ -18,7 +18,7 @@ PLURALITY = "plurality"
 def targets(
     votes: NDArray[np.integer], classes: int, temperatures: Sequence[float], soft: NDArray[np.floating]
 ) -> Iterator[tuple[tuple[str, float], NDArray[np.float64]]]:
-    """Each kind of label, by its name and temperature: the probability of every class for every query.
+    """Yield each kind of label, by its name and temperature: the probability of every class for every query.
 
     The plurality's are 0 and 1; soft ones are the sum of the teachers' probabilities at that temperature, normalised
     (Figure 5). `votes` are teachers × queries, `soft` the sums: temperatures × queries × classes.

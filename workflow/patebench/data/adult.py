@@ -52,7 +52,8 @@ FEATURES = sum(len(words) or 1 for name, words in _COLUMNS.items() if name not i
 
 
 def load(root: Path, download: bool) -> Dataset:
-    """`adult.data` is private, `adult.test` public: 5 numbers as they are, and a 0 or 1 for each word of 7 columns.
+    """Return `adult.data` is private, `adult.test` public: 5 numbers as they are, and a 0 or 1 for each word of 7
+    columns.
 
     Where a word is not known ("?"), all of its column are 0.
     """
@@ -75,7 +76,7 @@ def _read(root: Path, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]
 
 
 def _fetch(path: Path) -> None:
-    """The file is whole or not there: an interrupted download leaves none."""
+    """Download a file: it is whole or not there, also after an interruption."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as folder:
         torchvision_datasets().utils.download_url(URL + path.name, folder, path.name, SOURCE.files[path.name])

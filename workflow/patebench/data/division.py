@@ -17,7 +17,7 @@ from patebench.core.text import plural
 
 
 def content(x: NDArray[Any]) -> NDArray[np.uint64]:
-    """A hash of each sample's content; x is (samples, …), and the two floating-point zeros count as one.
+    """Return a hash of each sample's content; x is (samples, …), and the two floating-point zeros count as one.
 
     Should two samples collide, one too many is left out and none is let through.
     """
@@ -28,7 +28,7 @@ def content(x: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def records(x: NDArray[Any], y: NDArray[Any]) -> str:
-    """A digest of all records, x (samples, …) with labels y, whatever their order: who holds the data can tell it."""
+    """Return a digest of all records, `x` (samples, …) with labels `y`, that does not depend on their order."""
     each = np.stack([content(x), y.astype(np.uint64)], axis=1)
     return hashlib.sha256(each[np.lexsort(each.T)].tobytes()).hexdigest()
 

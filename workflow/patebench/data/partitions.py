@@ -179,7 +179,7 @@ def by_row(deal: Deal) -> Assignment:
 
 
 def by_owner(deal: Deal) -> Assignment:
-    """The same with the number of a record's owner, so that all its records are in one shard, which others share."""
+    """Hash the number of a record's owner instead, so that all its records are in one shard, which others share."""
     return _hashed(_column(deal), deal.key, _teachers(deal))
 
 
@@ -242,7 +242,7 @@ def _keep_apart(
 
 
 def pack(assignment: Assignment, teachers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in increasing order.
+    """Return indices and offsets of the shards: teacher i owns indices[offsets[i]:offsets[i + 1]], in increasing order.
 
     Samples of `NOBODY` are in no shard.
     """

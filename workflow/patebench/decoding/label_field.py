@@ -31,7 +31,7 @@ _LABELINGS, _STEPS = 128, 24
 
 
 def read(log_likelihood: Array, clusters: QueryClusters) -> tuple[Integers, Array]:
-    """The likeliest labeling (queries,), and ln Pr[label | table] (queries, classes) of each label by itself.
+    """Return the likeliest labeling (queries,), and ln Pr[label | table] (queries, classes) of each label by itself.
 
     `log_likelihood` (queries, classes) is ln Pr[row | label] of each row by itself. The labeling is that of the field
     which the table makes likeliest: labels that are each likely may not go together.
@@ -71,12 +71,12 @@ class _Labelings:
         return self
 
     def log_sums(self) -> Array:
-        """ln of each field's mean over labelings of the likelihood, up to a constant of the likelihood (fields,)."""
+        """Return ln of each field's mean likelihood over labelings (fields,), up to a constant of the likelihood."""
         found: Array = logsumexp(self.log_weight.reshape(-1, _LABELINGS)) - np.log(_LABELINGS)
         return found
 
     def log_marginals(self) -> Array:
-        """ln Pr[label] under each field (fields, queries, classes): of each label given all others, on average."""
+        """Return ln Pr[label] under each field (fields, queries, classes), given all other labels, on average."""
         shares = self._shares()
         found = np.stack([self._log_conditional(q, shares) for q in range(len(self.own))], axis=1)
         weight = self.log_weight.reshape(-1, _LABELINGS)
@@ -84,27 +84,27 @@ class _Labelings:
         return logsumexp(found.reshape(*weight.shape, *self.own.shape) + weight[:, :, None, None], axis=1)
 
     def likeliest(self, field: int) -> Integers:
-        """The labeling (queries,) that is the likeliest one drawn under a field."""
+        """Return the labeling (queries,) that is the likeliest one drawn under a field."""
         log_p = self.own[np.arange(len(self.own)), self.labels].sum(axis=1) + self.on * self._log_field()
         first = field * _LABELINGS
         found: Integers = self.labels[first + log_p[first : first + _LABELINGS].argmax()]
         return found
 
     def _shares(self) -> Array:
-        """Which share of the pool each class has (labelings, classes)."""
+        """Return which share of the pool each class has (labelings, classes)."""
         shares = np.zeros((len(self.rows), self.own.shape[1]))
         for q, size in enumerate(self.sizes):
             shares[self.rows, self.labels[:, q]] += size
         return shares
 
     def _near(self, q: Integers, label: Integers) -> Array:
-        """How near to query q, which may be another in each labeling, those with this `label` are (labelings,)."""
+        """Return how near those with this `label` are to query `q`, one for each labeling (labelings,)."""
         alike = self.labels[self.rows[:, None], self.neighbours[q]] == label[:, None]
         found: Array = np.einsum("ln,ln->l", alike, self.nearness[q])
         return found
 
     def _log_field(self) -> Array:
-        """ln of the field, less ln Z, of each labeling."""
+        """Return ln of the field, less ln Z, of each labeling."""
         queries = [np.full_like(self.rows, q) for q in range(len(self.own))]
         same = sum(self._near(q, self.labels[self.rows, q]) for q in queries) / 2
         uneven = np.square(self._shares() - 1 / self.own.shape[1]).sum(axis=1)
@@ -124,7 +124,7 @@ class _Labelings:
                 self.log_weight[of_field] = total - np.log(_LABELINGS)
 
     def _log_conditional(self, q: int, shares: Array) -> Array:
-        """ln Pr[label of q | all other labels] (labelings, classes); `shares` are those of all labels."""
+        """Return ln Pr[label of q | all other labels] (labelings, classes); `shares` are those of all labels."""
         without, same = shares.copy(), np.zeros_like(shares)
         without[self.rows, self.labels[:, q]] -= self.sizes[q]
         for r in self.neighbours[q]:

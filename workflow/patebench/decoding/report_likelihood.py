@@ -23,7 +23,7 @@ _INITIAL_ACCURACY, _ITERATIONS = 0.9, 10
 
 
 def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], samples: int) -> Array:
-    """ln Pr[reports | class] (samples, classes) for a pool of so many samples, the first of which were queried.
+    """Return ln Pr[reports | class] (samples, classes) for a pool of so many samples, the first of which were queried.
 
     `reports` (teachers, queries) are those of a local mechanism; `facts`, the metadata of its labels, give its name
     under "mechanism", its "parameters" and the number of "classes". Samples that were not queried have 0. Raises
@@ -39,7 +39,7 @@ def pool_log_likelihood(reports: NDArray[np.integer], facts: Mapping[str, Any], 
 
 
 def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> Array:
-    """ln Pr[reports of a query | class] (queries, classes).
+    """Return ln Pr[reports of a query | class] (queries, classes).
 
     `reports` (teachers, queries) are −1 where a teacher did not take part; `channels` hold Pr[report | vote] (votes,
     reports) of each teacher.
@@ -54,7 +54,8 @@ def log_likelihood(reports: NDArray[np.integer], channels: Sequence[Array]) -> A
 
 
 def _expectation(reports: NDArray[np.integer], channels: Sequence[Array], accuracy: float) -> tuple[Array, Array]:
-    """If each class were the true one: ln Pr[reports], and the expected number of right votes, each (queries, classes).
+    """Return, if each class were the true one, ln Pr[reports], and the expected number of right votes, each (queries,
+    classes).
 
     `accuracy` is a teacher's probability of a right vote.
     """

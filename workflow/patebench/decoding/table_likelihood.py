@@ -49,7 +49,7 @@ class Shape:
     other: float
 
     def log_density(self, table: Array, totals: Array, noise: Noise) -> Array:
-        """ln Pr[row | class] (queries, classes) for rows with these `totals` (queries,), all in scales of the noise."""
+        """Return ln Pr[row | class] (queries, classes) for rows with `totals` (queries,), in scales of the noise."""
         own, rival, other = (noise.log_density(table - share * totals[:, None]) for share in vars(self).values())
         found: Array = other.sum(axis=1, keepdims=True) + own - other
         if self.rival != self.other:
@@ -60,7 +60,7 @@ class Shape:
 
 
 def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequence[Array]) -> Array:
-    """ln Pr[row | class] (queries, classes), up to a constant for each row; the noise's scale is above 0.
+    """Return ln Pr[row | class] (queries, classes), up to a constant for each row; the noise's scale is above 0.
 
     `expected` holds public guesses how many votes rows have in proportion to each other, each (queries,). The one that
     makes the table most likely is taken.
@@ -72,14 +72,14 @@ def row_log_likelihood(table: NDArray[np.number], noise: Noise, expected: Sequen
 
 
 def _shapes(classes: int) -> list[Shape]:
-    """All shapes: the last one is that of a row without votes."""
+    """Return all shapes: the last one is that of a row without votes."""
     spread = [Shape(own, (1 - own) / (classes - 1), (1 - own) / (classes - 1)) for own in _SHARES]
     with_rival = [Shape(own, 1 - own, 0.0) for own in _SHARES if own < 1 and classes > 2]
     return [*spread, *with_rival, Shape(0.0, 0.0, 0.0)]
 
 
 def _fit(given: Array) -> tuple[float, Array]:
-    """ln Pr[table] at the most likely frequencies of shapes, and ln Pr[row | class].
+    """Return ln Pr[table] at the most likely frequencies of shapes, and ln Pr[row | class].
 
     `given` (shapes, queries, classes) is ln Pr[row | shape, class].
     """
@@ -106,7 +106,7 @@ _LEAST = -30.0
 def read(
     table: NDArray[np.number], facts: Mapping[str, Any], clusters: QueryClusters | None = None
 ) -> tuple[NDArray[np.int64], Array]:
-    """The likeliest labels (queries,), and ln Pr[class has most votes | table] (queries, classes), at least −30.
+    """Return the likeliest labels (queries,), and ln Pr[class has most votes | table] (queries, classes), at least −30.
 
     `table` (queries, classes) is released by the mechanism that `facts`, the metadata of its labels, name. With
     `clusters`, what is public of those that the queries stand for, all rows are read together, those of several rounds
@@ -123,7 +123,7 @@ def read(
 
 
 def noise_of(facts: Mapping[str, Any]) -> Noise:
-    """The noise of each count of a table whose labels have these `facts`; PatebenchError if none is released.
+    """Return the noise of each count of a table whose labels have these `facts`; PatebenchError if none is released.
 
     Of a secure release the `ensemble` is whoever was to send, and `teachers` are those who did: what is in the table.
     """
@@ -136,7 +136,7 @@ def noise_of(facts: Mapping[str, Any]) -> Noise:
 
 
 def hidden(labels: NDArray[np.integer], log_likelihood: Array) -> NDArray[np.bool_]:
-    """Which labels (queries,) the noise hides, by ln of the probability (queries, classes) of each class.
+    """Return which labels (queries,) the noise hides, by ln of the probability (queries, classes) of each class.
 
     A class that would have few labels left keeps all: there a doubtful label teaches more than it harms.
     """

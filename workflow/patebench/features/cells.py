@@ -17,7 +17,8 @@ _CELLS = 1 << 22  # of one block of vectors × queries
 
 
 def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Array:
-    """What each query stands for (queries × features): the mean of the pool's `features` (samples × features) there.
+    """Return what each query stands for (queries × features): the mean of the pool's `features` (samples × features)
+    there.
 
     The queries are positions in the pool. A function of public values alone.
     """
@@ -30,7 +31,7 @@ def centres(features: NDArray[np.floating], queries: NDArray[np.integer]) -> Arr
 
 
 def nearest(vectors: NDArray[np.floating], centres: Array) -> NDArray[np.intp]:
-    """The number of the nearest of `centres` (queries × features) for each vector (samples × features).
+    """Return the number of the nearest of `centres` (queries × features) for each vector (samples × features).
 
     The first one of equally near ones. Coordinates are rounded to a grid on which every sum below is exact, in
     whatever order it is made: so a vector's place among others does not move it.
@@ -51,7 +52,7 @@ def belong(
     queries: NDArray[np.integer],
     neighbours: int | None = None,
 ) -> NDArray[np.intp]:
-    """The queries' numbers (samples × neighbours) that each vector (samples × features) belongs to.
+    """Return the queries' numbers (samples × neighbours) that each vector (samples × features) belongs to.
 
     Without `neighbours` that is one, in whose cell it lies. With it, so many of them in no order, those whose own
     features are nearest, where `features` are the pool's and `queries` positions there. A row of the result follows
@@ -63,7 +64,7 @@ def belong(
 
 
 def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating], count: int) -> NDArray[np.intp]:
-    """The numbers of the `count` nearest of `points` (points × features) for each vector, in no order.
+    """Return the numbers of the `count` nearest of `points` (points × features) for each vector, in no order.
 
     Each row (of samples × count) follows from that vector and the points alone, as in `nearest`.
     """
@@ -78,7 +79,7 @@ def nearest_several(vectors: NDArray[np.floating], points: NDArray[np.floating],
 
 
 def on_grid(vectors: NDArray[np.floating]) -> Array:
-    """Vectors of at most unit length as multiples of the grid: integers whose products and sums stay below 2⁵³."""
+    """Return vectors of at most unit length as multiples of the grid: integers whose sums of products are below 2⁵³."""
     return np.rint(np.asarray(vectors, dtype=np.float64) * _GRID)
 
 

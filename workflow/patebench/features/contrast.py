@@ -111,7 +111,8 @@ def _train(net: nn.Module, x: Tensor, views: Views, report: Report | None) -> No
 
 
 def nt_xent(pairs: Tensor) -> Tensor:
-    """SimCLR's loss: cross-entropy of finding the other view of each sample among all rows of `pairs` (2n, features).
+    """Return SimCLR's loss: cross-entropy of finding the other view of each sample among all rows of `pairs` (2n,
+    features).
 
     Rows i and n + i are the two views of sample i; similarity is the cosine divided by `TEMPERATURE`.
     """

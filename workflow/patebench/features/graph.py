@@ -80,7 +80,8 @@ class GraphEncoder(Encoder):
 
 
 def walked(vectors: NDArray[np.floating]) -> Array:
-    """`vectors` (samples, features) after a walk over their graph: means over where it is, brought to unit length.
+    """Return `vectors` (samples, features) after a walk over their graph: means over where it is, brought to unit
+    length.
 
     Each sample is joined to its nearest neighbours and to whom it is one of. An edge weighs exp(−d²/(rᵢrⱼ)), d the
     distance and r that to the last neighbour (Zelnik-Manor & Perona 2004), so that sparse parts hold together too.

@@ -103,14 +103,14 @@ class PatchEncoder(Encoder):
 
     @cached_property
     def _filters(self) -> tuple[Tensor, Tensor]:
-        """What maps a standardised patch to its products with all clusters, and with their mirror images."""
+        """Return what maps a standardised patch to its products with all clusters, and with their mirror images."""
         both = torch.cat([self.clusters, _mirrored(self.clusters, self.shape[0])])
         weights = self.whitening @ both.T
         return weights, -(self.centre @ weights)
 
     @torch.inference_mode()
     def _sums(self, x: NDArray[Any], report: Report | None = None) -> Tensor:
-        """The activations of each image's quarters (samples, 4 · clusters), the mean of it and its mirror image."""
+        """Return activations of each image's quarters (samples, 4 · clusters), the mean of it and its mirror image."""
         self.check_shape(x)
         found = []
         for batch in torch.from_numpy(x).split(_BATCH):  # type: ignore[no-untyped-call]
@@ -145,7 +145,7 @@ def _shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _drawn(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Standardised patches (PATCHES, inputs) of random images at random places."""
+    """Return standardised patches (PATCHES, inputs) of random images at random places."""
     rows = torch.randint(len(pool), (PATCHES,))
     down, across = (torch.randint(size - SIZE + 1, (PATCHES,)) for size in shape[1:])
     windows = pool.unfold(2, SIZE, 1).unfold(3, SIZE, 1)
@@ -153,7 +153,7 @@ def _drawn(pool: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _standardised(patches: Tensor) -> Tensor:
-    """Each patch (…, inputs) less its mean, over its deviation."""
+    """Return each patch (…, inputs) less its mean, over its deviation."""
     centred = patches - patches.mean(-1, keepdim=True)
     return centred / (centred.square().mean(-1, keepdim=True) + _CONTRAST).sqrt()
 
@@ -163,7 +163,7 @@ def _mirrored(patches: Tensor, channels: int) -> Tensor:
 
 
 def _clusters(patches: Tensor, channels: int) -> Tensor:
-    """Unit vectors (CLUSTERS, inputs): spherical k-means of whitened `patches`, each of which may be mirrored."""
+    """Return unit vectors (CLUSTERS, inputs): spherical k-means of whitened `patches`, each possibly mirrored."""
     units = F.normalize(patches, dim=1)
     found = units[torch.randperm(len(units))[:CLUSTERS]]
     for _ in range(ROUNDS):

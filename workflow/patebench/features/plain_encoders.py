@@ -56,7 +56,7 @@ class _Plain(Encoder):
 
     @abstractmethod
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Features of samples of the right shape."""
+        """Return features of samples of the right shape."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         none = np.zeros(1, np.float32)
@@ -116,7 +116,8 @@ _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]
 
 
 def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` images (samples, height, width).
+    """Return histograms (samples, rows, columns, DIRECTIONS) of the gradients of `grey` images (samples, height,
+    width).
 
     Each gradient counts with its length, for the two directions that it lies between. What is left over at the right
     and at the bottom is in no cell.
@@ -138,7 +139,7 @@ def _cells(grey: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Vectors along the last axis over their length; those without any stay nothing."""
+    """Return vectors along the last axis over their length; those without any stay nothing."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     found: NDArray[np.float64] = vectors / np.maximum(length, 1e-12)
     return found

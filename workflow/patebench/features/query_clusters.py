@@ -59,7 +59,7 @@ def clustered(
 
 
 def nearest_samples(distance: NDArray[np.floating]) -> NDArray[np.intp]:
-    """For each column of `distance` (samples, clusters), the row with the least entry; no row is taken twice."""
+    """Return the row with the least entry for each column of `distance` (samples, clusters), no row twice."""
     free, chosen = distance.copy(), np.zeros(distance.shape[1], np.intp)
     for column in range(distance.shape[1]):
         chosen[column] = free[:, column].argmin()
@@ -89,12 +89,12 @@ class Choice:
 
     @property
     def clusters(self) -> int:
-        """How many to ask about: the most that have the votes that they need, or the fewest if none have."""
+        """Return how many to ask about: the most that have the votes that they need, or the fewest if none have."""
         return max(self._sound, default=self.looked_at[0].clusters)
 
     @property
     def enough(self) -> bool:
-        """Whether the chosen clusters have the votes that they need; else noise is too large for any number of them."""
+        """Return whether the chosen clusters have the votes that they need; else noise is too large for any number."""
         return bool(self._sound)
 
     @property
@@ -106,7 +106,7 @@ class Choice:
 
 
 def choose(features: NDArray[np.floating], *, teachers: int, sigma: float, classes: int) -> Choice:
-    """One to five clusters for each of the `classes` of a pool with such `features` (samples, features).
+    """Return one to five clusters for each of the `classes` of a pool with such `features` (samples, features).
 
     `teachers` is their declared number, each with one vote, and σ is `sigma`. PatebenchError for a too small pool.
     """
@@ -143,7 +143,8 @@ class QueryClusters:
 
     @classmethod
     def of(cls, features: NDArray[np.floating], queries: NDArray[np.integer], rounds: Sequence[int] = ()) -> Self:
-        """From the pool's `features` (samples, features), of which `queries` are positions. All of it is public.
+        """Measure clusters by the pool's `features` (samples, features), of which `queries` are positions. All of it is
+        public.
 
         `rounds` are the numbers of queries of each round, in order; without them all were put at once.
         """
@@ -162,7 +163,7 @@ class QueryClusters:
 
 
 def _shares(member: NDArray[np.integer], count: int) -> Array:
-    """The share of samples of each of so many clusters."""
+    """Return the share of samples of each of so many clusters."""
     return np.bincount(member, minlength=count) / len(member)
 
 
@@ -170,7 +171,7 @@ Labels = NDArray[np.integer]
 
 
 def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """The most frequent true label of each cluster (clusters,), the lowest of tied ones: the best naming there is.
+    """Return the most frequent true label of each cluster (clusters,), the lowest of tied ones: the best naming.
 
     `member` (samples,) are clusters, `truth` (samples,) labels. No other naming makes more of these samples right.
     """
@@ -179,7 +180,7 @@ def majority(member: Labels, truth: Labels, clusters: int, classes: int) -> NDAr
 
 
 def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]:
-    """A class for each of as many clusters, no class twice, such that most of the samples are right.
+    """Return a class for each of as many clusters, no class twice, such that most of the samples are right.
 
     The assignment of Kuhn 1955, as Xie et al. 2016 (*Unsupervised deep embedding for clustering analysis*) measure
     clusterings.
@@ -191,7 +192,7 @@ def one_to_one(member: Labels, truth: Labels, classes: int) -> NDArray[np.int64]
 
 
 def _counts(member: Labels, truth: Labels, clusters: int, classes: int) -> NDArray[np.int64]:
-    """How many samples of each cluster have each label."""
+    """Return how many samples of each cluster have each label."""
     found = np.zeros((clusters, classes), np.int64)
     np.add.at(found, (member, truth), 1)
     return found

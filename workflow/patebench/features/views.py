@@ -56,7 +56,7 @@ class Views:
     def predict(
         self, logits: Callable[[Tensor], Tensor], scale: Callable[[Tensor], Tensor], x: NDArray[Any], on: torch.device
     ) -> NDArray[np.float64]:
-        """`log_probabilities` for samples `x` (samples, …) that `scale` has yet to standardise, batch by batch.
+        """Return `log_probabilities` for samples `x` (samples, …) that `scale` has yet to standardise, batch by batch.
 
         They are computed `on` the network's device.
         """
@@ -66,7 +66,7 @@ class Views:
         return torch.cat(predicted).double().log_softmax(1).numpy()
 
     def log_probabilities(self, logits: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """Log-probabilities (samples, classes) for `x` by a network of `logits`.
+        """Return log-probabilities (samples, classes) for `x` by a network of `logits`.
 
         For images, the mean of the probabilities over the image and a few weak views, whose draws are always the same.
         """
@@ -77,7 +77,7 @@ class Views:
 
 
 def _swapped(x: Tensor, strength: str) -> Tensor:
-    """`x` (samples, features) with some features taken from other samples, and noise on all."""
+    """Return `x` (samples, features) with some features taken from other samples, and noise on all."""
     others = x[torch.randint(len(x), x.shape), torch.arange(x.shape[1])]
     swapped = torch.where((torch.rand(x.shape) < _SWAPPED[strength]).to(x.device), others, x)
     return swapped + _JITTER[strength] * torch.randn(x.shape).to(x.device)

@@ -26,7 +26,7 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """The random numbers of the maps of so many images: (samples, 6), or (samples, 56) if `recipe` bends.
+    """Return the random numbers of the maps of so many images: (samples, 6), or (samples, 56) if `recipe` bends.
 
     Six numbers are uniform on [−1, 1), the others normal. The draws come from `rng` on the CPU, so that the
     maps are the same on every device.
@@ -38,7 +38,7 @@ def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> Tensor:
-    """Each image of `x` (samples, channels, height, width) under the map that its row of `draws` gives.
+    """Return each image of `x` (samples, channels, height, width) under the map that its row of `draws` gives.
 
     `fill` is the value outside of all images, or of each: (samples, 1, 1, 1).
     """
@@ -57,7 +57,8 @@ def move(x: Tensor, draws: Tensor, recipe: Recipe, *, fill: float | Tensor) -> T
 
 
 def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
-    """Displacements (samples, height, width, 2) that are smooth over each image: random at 5×5 points, cubic between.
+    """Return displacements (samples, height, width, 2) that are smooth over each image: random at 5×5 points, cubic
+    between.
 
     The standard deviation at those points is a fraction of the image's size; the whole image is 2 units wide.
     """
@@ -68,6 +69,6 @@ def _bends(draws: Tensor, size: list[int], deviation: float) -> Tensor:
 
 @cache
 def _cubic(size: int) -> Tensor:
-    """The matrix (size, points) that interpolates values at evenly spaced points to `size` places, cubically."""
+    """Return the matrix (size, points) that interpolates values at evenly spaced points to `size` places, cubically."""
     points = torch.eye(_POINTS).view(1, _POINTS, 1, _POINTS)
     return F.interpolate(points, [1, size], mode="bicubic", align_corners=True)[0, :, 0].T.contiguous()

@@ -33,7 +33,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 @cache
 def device() -> torch.device:
-    """The CPU where there is no GPU (see `keep_freed_memory`), else one GPU for all that this process trains.
+    """Return the CPU where there is no GPU (see `keep_freed_memory`), else one GPU for all that this process trains.
 
     The GPU is the first that no other process has claimed, or, if all are claimed, one that is shared.
     """
@@ -111,7 +111,7 @@ _WORTH_IT = 1_000_000
 
 
 def autocast(device: torch.device) -> AbstractContextManager[object]:
-    """A context in which matrix products and convolutions run in `compute_dtype(device)`.
+    """Return a context in which matrix products and convolutions run in `compute_dtype(device)`.
 
     bfloat16 is twice as fast on processors with AVX512-BF16 or AMX. Others would emulate it, so they do not use it.
     """
@@ -119,12 +119,12 @@ def autocast(device: torch.device) -> AbstractContextManager[object]:
 
 
 def autocast_to(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[object]:
-    """A context in which matrix products and convolutions on `device` run in `dtype`, bfloat16 or float32."""
+    """Return a context in which matrix products and convolutions on `device` run in `dtype`, bfloat16 or float32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=dtype is torch.bfloat16)
 
 
 def compute_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where `device` computes it natively and `SWITCH` does not forbid it, else float32.
+    """Return bfloat16 where `device` computes it natively and `SWITCH` does not forbid it, else float32.
 
     Raises PatebenchError if the variable `SWITCH` has another value than "reduced" or "single".
     """
@@ -136,7 +136,7 @@ def compute_dtype(device: torch.device) -> torch.dtype:
 
 
 def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, device: torch.device) -> torch.dtype:
-    """`compute_dtype(device)` if `recipe` allows it and `net` is large enough for it to pay, else float32.
+    """Return `compute_dtype(device)` if `recipe` allows it and `net` is large enough for it to pay, else float32.
 
     `net` is still on the CPU; it reads samples of `shape`, without the axis of the batch.
     """
@@ -145,7 +145,7 @@ def compute_dtype_for(net: nn.Module, shape: tuple[int, ...], recipe: Recipe, de
 
 
 def _multiplications(net: nn.Module, shape: tuple[int, ...]) -> int:
-    """How many multiplications the linear and convolutional layers of `net` do for one sample."""
+    """Return how many multiplications the linear and convolutional layers of `net` do for one sample."""
     counts = []
 
     def count(layer: nn.Linear | nn.modules.conv._ConvNd, _: object, out: Tensor) -> None:

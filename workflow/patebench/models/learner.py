@@ -23,17 +23,17 @@ class Learner(Protocol):
         """Fit samples `x` (samples, …), of bytes for images or floats for tables, to labels `y` (samples,)."""
 
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Labels (samples,) for samples `x`, each in 0 … classes − 1."""
+        """Return labels (samples,) for samples `x`, each in 0 … classes − 1."""
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities (samples, classes) of the classes, −∞ for one that was never seen."""
+        """Return log-probabilities (samples, classes) of the classes, −∞ for one that was never seen."""
 
     def save(self, path: Path) -> None:
         """Write the fitted weights to one file; PatebenchError if this kind of model has none that can be kept."""
 
 
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
-    """An unfitted learner: the registered `model`, trained by the registered `recipe`, for so many `classes`.
+    """Return an unfitted learner: the registered `model`, trained by the registered `recipe`, for so many `classes`.
 
     `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, a model that only votes
     on queries, or epochs below 1.
@@ -46,7 +46,7 @@ def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = 
 
 
 def epochs_of(recipe: str, epochs: int | None) -> int:
-    """How many epochs a learner trains: `epochs`, or what the registered `recipe` says if that is None.
+    """Return how many epochs a learner trains: `epochs`, or what the registered `recipe` says if that is None.
 
     Raises PatebenchError for an unknown recipe or epochs below 1.
     """

@@ -39,7 +39,7 @@ class WithHints(nn.Module):
         self.net, self.layer = net, layer
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (samples, classes) and hints (samples, channels, `GRID`, `GRID`) of samples `x`."""
+        """Return logits (samples, classes) and hints (samples, channels, `GRID`, `GRID`) of samples `x`."""
         hints: Any = None
         for name, part in self.net.named_children():
             x = part(x)
@@ -48,7 +48,7 @@ class WithHints(nn.Module):
         return x, hints
 
     def hints(self, x: Tensor) -> Tensor:
-        """The hints alone, without what follows their layer."""
+        """Return the hints alone, without what follows their layer."""
         for name, part in self.net.named_children():
             x = part(x)
             if name == self.layer:
@@ -57,7 +57,7 @@ class WithHints(nn.Module):
 
 
 def blocks(net: nn.Module) -> list[str]:
-    """The layers of a network that can give hints: what it calls block1, block2, …"""
+    """Return the layers of a network that can give hints: what it calls block1, block2, …"""
     names = [name for name, _ in net.named_children()] if isinstance(net, nn.Sequential) else []
     return [name for name in names if name.startswith("block")]
 
@@ -105,7 +105,7 @@ class Network:
             self.net = fitting.result
 
     def begin(self, x: NDArray[Any], y: NDArray[np.integer], *, seed: int, loss: Loss | None = None) -> "Fitting":
-        """The fit of samples `x` to labels `y`, before its first epoch, for callers that train epoch by epoch.
+        """Return the fit of samples `x` to labels `y`, before its first epoch, for callers that train epoch by epoch.
 
         `seed` is of the shuffling and augmentation; the initial weights come from torch's global generator. `loss` is
         the recipe's cross-entropy unless given.
@@ -122,7 +122,7 @@ class Network:
 
     @torch.inference_mode()
     def logits(self, x: NDArray[Any]) -> NDArray[np.float32]:
-        """Unnormalised log-probabilities (samples, classes)."""
+        """Return unnormalised log-probabilities (samples, classes)."""
         self.net.eval()
         size = _PREDICT_BATCH if self.device.type == "cpu" else 10 * _PREDICT_BATCH
         batches = torch.from_numpy(x).split(size)  # type: ignore[no-untyped-call]
@@ -140,7 +140,7 @@ class Network:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """What a layer says of samples `x`: (samples, features), its maps averaged over a grid (`GRID`)."""
+        """Return what a layer says of samples `x`: (samples, features), its maps averaged over a grid (`GRID`)."""
         net = WithHints(self.net, layer).eval()
         batches = torch.from_numpy(x).split(_PREDICT_BATCH)  # type: ignore[no-untyped-call]
         with autocast_to(self.device, self.compute_dtype):
@@ -195,11 +195,11 @@ class Fitting:
 
     @property
     def result(self) -> nn.Module:
-        """The network that predicts: the EMA of the weights where the recipe asks for it."""
+        """Return the network that predicts: the EMA of the weights where the recipe asks for it."""
         return self.net if self.ema is None else self.ema
 
     def state(self) -> dict[str, Any]:
-        """Everything that the rest of the fit depends on."""
+        """Return everything that the rest of the fit depends on."""
         return {name: part.state_dict() for name, part in self._stateful.items()} | {"rng": self.rng.get_state()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -216,13 +216,13 @@ def save_weights(path: Path, weights: dict[str, Tensor], standardise: Standardis
 
 
 def device_facts(device: torch.device, compute_dtype: torch.dtype) -> dict[str, str]:
-    """The facts about the device that change a network's predictions by rounding: its type, and the compute dtype."""
+    """Return the facts about the device that change predictions by rounding: its type and the compute dtype."""
     return {"device": device.type, "precision": str(compute_dtype).removeprefix("torch.")}
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Within this context torch's global generator, the source of initial weights, starts from `seed`.
+    """Yield Within this context torch's global generator, the source of initial weights, starts from `seed`.
 
     Afterwards it is as it was before.
     """
@@ -232,7 +232,8 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], NDArray[np.integer]]:
-    """Samples and labels in which every class that is there comes as often as the most frequent one, by repetition.
+    """Return samples and labels in which every class that is there comes as often as the most frequent one, by
+    repetition.
 
     What is so already stays as it is, and no sample is left out.
     """
@@ -245,12 +246,12 @@ def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], 
 
 
 def steps(samples: int, recipe: Recipe) -> int:
-    """How many steps of the optimiser `recipe` takes on a shard of so many samples, over all epochs."""
+    """Return how many steps of the optimiser `recipe` takes on a shard of so many samples, over all epochs."""
     return recipe.epochs * math.ceil(samples / recipe.batch)
 
 
 def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """The random draws of one epoch: the order (samples,) of the samples, and in that order the draws
+    """Return the random draws of one epoch: the order (samples,) of the samples, and in that order the draws
     (samples, draws) of their affine maps; see `augment.draw`.
     """
     order = torch.randperm(samples, generator=rng)
@@ -260,7 +261,7 @@ def shuffle(samples: int, recipe: Recipe, rng: torch.Generator) -> tuple[Tensor,
 def optimisation(
     weights: Iterable[Tensor], recipe: Recipe, steps: int
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    """The optimiser of `weights` that `recipe` names, and the schedule of its learning rate over so many `steps`."""
+    """Return the optimiser of `weights` that `recipe` names, and the schedule of its learning rate over `steps`."""
     algorithm = SGD if recipe.optimiser == "sgd" else AdamW
     optimiser = algorithm(weights, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
     if recipe.schedule == "one-cycle" and steps > 1:

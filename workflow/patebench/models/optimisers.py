@@ -17,7 +17,7 @@ Algorithm = TypeVar("Algorithm", bound=torch.optim.Optimizer)
 
 
 def _plain(algorithm: type[Algorithm]) -> type[Algorithm]:
-    """The algorithm with its own methods unwrapped; its step computes no gradients, which torch's wrapper sees to."""
+    """Return the algorithm with its own methods unwrapped; as in torch's wrapper, its step computes no gradients."""
     wrapped = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     methods: dict[str, Any] = {name: inspect.unwrap(getattr(algorithm, name)) for name in wrapped}
     methods["step"] = torch.no_grad()(inspect.unwrap(algorithm.step))
@@ -30,7 +30,7 @@ AdamW = _plain(torch.optim.AdamW)
 
 
 def ema_copy(net: nn.Module) -> nn.Module:
-    """A copy of `net` to hold the average: no gradient reaches it, only `ema_update` changes it."""
+    """Return a copy of `net` to hold the average: no gradient reaches it, only `ema_update` changes it."""
     return copy.deepcopy(net).requires_grad_(False)
 
 

@@ -67,7 +67,7 @@ class Standardise(nn.Module):
 
     @property
     def background(self) -> float:
-        """The standardised value of 0 (black), in the channel where it is lowest."""
+        """Return the standardised value of 0 (black), in the channel where it is lowest."""
         return float(standardised(torch.zeros_like(self.mean), self.mean, self.spread).min())
 
 
@@ -77,7 +77,7 @@ def standardised(x: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
 
 
 def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and divisor (1, channels, 1, 1) of images."""
+    """Return mean and divisor (1, channels, 1, 1) of images."""
     x, axes = x.float(), (0, 2, 3)
     mean, deviation = x.mean(axes, keepdim=True), x.std(axes, keepdim=True, correction=0)
     constant = (x.amax(axes, keepdim=True) == x.amin(axes, keepdim=True)) | (deviation <= ROUNDING * mean.abs())
@@ -85,7 +85,7 @@ def _channels(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _features(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and divisor (1, features) of a table."""
+    """Return mean and divisor (1, features) of a table."""
     columns = Columns.of(x.cpu().numpy())
     mean, scale = (torch.from_numpy(each)[None].to(x.device) for each in (columns.mean, columns.scale))
     return mean, scale

@@ -47,7 +47,7 @@ _UNSTACKABLE = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
 def stackable(net: nn.Module) -> bool:
-    """Whether networks like `net` can be trained as one."""
+    """Return whether networks like `net` can be trained as one."""
     return not any(isinstance(module, _UNSTACKABLE) for module in net.modules())
 
 
@@ -89,20 +89,20 @@ class Stack:
 
     @torch.inference_mode()
     def predict(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """The label (networks, samples) that each network predicts for each of the samples `x`."""
+        """Return the label (networks, samples) that each network predicts for each of the samples `x`."""
         labels: NDArray[np.int64] = torch.cat([logits.argmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
         return labels[self.shown]
 
     @torch.inference_mode()
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.floating]:
-        """Log-probabilities (networks, samples, classes) of the classes for samples `x`."""
+        """Return log-probabilities (networks, samples, classes) of the classes for samples `x`."""
         found: NDArray[np.floating]
         found = torch.cat([logits.log_softmax(2).cpu() for logits in self._batch_logits(x)], 1).numpy()
         return found[self.shown]
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """What a layer of each network says of samples `x`: (networks, samples, features); see `Network.hints`."""
+        """Return hints of a layer of each network for samples `x` (networks, samples, features); see `Network.hints`."""
         net = WithHints(self.net, layer).eval()
 
         def one(weights: dict[str, Tensor], samples: Tensor) -> Tensor:
@@ -127,12 +127,12 @@ class Stack:
         return device_facts(self.device, self.compute_dtype)
 
     def _batch_logits(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """Logits (networks, batch, classes) for one batch of `x` after another."""
+        """Yield logits (networks, batch, classes) for one batch of `x` after another."""
         self.net.eval()
         return (self._logits(batch) for batch in self._batches_of(x))
 
     def _batches_of(self, x: NDArray[Any]) -> Iterable[Tensor]:
-        """One batch (networks, batch, …) of `x` after another, as each network standardises it."""
+        """Yield one batch (networks, batch, …) of `x` after another, as each network standardises it."""
         mean, spread = (
             torch.stack([getattr(each, part)[0] for each in self.standardise]) for part in ("mean", "spread")
         )
@@ -140,7 +140,7 @@ class Stack:
             yield standardised(batch.to(self.device), mean[:, None], spread[:, None])
 
     def _batches(self) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
-        """The batches of one epoch: rows of `self.x` (networks, batch), the draws of their affine maps (networks,
+        """Yield the batches of one epoch: rows of `self.x` (networks, batch), the draws of their affine maps (networks,
         batch, draws), and a mask (networks, batch) that is False for padding, which are first samples of the network.
         """
         drawn = [shuffle(size, self.recipe, rng) for size, rng in zip(self.sizes, self.rngs, strict=True)]
@@ -170,7 +170,7 @@ class Stack:
             ema_update_tensors(self.ema, self.weights.values(), self.schedule.last_epoch, self.recipe.ema)
 
     def _logits(self, samples: Tensor) -> Tensor:
-        """Unnormalised log-probabilities (networks, samples, classes) for `samples` (networks, samples, …)."""
+        """Return unnormalised log-probabilities (networks, samples, classes) for `samples` (networks, samples, …)."""
 
         def one(weights: dict[str, Tensor], x: Tensor) -> Tensor:
             logits: Tensor = functional_call(self.net, weights, (x,))

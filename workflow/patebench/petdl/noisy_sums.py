@@ -37,7 +37,7 @@ class Summand(Enum):
 
 
 def mu(noise: float, releases: dict[Summand, int]) -> float:
-    """The μ of so many releases of each sort together, all with noise of `noise` clips; ∞ without noise."""
+    """Return the μ of so many releases of each sort together, all with noise of `noise` clips; ∞ without noise."""
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
         return 0.0
@@ -45,12 +45,12 @@ def mu(noise: float, releases: dict[Summand, int]) -> float:
 
 
 def epsilon(noise: float, releases: dict[Summand, int], delta: float) -> float:
-    """The ε at δ of all releases, rounded up."""
+    """Return the ε at δ of all releases, rounded up."""
     return gaussian_dp(mu(noise, releases), delta)
 
 
 def noise_for(target: float, releases: dict[Summand, int], delta: float) -> float:
-    """The least noise, in clips, whose ε at δ is at most `target`; PatebenchError where there is none."""
+    """Return the least noise, in clips, whose ε at δ is at most `target`; PatebenchError where there is none."""
     return edge(lambda noise: epsilon(noise, releases, delta), target)
 
 
@@ -59,18 +59,18 @@ _MARGIN = 1e-5
 
 
 def clipped(vectors: Tensor, clip: float) -> Tensor:
-    """Vectors (…, features) scaled down to a Euclidean norm of at most `clip`; a shorter one stays as it is."""
+    """Return vectors (…, features) scaled down to a Euclidean norm of at most `clip`; a shorter one stays as it is."""
     return vectors * factors(vectors.double().square().sum(-1, keepdim=True).sqrt(), clip).to(vectors.dtype)
 
 
 def factors(norms: Tensor, clip: float) -> Tensor:
-    """What vectors of these norms are multiplied by; 0 where a norm is no number, so that nothing of it is told."""
+    """Return what vectors of these norms are multiplied by; 0 where a norm is no number, so that it leaks nothing."""
     scale = (clip * (1 - _MARGIN) / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(1 - _MARGIN)
     return torch.where(norms.isfinite(), scale, 0.0)
 
 
 def noisy_sum(vectors: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
-    """The sum over the first axis, teachers, of clipped vectors, with noise of standard deviation noise·clip.
+    """Return the sum over the first axis, teachers, of clipped vectors, with noise of standard deviation noise·clip.
 
     `vectors` is (teachers, …, features); each is clipped along the last axis.
     """
@@ -79,5 +79,5 @@ def noisy_sum(vectors: Tensor, clip: float, noise: float, rng: torch.Generator) 
 
 
 def with_noise(total: Tensor, clip: float, noise: float, rng: torch.Generator) -> Tensor:
-    """A sum of clipped vectors with Gaussian noise of standard deviation noise·clip on each entry, drawn on the CPU."""
+    """Add Gaussian noise of standard deviation noise·clip, drawn on the CPU, to a sum of clipped vectors."""
     return total + noise * clip * torch.randn(total.shape, generator=rng).to(total.device, total.dtype)

@@ -32,29 +32,29 @@ class Knowledge:
 
     @property
     def features(self) -> int:
-        """Of a hint; 0 where there are none."""
+        """Return the length of a hint, 0 where there are none."""
         return 0 if self.hints is None else self.hints.shape[2]
 
     def first(self, samples: int) -> "Knowledge":
-        """What is said of the first samples alone."""
+        """Return what is said of the first samples alone."""
         hints = None if self.hints is None else self.hints[:, :samples]
         return replace(self, probabilities=self.probabilities[:, :samples], hints=hints)
 
     def to(self, device: torch.device) -> "Knowledge":
-        """The same on that device, where the student's samples are."""
+        """Return the same on that device, where the student's samples are."""
         hints = None if self.hints is None else self.hints.to(device)
         return replace(self, probabilities=self.probabilities.to(device), hints=hints)
 
     def softened(self, temperature: float, rows: Tensor) -> Tensor:
-        """softmax(logits / temperature) (teachers, rows, classes) of some of the samples."""
+        """Return softmax(logits / temperature) (teachers, rows, classes) of some of the samples."""
         return (self.probabilities[:, rows].clamp_min(_LEAST).log() / temperature).softmax(2)
 
     def confidence(self, rows: Tensor) -> Tensor:
-        """Each teacher's largest probability (teachers, rows), which says how sure it is of some of the samples."""
+        """Return each teacher's largest probability (teachers, rows): how sure it is of some of the samples."""
         return self.probabilities[:, rows].amax(2)
 
     def hints_of(self, rows: Tensor) -> Tensor:
-        """The hints (teachers, rows, features) of some of the samples."""
+        """Return the hints (teachers, rows, features) of some of the samples."""
         assert self.hints is not None
         return self.hints[:, rows].float()
 
@@ -86,11 +86,11 @@ class PetdlStudent:
 
     @property
     def parameters(self) -> int:
-        """How many parameters the student has that is handed out: the regressor only helps to train it."""
+        """Return how many parameters the student has that is handed out: the regressor only helps to train it."""
         return sum(each.numel() for each in self.net.parameters())
 
     def hint_weights(self) -> list[nn.Parameter]:
-        """What hint learning trains: all up to the guided layer, and the regressor."""
+        """Return what hint learning trains: all up to the guided layer, and the regressor."""
         found = []
         for name, part in self.net.net.named_children():
             found += list(part.parameters())
@@ -99,11 +99,11 @@ class PetdlStudent:
         return [*found, *self.regressor.parameters()]
 
     def weights(self) -> list[nn.Parameter]:
-        """What distillation trains: the whole network."""
+        """Return what distillation trains: the whole network."""
         return list(self.net.parameters())
 
     def hints(self, x: Tensor) -> Tensor:
-        """What the guided layer says of samples, in the teachers' words: (samples, features)."""
+        """Return what the guided layer says of samples, in the teachers' words: (samples, features)."""
         with autocast_to(self.device, self.compute_dtype):
             found: Tensor = self.regressor(self.net.hints(x)).float().flatten(1)
         return found
@@ -114,17 +114,17 @@ class PetdlStudent:
         return logits
 
     def samples(self, x: Tensor) -> Tensor:
-        """Standardised samples on the student's device."""
+        """Return standardised samples on the student's device."""
         found: Tensor = self.standardise(x.to(self.device))
         return found
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Labels of raw samples."""
+        """Return labels of raw samples."""
         self.net.eval()
         batches = x.split(_AT_ONCE)  # type: ignore[no-untyped-call]
         return torch.cat([self.logits(self.samples(batch)).argmax(1).cpu() for batch in batches])
 
     def state(self) -> list[Tensor]:
-        """Copies of all weights and running statistics, for comparing."""
+        """Return copies of all weights and running statistics, for comparing."""
         return [each.detach().clone() for each in self.net.state_dict().values()]

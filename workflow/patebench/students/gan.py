@@ -60,12 +60,12 @@ class Discriminator(nn.Module):
 
 
 def convolutional(shape: tuple[int, ...]) -> bool:
-    """Whether samples of `shape` are images in colour, of at least 16 pixels a side."""
+    """Return whether samples of `shape` are images in colour, of at least 16 pixels a side."""
     return len(shape) == 3 and shape[0] > 1 and min(shape[1:]) >= 16
 
 
 def networks(shape: tuple[int, ...], classes: int, noise: float = 0.5) -> tuple[str, Discriminator, nn.Module]:
-    """The model's name, an untrained discriminator and an untrained generator for samples of `shape`.
+    """Return the model's name, an untrained discriminator and an untrained generator for samples of `shape`.
 
     `noise` is the standard deviation of the Gaussian noise on the perceptron's hidden layers; its input has 0.6 times
     that, so 0.3 by default, as in the paper. The convolutional network has dropout instead.
@@ -109,7 +109,7 @@ def _generator(shape: tuple[int, ...]) -> nn.Module:
 
 
 def _convolutional(shape: tuple[int, ...], classes: int) -> Discriminator:
-    """Salimans et al.'s network for SVHN: three 3×3 convolutions of 64 and of 128 channels, the third with stride 2."""
+    """Return Salimans et al.'s network for SVHN: three 3×3 convolutions of 64 and of 128 channels each."""
     layers: list[nn.Module] = [nn.Dropout2d(0.2)]
     width = shape[0]
     for channels in (64, 128):
@@ -123,7 +123,7 @@ def _convolutional(shape: tuple[int, ...], classes: int) -> Discriminator:
 
 
 def _deconvolutional(shape: tuple[int, ...]) -> nn.Module:
-    """Two transposed convolutions with stride 2, from a quarter of the size of the images to the whole."""
+    """Return two transposed convolutions with stride 2, from a quarter of the size of the images to the whole."""
     channels, height, width = shape
     rows, columns = math.ceil(height / 4), math.ceil(width / 4)
     return nn.Sequential(
@@ -219,7 +219,7 @@ class GANTrainer(PoolTrainer):
         return aligned
 
     def _adversarial(self, real: Tensor, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The two sides' losses, computed from one pass of the discriminator over generated samples.
+        """Return the two sides' losses, computed from one pass of the discriminator over generated samples.
 
         `real` (samples, classes) are the logits and `features` (samples, features) the features of samples of the pool;
         as many are generated. Returns the generated samples, the gradient of the generator's loss with respect to them,
@@ -234,7 +234,7 @@ class GANTrainer(PoolTrainer):
         return generated, gradient, loss, matching
 
     def _descend(self, position: int, output: Tensor, gradient: Tensor | None = None) -> None:
-        """One step of an optimiser, 0 of the discriminator and 1 of the generator, by backpropagation from `output`.
+        """Take a step of an optimiser, 0 of the discriminator and 1 of the generator, by backpropagation from `output`.
 
         `gradient` is that of the loss with respect to `output`; None if `output` is the loss.
         """
@@ -251,7 +251,7 @@ class GANTrainer(PoolTrainer):
 
     @torch.inference_mode()
     def picture(self) -> NDArray[np.uint8] | None:
-        """A grid of generated images, bytes (height, width, channels), of the same draws always; None for tables."""
+        """Return a grid of generated images, bytes (height, width, channels), of fixed draws; None for tables."""
         if self.x.ndim == 2:
             return None
         rng = torch.Generator().manual_seed(0)

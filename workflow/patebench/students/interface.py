@@ -51,11 +51,11 @@ class StudentData:
 
     @property
     def labelled(self) -> NDArray[np.intp]:
-        """The positions in the pool of the samples that have a label."""
+        """Return the positions in the pool of the samples that have a label."""
         return np.flatnonzero(self.labels >= 0)
 
     def without(self, held_out: NDArray[np.intp]) -> "StudentData":
-        """The same data, with the labels at the positions `held_out` of the pool removed."""
+        """Return the same data, with the labels at the positions `held_out` of the pool removed."""
         labels = self.labels.copy()
         labels[held_out] = -1
         return replace(self, labels=labels)
@@ -99,7 +99,7 @@ class Student(Protocol):
     """A trained student."""
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Log-probabilities (samples, classes) of the classes for samples `x` (samples, …)."""
+        """Return log-probabilities (samples, classes) of the classes for samples `x` (samples, …)."""
 
 
 class StudentTrainer(Student, Protocol):
@@ -119,7 +119,7 @@ class StudentTrainer(Student, Protocol):
         """Train for one epoch; return what the learning curve shows of it, such as mean losses, by name."""
 
     def state(self) -> dict[str, Any]:
-        """Everything that the remaining epochs depend on: tensors, numbers, text and containers of them."""
+        """Return everything that the remaining epochs depend on: tensors, numbers, text and containers of them."""
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a `state`, which another process may have returned."""

@@ -98,7 +98,7 @@ class Spreading:
         self.classes_ = self.model.classes_
 
     def predict_proba(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Probabilities of `classes_`; all equal for a sample that no label has reached."""
+        """Return probabilities of `classes_`; all equal for a sample that no label has reached."""
         found = np.empty((len(x), len(self.classes_)))
         for start in range(0, len(x), _BLOCK):
             with np.errstate(invalid="ignore"):  # 0/0 where nothing is reached
@@ -110,7 +110,7 @@ class Spreading:
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:
-    """1/s² of the kernel, s half of the median distance to the last of so many nearest neighbours."""
+    """Return 1/s² of the kernel, s half of the median distance to the last of so many nearest neighbours."""
     from sklearn.neighbors import NearestNeighbors
 
     distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]

@@ -118,7 +118,7 @@ def noise_aware(data: StudentData, config: StudentConfig, seed: int) -> StudentT
 
 
 def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """−ln Σ_class Pr[class | sample] Pr[released | class], the mean over a batch.
+    """Return −ln Σ_class Pr[class | sample] Pr[released | class], the mean over a batch.
 
     `log_likelihood` (samples, classes) holds ln Pr[released | class] of all samples; `logits` (batch, classes) are of
     the samples at the positions `rows` (batch,).
@@ -128,13 +128,14 @@ def negative_log_likelihood(log_likelihood: Tensor, logits: Tensor, rows: Tensor
 
 
 def symmetric_channel(rate: float, classes: int) -> NDArray[np.float64]:
-    """Pr[released label | class] (classes, labels) if a share `rate` of labels is wrong, evenly over other classes."""
+    """Return Pr[released label | class] (classes, labels) if a share `rate` is wrong, evenly over other classes."""
     wrong = rate / (classes - 1)
     return np.full((classes, classes), wrong) + (1 - rate - wrong) * np.eye(classes)
 
 
 def wrong_label_rate(data: StudentData, network: Network, seed: int) -> float:
-    """The estimated share of wrong labels: of those that a student of the other folds contradicts with confidence.
+    """Return the estimated share of wrong labels: of those that a student of the other folds contradicts with
+    confidence.
 
     A student is confident where its probability is at least its mean for samples that bear that label. The estimate is
     shrunk towards one half of a wrong label, and is never 0, so that no label counts as certain. `network` is fitted to

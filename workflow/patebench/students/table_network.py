@@ -34,7 +34,7 @@ _WIDTHS = (32, 64, 128)
 
 
 def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrainer:
-    """The trainer of a network on the whole pool. Draws from torch's global generator.
+    """Return the trainer of a network on the whole pool. Draws from torch's global generator.
 
     PatebenchError for a pool of tables, and where there is no table of noisy counts to read.
     """
@@ -61,7 +61,7 @@ class _MirrorTrainer(NetworkTrainer):
 
 
 def mirrored(x: NDArray[Any]) -> NDArray[Any]:
-    """Images (samples, channels, height, width), left for right."""
+    """Return images (samples, channels, height, width), left for right."""
     return np.ascontiguousarray(x[..., ::-1])
 
 
@@ -79,12 +79,12 @@ class RandomView(nn.Module):
 
 
 def cross_entropy(told: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """−Σ_class told · ln Pr[class], the mean over a batch: `told` (samples, classes), at the positions `rows`."""
+    """Return the mean of −Σ_class told · ln Pr[class] at the positions `rows` of `told` (samples, classes)."""
     return -(told.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """An untrained network for images of `shape`: three convolutions with batch normalisation, and one layer."""
+    """Return an untrained network for images of `shape`: three convolutions with batch normalisation, and one layer."""
     layers: list[nn.Module] = [RandomView()]
     width, high, wide = image_shape("mirror-cnn", shape)
     for channels in _WIDTHS:

@@ -103,7 +103,7 @@ class _Turned:
 
 
 def _fit(given: _Turned, table: NoisyTable, error: float, power: float) -> tuple[float, Array]:
-    """ln Pr[table] at the best τ, and W there.
+    """Return ln Pr[table] at the best τ, and W there.
 
     Each row's counts less their mean have one direction less than there are classes, of which a vote has the length
     1 − 1/classes, shared by all of them: 1/classes each.

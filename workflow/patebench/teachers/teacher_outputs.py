@@ -29,7 +29,7 @@ class SoftVotes:
             self.sums += np.stack([softened(log_probabilities, temperature) for temperature in self.temperatures])
 
     def arrays(self) -> Mapping[str, NDArray[np.float32]]:
-        """The array "soft" of the chunk's file; none without temperatures."""
+        """Return the array "soft" of the chunk's file; none without temperatures."""
         return {"soft": self.sums.astype(np.float32)} if self.temperatures else {}
 
 
@@ -43,7 +43,7 @@ def finite_opinions(teachers: "TrainedTeachers", queries: NDArray[Any]) -> NDArr
 
 
 def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
-    """softmax(logits / temperature) (…, classes), where `log_probabilities` are the logits up to a constant."""
+    """Return softmax(logits / temperature) (…, classes), where `log_probabilities` are the logits up to a constant."""
     scaled = log_probabilities.astype(np.float64) / temperature
     exponentials = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
     probabilities: NDArray[np.float64] = exponentials / exponentials.sum(axis=-1, keepdims=True)
@@ -51,7 +51,7 @@ def softened(log_probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def join_soft(chunks: Sequence[Artefact]) -> Mapping[str, NDArray[np.float32]]:
-    """The array "soft" of the whole ensemble, the sum of that of its chunks; none if they have none."""
+    """Return the array "soft" of the whole ensemble, the sum of that of its chunks; none if they have none."""
     if not chunks[0].meta.get("temperatures"):
         return {}
     total = np.sum(np.stack([chunk["soft"] for chunk in chunks]), axis=0, dtype=np.float64)
@@ -90,6 +90,6 @@ class TeacherKnowledge:
             self.found.setdefault(name, []).append(each)
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays of the chunk's file, in the order of its teachers."""
+        """Return the arrays of the chunk's file, in the order of its teachers."""
         order = np.argsort(self.positions)
         return {name: np.concatenate(each)[order] for name, each in self.found.items()}
