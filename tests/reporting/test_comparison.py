@@ -6,7 +6,7 @@ import math
 import pytest
 from click.testing import CliRunner
 from tests.reporting import made
-from tests.reporting.test_audit import audit
+from tests.reporting.test_epsilon_figures import audit
 
 from patebench.artefacts.provenance import PRIVATE_MODEL_KINDS
 from patebench.cli import cli
@@ -60,13 +60,6 @@ def test_one_seed_has_no_error_and_equal_bounds_do_not_differ(tmp_path):
     assert frame.set_index("what").loc["ε", "difference"] == 0
 
 
-def test_what_differs_alike_at_every_seed_is_first(tmp_path):
-    one, other = _run(tmp_path / "a", (0.90, 0.91)), _run(tmp_path / "b", (0.93, 0.92), epsilon=2.0)
-    frame = compared(*_frames(one, other))
-    assert list(frame["what"]) == ["ε", "student accuracy"]
-    assert frame["errors"].iloc[0] == math.inf
-
-
 def test_rounding_is_no_difference_and_a_lost_bound_is_the_first(tmp_path):
     three = (0.90, 0.91, 0.92)
     one, other = _run(tmp_path / "a", three), _run(tmp_path / "b", three, epsilon=math.nextafter(1, 2))
@@ -108,36 +101,34 @@ def test_settings_and_times_of_manifests():
 def test_the_command(tmp_path):
     one, other = _run(tmp_path / "a", (0.90, 0.94)), _run(tmp_path / "b", (0.91, 0.96))
     csv, plot = tmp_path / "all.csv", tmp_path / "plot.png"
-    asked = ["compare", str(one), str(other), "--csv", str(csv), "--plot", str(plot)]
-    done = CliRunner().invoke(cli, asked)
+    done = CliRunner().invoke(cli, ["compare", str(one), str(other), "--csv", str(csv), "--plot", str(plot)])
     assert done.exit_code == 0, done.output
     assert "2 numbers of both: 1 equal" in done.output
     assert csv.read_text(encoding="utf-8").startswith("what,setting,one,other")
     assert plot.exists()
     assert plot.with_suffix(".pdf").exists()
-    found = json.loads(CliRunner().invoke(cli, [*asked[:3], "--json"]).output)
-    assert len(found["compared"]) == 2
+
+
+def _compared(one, other):
+    """What the command says of two folders, by quantity and setting."""
+    done = CliRunner().invoke(cli, ["compare", str(one), str(other), "--json"])
+    return {(row["what"], row["setting"]): row["difference"] for row in json.loads(done.output)["compared"]}
 
 
 @pytest.mark.parametrize("kind", PRIVATE_MODEL_KINDS)
-def test_models_that_are_private_themselves_are_compared(tmp_path, kind):
-    folders = [tmp_path / "one", tmp_path / "other"]
-    for folder, accuracy in zip(folders, (0.9, 0.8), strict=True):
-        folder.mkdir()
-        made.write_private_model(folder / "model.json", made.private_model(accuracy=accuracy), kind)
-    done = CliRunner().invoke(cli, ["compare", *map(str, folders), "--json"])
-    found = [row["difference"] for row in json.loads(done.output)["compared"]]
-    assert min(found) == pytest.approx(-0.1)
+def test_private_models_are_compared(tmp_path, kind):
+    for folder, accuracy in (("one", 0.9), ("other", 0.8)):
+        (tmp_path / folder).mkdir()
+        made.write_private_model(tmp_path / folder / "model.json", made.private_model(accuracy=accuracy), kind)
+    assert min(_compared(tmp_path / "one", tmp_path / "other").values()) == pytest.approx(-0.1)
 
 
 def test_namings_and_audits_are_compared(tmp_path):
-    folders = [tmp_path / "one", tmp_path / "other"]
-    for folder, accuracy, found in zip(folders, (0.96, 0.97), (0.5, 0.75), strict=True):
-        folder.mkdir()
-        made.write_naming(folder / "naming.json", made.naming(50, accuracy))
-        audit(folder / "audit.json", "lnmax", {"gamma": 0.5}, {100: (None, 25.0, 20.0, found, found)})
-    done = CliRunner().invoke(cli, ["compare", *map(str, folders), "--json"])
-    rows = {(row["what"], row["setting"]): row["difference"] for row in json.loads(done.output)["compared"]}
+    for folder, accuracy, found in (("one", 0.96, 0.5), ("other", 0.97, 0.75)):
+        (tmp_path / folder).mkdir()
+        made.write_naming(tmp_path / folder / "naming.json", made.naming(50, accuracy))
+        audit(tmp_path / folder / "audit.json", "lnmax", {"gamma": 0.5}, {100: (None, 25.0, 20.0, found, found)})
+    rows = _compared(tmp_path / "one", tmp_path / "other")
     named = next(value for (what, _), value in rows.items() if what == "accuracy of named clusters")
     assert named == pytest.approx(0.01)
     audited = {setting: value for (what, setting), value in rows.items() if what == "ε in an audit"}

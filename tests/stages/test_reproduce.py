@@ -29,6 +29,9 @@ def test_all_rows_are_listed():
     assert any(line.startswith("PET-DL 2019, Table 3, MNIST S2") for line in listed)
 
 
+README = "Private-kNN 2020, first table of the authors' ReadMe.md"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "file", "experiment"),
@@ -37,33 +40,34 @@ def test_all_rows_are_listed():
         ("NZC 2020, Table 1, MNIST NZC (5 teachers only)", "nzc-2020", "mnist-few"),
         ("PET-DL 2019, Table 3, MNIST S2", "petdl-2019", "mnist"),
         ("DP reproducibility 2024, Table 2, DP-SGD at ε = 1", "equal-epsilon", "records"),
+        # What a paper quotes is run by the configuration that measures most of it.
+        ("PET-DL 2019, Table 1, PATE-GNMax Papernot et al. (2018)", "scalable-pate-2018", ""),
+        (f"{README}, MNIST LNMAX 1000 queries", "pate-2017", ""),
+        (f"{README}, MNIST GNMAX 286 queries", "scalable-pate", ""),
     ],
 )
 def test_the_experiment_that_measures_a_row(row, file, experiment):
     said = _asked(row, "--dry", "--seeds", "0,1")
-    assert f"config/papers/{file}.yaml" in said
-    assert f"only=[{experiment}]" in said
+    assert f"config/papers/{file}" in said
+    assert f"only=[{experiment}" in said
     assert "seeds=[0,1]" in said
-
-
-def test_other_experiments_can_be_named():
-    assert "only=[mnist-paper]" in _asked(ROW, "--dry", "--only", "mnist-paper")
 
 
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ("PATE 2017, Figure 4, MNIST 10 queries", r"there is no row .*did you mean"),
-        (
-            "PATE 2017, Figure 4",
-            r"may be each of 4 rows: 'PATE 2017, Figure 4, MNIST 100 queries', .*give the whole name",
-        ),
+        ("PATE 2017, Figure 4, MNIST 10 queries", "did you mean"),
+        ("PATE 2017, Figure 4", "may be each of 4 rows: 'PATE 2017, Figure 4, MNIST 100 queries', "),
+        ("DP reproducibility 2024, Table 1, CIFAR-10 at ε = 8", "there is no row"),
+        ("PATE 2017, Figure 10, n = 10", "there is no row"),
+        ("", "there is no row"),
         ("Scalable PATE 2018, Figure 1 (left), Glyph LNMax", "the paper does not say for which queries"),
     ],
 )
-def test_what_can_not_be_run_says_why(row, fault):
-    with pytest.raises(PatebenchError, match=fault):
+def test_what_cannot_be_run_says_why(row, fault):
+    with pytest.raises(PatebenchError) as caught:
         _run(row, home=ROOT)
+    assert fault in str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -113,20 +117,6 @@ def test_a_row_is_measured_by_one_configuration():
         assert len({value.configuration for value in PUBLISHED.values if value.name == name}) == 1, name
 
 
-def test_what_a_paper_quotes_is_run_by_the_configuration_of_the_other():
-    said = _asked("PET-DL 2019, Table 1, PATE-GNMax Papernot et al. (2018)", "--dry", "--only", "mnist")
-    assert "config/papers/scalable-pate-2018.yaml" in said
-
-
-@pytest.mark.parametrize(
-    ("row", "file"), [("MNIST LNMAX 1000 queries", "pate-2017"), ("MNIST GNMAX 286 queries", "scalable-pate")]
-)
-def test_a_row_is_run_by_the_configuration_that_measures_most_of_it(row, file):
-    """That of its own paper, Private-kNN's, has the baseline alone."""
-    said = _asked(f"Private-kNN 2020, first table of the authors' ReadMe.md, {row}", "--dry")
-    assert f"config/papers/{file}" in said
-
-
 def test_a_paper_of_one_s_own_is_run_by_the_configuration_that_it_names(tmp_path, capsys):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "papers").symlink_to(ROOT / "config" / "papers")
@@ -154,7 +144,7 @@ def test_part_of_a_name_will_do_and_data_may_lie_elsewhere():
     said = _asked("figure 4 mnist 100", "--dry", "--only", "mnist-paper", "--data-root", "/some where").splitlines()
     assert said[0] == f"row: {ROW}"
     assert said[1].startswith("PATEBENCH_DATA='/some where' snakemake --cores all --quiet reason --configfile /")
-    assert said[1].endswith("'only=[mnist-paper]'")
+    assert said[1].endswith("'only=[mnist-paper]'"), "and other experiments can be named"
 
 
 def test_data_root_is_what_the_run_gets(monkeypatch, tmp_path):
@@ -172,19 +162,17 @@ class _Failed:
     returncode = 1
 
 
-def test_names_need_their_words_in_order_and_a_whole_name_is_enough():
-    assert "row: NZC 2020, Table 1, MNIST NZC (5 teachers only)" in _asked(
-        "nzc mnist 5 teachers", "--dry", "--only", "mnist"
-    )
-    for row in ("DP reproducibility 2024, Table 1, CIFAR-10 at ε = 8", "PATE 2017, Figure 10, n = 10", ""):
-        with pytest.raises(PatebenchError, match="there is no row"):
-            _run(row, home=ROOT)
-    for part, row in (
+@pytest.mark.parametrize(
+    ("part", "row"),
+    [
+        ("nzc mnist 5 teachers", "NZC 2020, Table 1, MNIST NZC (5 teachers only)"),
         (ROW.lower(), ROW),
         ("Table 10, MNIST", "DP reproducibility 2024, Table 10, MNIST"),
         ("Table 10, Fashion", "DP reproducibility 2024, Table 10, Fashion MNIST"),
-    ):
-        assert f"row: {row}" in _asked(part, "--dry", "--only", "mnist")
+    ],
+)
+def test_words_of_a_name_in_order_are_enough(part, row):
+    assert f"row: {row}" in _asked(part, "--dry", "--only", "mnist")
 
 
 def test_comparing_alone_runs_nothing(monkeypatch, tmp_path, capsys):
