@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 import patebench
 from patebench.accounting.votes import Votes
-from patebench.audit import show, verdict
-from patebench.calculator import calibrate as calculator
-from patebench.calculator.epsilon import epsilon
+from patebench.audit import audit_text, verdict
+from patebench.calculator import calculations as calculator
+from patebench.calculator.calculations import epsilon
 from patebench.cli import cli
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
@@ -73,7 +73,9 @@ def test_every_name_is_there_with_a_docstring_and_listed() -> None:
         patebench.bound  # noqa: B018
 
 
-@pytest.mark.parametrize("first", ["import patebench.audit.show", "from patebench.audit import show", "pass"])
+@pytest.mark.parametrize(
+    "first", ["import patebench.audit.audit_text", "from patebench.audit import audit_text", "pass"]
+)
 def test_the_folder_of_audits_does_not_hide_the_function(first: str) -> None:
     code = f"""
 {first}
@@ -159,7 +161,7 @@ def test_an_audit_takes_a_mechanism_and_several_numbers_of_queries() -> None:
     found = patebench.audit(Exponential(0.5), teachers=10, classes=2, delta=DELTA, queries=[2, 3], runs=1000)
     assert [finding.queries for finding in found.findings] == [1, 2, 3]
     assert "Exponential epsilon = 0.5: 3 queries" in str(found)
-    assert show.render(found)
+    assert audit_text.render(found)
 
 
 # Calibration.

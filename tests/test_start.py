@@ -15,7 +15,7 @@ TRAINING = {rules.STAGES[rule] for rule in rules.ON_GPU}
 
 #: What stages import besides their own file before they do anything.
 MORE = {
-    "audit": "patebench.audit.show, rich.table",
+    "audit": "patebench.audit.audit_text, rich.table",
     "calibrate": "patebench.calculator.show, rich.table",
     "epsilon": "patebench.calculator.show, rich.table",
     "report": "patebench.reporting.pages, patebench.reporting.figures, pandas, jinja2, matplotlib.backends.backend_agg",

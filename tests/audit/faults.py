@@ -9,7 +9,7 @@ from patebench.accounting import conversion, independent
 from patebench.accounting.accountant import DirectAccountant, RenyiAccountant, repeated
 from patebench.accounting.votes import Votes, capped
 from patebench.core.bound import Kind
-from patebench.mechanisms.base import NO_ANSWER, Mechanism, parameter
+from patebench.mechanisms.base import NO_ANSWER, Answering, Mechanism, parameter
 from patebench.mechanisms.confident_gnmax import ConfidentGNMax
 from patebench.mechanisms.local_mechanisms import RandomisedResponse
 from patebench.mechanisms.noise_shares import DistributedSparseGNMax, plurality
@@ -279,7 +279,7 @@ class RoundsRepeated(GNMax):
 class OnceFree(GNMax):
     """Its second answer is the plurality; its first alone is sound."""
 
-    independent_queries = False
+    answering = Answering.IN_SEQUENCE
 
     def release(self, votes, rng):
         labels = super().release(votes, rng)
@@ -423,7 +423,7 @@ class CountedTwice(GNMax):
 class ThreeBallots(Mechanism):
     """The vote of three teachers drawn without replacement, if they are of one mind, or any class; as it should be."""
 
-    independent_queries: ClassVar[bool] = True
+    answering: ClassVar[Answering] = Answering.ALONE
     honest: float = parameter(low=0, high=0.99)
     replacement: ClassVar[bool] = False
 

@@ -5,7 +5,7 @@ import pytest
 
 from patebench.accounting.votes import Votes
 from patebench.audit.handed_out import Discrete, HandedOut
-from patebench.audit.search import Search
+from patebench.audit.worst_pairs import Search
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
 from patebench.mechanisms.noise import IntegerNoise, log_integer_argmax_probabilities

@@ -9,7 +9,7 @@ from dp_accounting.pld import common, privacy_loss_distribution
 from scipy.stats import binom, norm
 
 from patebench.accounting import independent
-from patebench.audit.losses import binary, composed, least_epsilon, measurable
+from patebench.audit.estimates import binary, composed, least_epsilon, measurable
 
 DELTA = 1e-5
 

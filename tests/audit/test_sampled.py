@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import beta, binom, norm
 
 from patebench.audit import sampled
-from patebench.audit.rates import Rates, clopper_pearson, weight
+from patebench.audit.estimates import Rates, clopper_pearson, weight
 from patebench.audit.sampled import SampledAudit, most_labels
-from patebench.audit.search import Search
+from patebench.audit.worst_pairs import Search
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from patebench.accounting.votes import Votes
-from patebench.audit.losses import least_epsilon
-from patebench.audit.search import Search
+from patebench.audit.estimates import least_epsilon
+from patebench.audit.worst_pairs import Search
 from patebench.mechanisms.base import make_mechanism
 from tests.audit.faults import ThreeBallots
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from patebench.audit.sampled import SampledAudit
-from patebench.audit.search import Search
+from patebench.audit.worst_pairs import Search
 from patebench.core import seeds
 from patebench.core.bound import Kind
 from patebench.mechanisms.base import make_mechanism

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from patebench.accounting import independent
-from patebench.audit.show import render
-from patebench.audit.tables import least_epsilon, worlds
+from patebench.audit.audit_text import render
+from patebench.audit.table_audit import least_epsilon, worlds
 from patebench.audit.verdict import run_audit
 from patebench.core import seeds
 from patebench.mechanisms.base import make_mechanism

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from patebench.accounting.votes import Votes
-from patebench.audit.show import render
+from patebench.audit.audit_text import render
 from patebench.audit.verdict import Verdict, run_audit, worst_verdict
 from patebench.core import seeds
 from patebench.core.bound import Kind

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from patebench.accounting import independent
 from patebench.accounting.filter import PerQueryCost, RenyiFilter, queries_within
 from patebench.accounting.votes import Votes
-from patebench.calculator.calibrate import MOST_QUERIES, solve, worst_case
+from patebench.calculator.calculations import MOST_QUERIES, solve, worst_case
 from patebench.calculator.show import as_json
 from patebench.cli import cli
 from patebench.core.errors import PatebenchError

@@ -9,7 +9,7 @@ import pytest
 
 from patebench.accounting.sparse import participations
 from patebench.accounting.votes import Votes, capped
-from patebench.calculator.calibrate import worst_case
+from patebench.calculator.calculations import worst_case
 from patebench.core.bound import Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError

@@ -13,8 +13,7 @@ from patebench.accounting.votes import Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import NO_ANSWER
-from patebench.mechanisms.confident_gnmax import ConfidentGNMax
-from patebench.mechanisms.interactive_gnmax import InteractiveGNMax
+from patebench.mechanisms.confident_gnmax import ConfidentGNMax, InteractiveGNMax
 from patebench.mechanisms.noisy_argmax import GNMax
 
 ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])

@@ -14,7 +14,7 @@ from patebench.accounting import independent, rdp
 from patebench.accounting.exact import ExactDivergence
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
-from patebench.mechanisms.permute_and_flip import PermuteAndFlip
+from patebench.mechanisms.exponential import PermuteAndFlip
 
 ORDERS = np.array([1.05, 2.0, 4.0, 9.0, 20.0])
 SMALL = [(1, 2), (7, 2), (30, 2), (5, 3), (12, 3), (6, 5)]

@@ -10,7 +10,7 @@ import pytest
 from patebench.accounting import rdp
 from patebench.accounting.sparse import most_votes, participations
 from patebench.accounting.votes import Votes
-from patebench.calculator.calibrate import worst_case
+from patebench.calculator.calculations import worst_case
 from patebench.core.bound import Kind
 from patebench.core.entropy import Entropy
 from patebench.core.errors import PatebenchError

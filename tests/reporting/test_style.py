@@ -13,11 +13,11 @@ from patebench.reporting.style import (
     BLACK,
     BLUE,
     KINDS,
-    MECHANISMS,
     TEACHERS,
     is_empty,
     line_styles,
     logarithmic,
+    mechanism_styles,
     panels,
     save,
     svg,
@@ -56,9 +56,9 @@ def test_the_same_thing_looks_the_same_everywhere():
 
 
 def test_a_mechanism_without_a_style_of_its_own_looks_like_no_other():
-    styles = line_styles([*MECHANISMS, "of a plug-in"], MECHANISMS)
-    assert len({(style.color, style.marker) for style in styles.values()}) == len(MECHANISMS) + 1
-    assert BLACK not in {style.color for style in MECHANISMS.values()}, "as what papers print is drawn"
+    styles = line_styles([*mechanism_styles(), "of a plug-in"], mechanism_styles())
+    assert len({(style.color, style.marker) for style in styles.values()}) == len(mechanism_styles()) + 1
+    assert BLACK not in {style.color for style in mechanism_styles().values()}, "as what papers print is drawn"
 
 
 def test_a_curve_of_one_point_has_a_marker(tmp_path):

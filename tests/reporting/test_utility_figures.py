@@ -7,12 +7,7 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
-from patebench.reporting.style import (
-    MECHANISMS,
-    METHODS,
-    save,
-    themed,
-)
+from patebench.reporting.style import METHODS, mechanism_styles, save, themed
 
 PUBLISHED = read_published(made.PUBLISHED)
 
@@ -22,8 +17,8 @@ def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_pa
     points = [bars.lines[0] for bars in axis.containers]
     places = {(point.get_markerfacecolor(), *np.round(point.get_xydata()[0], 4)) for point in points}
     assert ("white", 0.65, 0.961) in places, "data-dependent"
-    assert (MECHANISMS["lnmax"].color, 4.0, 0.961) in places, "worst-case, publishable"
-    assert {point.get_marker() for point in points} == {MECHANISMS[name].marker for name in ("lnmax", "gnmax")}
+    assert (mechanism_styles()["lnmax"].color, 4.0, 0.961) in places, "worst-case, publishable"
+    assert {point.get_marker() for point in points} == {mechanism_styles()[name].marker for name in ("lnmax", "gnmax")}
     hollow = {tuple(dots.get_offsets()[0]) for dots in axis.collections if "published" in str(dots.get_label())}
     assert hollow == {(2.04, 0.98), (8.03, 0.981), (8.0, 0.97), (1.97, 0.985)}
     assert made.lines(axis)["without privacy"].get_ydata()[0] == pytest.approx(0.9905)
@@ -113,6 +108,6 @@ def test_a_student_without_a_data_dependent_epsilon_is_one_mark_of_its_mechanism
     figure = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)])
     save(figure, tmp_path / "frontier.png")
     lines = [line for line in figure.axes[0].lines if 0.9 in line.get_ydata()]
-    assert {line.get_marker() for line in lines} <= {MECHANISMS["lnmax"].marker, "_", "|"}
+    assert {line.get_marker() for line in lines} <= {mechanism_styles()["lnmax"].marker, "_", "|"}
     assert "worst-case ε, of fresh noise" in made.legend(figure)
     assert "data-dependent ε, not publishable" not in made.legend(figure)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.reporting import made
 
 from patebench.accounting.independent import strong_composition
-from patebench.calculator.calibrate import released
+from patebench.calculator.calculations import released
 from patebench.cli import cli
 from patebench.core.errors import ArtefactError
 from patebench.mechanisms.base import make_mechanism

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from patebench.api import calibrate as calibrate
     from patebench.api import label as label
     from patebench.api import train_student as train_student
-    from patebench.calculator.calibrate import Calibration as Calibration
+    from patebench.calculator.calculations import Calibration as Calibration
     from patebench.core.bound import Bound as Bound
     from patebench.core.errors import PatebenchError as PatebenchError
     from patebench.mechanisms import MECHANISMS as MECHANISMS

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from patebench.accounting.accountant import check_queries
 from patebench.accounting.votes import Votes, check_table
 from patebench.audit import verdict
-from patebench.calculator.calibrate import Calibration, queries_for, solve
+from patebench.calculator.calculations import Calibration, queries_for, solve
 from patebench.core.bound import Bound, check_delta, large_delta
 from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole, quote
 from patebench.core.entropy import Draws
@@ -154,7 +154,7 @@ class Audit(verdict.Audit):
     def __str__(self) -> str:
         from rich.console import Console
 
-        from patebench.audit.show import render
+        from patebench.audit.audit_text import render
 
         console = Console(width=120, highlight=False, markup=False, color_system=None)
         with console.capture() as captured:
@@ -189,7 +189,7 @@ def calibrate(
     classes = None if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
     teachers = None if teachers is None else check_whole("teachers", teachers)
     for size, known in (("classes", classes), ("teachers", teachers)):
-        if known is None and getattr(kind, f"cost_needs_{size}", False):
+        if known is None and size in getattr(kind, "cost_needs", ()):
             raise PatebenchError(f"what {kind.__name__} costs depends on the number of {size}; give {size}=…")
     count = None if queries is None else check_whole("queries", queries)
     _check_size_of_delta(delta, None if teachers is None else check_whole("teachers", teachers), release)

@@ -7,7 +7,7 @@ function handed in here, so that this page only composes, converts and labels.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,10 @@ from patebench.core.text import plural
 
 #: Rényi divergence of the first T queries for each T (rows) at each order (columns).
 Totals = Callable[[Sequence[int], Array], Array]
+
+#: How tables head accountants that several mechanisms have.
+_LABELS = {"rdp": "Rényi", "gdp": "Gaussian DP, PLD", "pld": "Gaussian DP, PLD"}
+
 _CELLS = 1 << 15  # of one block of queries × orders: what fits a processor's cache is fastest
 _ROUNDING = 1e-12  # of a failure probability, relatively
 
@@ -34,7 +38,7 @@ def never(queries: int) -> float:
 class Accountant(ABC):
     """What every bound of this accountant says of itself: its name, the kind of statement, the paper and theorem.
 
-    `label` is how tables head it, by default its name; accountants that belong in one column share it.
+    `label` is how tables head it, by default that of `_LABELS` or its name; those that belong in one column share it.
 
     Where the theorem holds but for a failure, the failure's probability for the first T queries is paid in δ first.
     """
@@ -55,7 +59,7 @@ class Accountant(ABC):
     exact: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "label", self.label or self.name)
+        object.__setattr__(self, "label", self.label or _LABELS.get(self.name, self.name))
 
     @property
     def publishable(self) -> bool:
@@ -121,8 +125,9 @@ class RenyiAccountant(Accountant):
     published analysis did.
     """
 
+    name: str = "rdp"
     totals: Totals
-    orders: NDArray[np.float64]
+    orders: NDArray[np.float64] = field(default_factory=lambda: conversion.ORDERS)
     conversions: tuple[Conversion, ...] = (Conversion.CLASSIC, Conversion.TIGHT)
     refine: bool = True
 

@@ -126,7 +126,6 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
     """The accountant of ε for T queries at δ, for discrete noise alone; `how` says what the privacy loss is."""
     return DirectAccountant(
         name="pld",
-        label="Gaussian DP, PLD",
         kind=Kind.WORST_CASE,
         source=f"Canonne, Kamath, Steinke 2020; Sommer, Meiser, Mohammadi 2019, Lemma 5, for {how}",
         discrete=DISCRETE,

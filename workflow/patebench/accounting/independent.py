@@ -228,19 +228,15 @@ def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = Non
     return [
         DirectAccountant(
             name="pld",
-            label="Gaussian DP, PLD",
             kind=Kind.WORST_CASE,
             source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
             discrete=discrete,
             epsilon=lambda T, delta: pure_composition(epsilon, T, delta),
         ),
         RenyiAccountant(
-            name="rdp",
-            label="Rényi",
             kind=Kind.WORST_CASE,
             source=f"{theorem}; Mironov 2017, Proposition 10",
             discrete=discrete,
             totals=repeated(lambda orders: rdp.pure(epsilon, orders)),
-            orders=conversion.ORDERS,
         ),
     ]

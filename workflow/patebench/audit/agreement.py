@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
-from patebench.audit.running import Outcomes
+from patebench.audit.runs import Outcomes
 
 #: The probability that a sound mechanism is accused by tests that are looked at together; they share it out.
 ALPHA = 1e-6

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from patebench.accounting.votes import Votes
-from patebench.audit.running import Streams
+from patebench.audit.runs import Streams
 from patebench.audit.verdict import Audit, Verdict, run_audit
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws

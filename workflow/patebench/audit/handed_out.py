@@ -19,9 +19,9 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
-from patebench.audit.running import Histogram, Histograms, Outcomes, Runner, Streams, counted, in_turn
+from patebench.audit.runs import Histogram, Histograms, Outcomes, Runner, Streams, counted, in_turn
 from patebench.audit.sampled import Sampled, agree_as_often_as_they_should, histogram, relabelled, sampled_by, shifts
-from patebench.audit.search import GROUPS, Agreement, Pair
+from patebench.audit.worst_pairs import GROUPS, Agreement, Pair
 from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Mechanism

@@ -15,13 +15,23 @@ import numpy as np
 from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
-from patebench.audit.events import Counts, Event, Goal, Integers, Known
-from patebench.audit.events import Tally as EventTally
-from patebench.audit.rates import Rates, clopper_pearson
-from patebench.audit.running import Histograms, Outcomes, Runner, Streams, counted, in_turn
-from patebench.audit.search import GROUPS, Agreement, Pair, repeated_votes
-from patebench.mechanisms.base import Mechanism
-from patebench.mechanisms.local_mechanisms import LocalMechanism
+from patebench.audit.estimates import Rates, clopper_pearson
+from patebench.audit.runs import (
+    Counts,
+    Event,
+    Goal,
+    Histograms,
+    Integers,
+    Known,
+    Outcomes,
+    Runner,
+    Streams,
+    counted,
+    in_turn,
+)
+from patebench.audit.runs import OutcomeCounts as EventTally
+from patebench.audit.worst_pairs import GROUPS, Agreement, Pair, repeated_votes
+from patebench.mechanisms.base import Answering, Mechanism
 
 #: Queries of one run, where queries are independent and drawing them is cheap; and random numbers of one run at most.
 _QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200
@@ -133,7 +143,7 @@ class SampledAudit:
 
     @property
     def _local(self) -> bool:
-        return isinstance(self.mechanism, LocalMechanism)
+        return self.mechanism.answering is Answering.BY_TEACHER
 
     # Independent queries.
 
@@ -165,7 +175,7 @@ class SampledAudit:
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
         """The probabilities that are stated, if what was seen does not speak against them; else those seen."""
         seen = self._seen(pair, side, name, labels)
-        stated = self._runner.stated(pair.votes(1)[side])
+        stated = self.mechanism.outcome_probabilities(pair.votes(1)[side])
         if stated is None:
             return Known(seen / seen.sum(), float(seen.sum()))
         tally = agreement.of_labels(_on(pair, side), seen, stated[0])
@@ -202,7 +212,7 @@ class SampledAudit:
 
     def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
         """How often each outcome shows; what is seen joins the tallies."""
-        stated, classes = self._runner.stated(pair.votes(1)[side]), len(pair.counts)
+        stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
         blocks = self._runner.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
         for i, block in enumerate(blocks):
@@ -217,7 +227,7 @@ class SampledAudit:
     def _in_turn(self, shapes: Histograms) -> Iterator[Tally]:
         """Queries with different votes in one release: each is answered as if it were the only one."""
         votes = in_turn(shapes, len(shapes) * _IN_TURN)
-        stated = self._runner.stated(votes.at(slice(0, len(shapes))))
+        stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
             return
         shown = self._runner.outcomes(votes, self.streams("in turn")).reshape(-1, len(shapes))
@@ -237,7 +247,7 @@ class SampledAudit:
         seen, chances = np.zeros(len(GROUPS), dtype=np.int64), np.zeros(len(GROUPS))
         for shift in by:
             view = np.roll(votes.counts, shift)
-            stated = self._runner.stated(repeated_votes(view, 1))
+            stated = self.mechanism.outcome_probabilities(repeated_votes(view, 1))
             if stated is None:
                 return
             blocks = self._runner.blocks(partial(repeated_votes, view), source, labels)
@@ -259,7 +269,7 @@ class SampledAudit:
 
     def _places(self, where: str, votes: Votes, name: str, runs: int) -> Iterator[Tally]:
         """Each answer of several releases of the same votes."""
-        stated = self._runner.stated(votes)
+        stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
             yield from agreement.of_places(where, self._runner.transcripts(votes, self.streams(name), runs), stated)
 

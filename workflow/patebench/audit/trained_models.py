@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.subsampled_gaussian import SubsampledGaussian
-from patebench.audit.rates import Rates, weight
+from patebench.audit.estimates import Rates, weight
 from patebench.audit.verdict import Verdict
 from patebench.core.text import in_json
 

@@ -4,17 +4,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from patebench.audit import agreement
 from patebench.audit.handed_out import HandedOut
-from patebench.audit.running import Runner, Streams
+from patebench.audit.runs import Runner, Streams
 from patebench.audit.sampled import Sampled, SampledAudit, histogram, most_labels
-from patebench.audit.search import Pair, Search
-from patebench.audit.tables import TableAudit, disagreements
+from patebench.audit.table_audit import TableAudit, disagreements
+from patebench.audit.worst_pairs import Pair, Search
 from patebench.core.bound import Bound, Kind
 from patebench.core.text import at_least, at_most, in_json
-from patebench.mechanisms.base import Mechanism, plain
+from patebench.mechanisms.base import Answering, Mechanism, plain
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 #: A stated ε from which on a bound says nothing: no event is e¹⁰⁰ times as likely as another that anybody will see.
@@ -150,11 +150,42 @@ def run_audit(
 ) -> Audit:
     """Audit one query, and each number of queries in `queries`."""
     wanted = sorted({1, *queries})
-    if isinstance(mechanism, SparseArgmax):
-        tables = TableAudit(mechanism, teachers, classes, runs, confidence, delta, streams)
-        lines = disagreements(tables, wanted)
-        findings = [_of_tables(tables, T, sound=not lines) for T in wanted]
-        return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
+    look = _look_at_tables if mechanism.answering is Answering.AS_TABLE else _look_at_queries
+    findings, lines = look(mechanism, teachers, classes, wanted, delta, runs, confidence, streams)
+    return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
+
+
+#: All findings, and the lines that say where the code does not do what it says.
+_Found = tuple[list[Finding], list[str]]
+
+
+def _look_at_tables(
+    mechanism: Mechanism,
+    teachers: int,
+    classes: int,
+    wanted: Sequence[int],
+    delta: float,
+    runs: int,
+    confidence: float,
+    streams: Streams,
+) -> _Found:
+    """Audit a mechanism that releases one table."""
+    tables = TableAudit(cast(SparseArgmax, mechanism), teachers, classes, runs, confidence, delta, streams)
+    lines = disagreements(tables, wanted)
+    return [_of_tables(tables, T, sound=not lines) for T in wanted], lines
+
+
+def _look_at_queries(
+    mechanism: Mechanism,
+    teachers: int,
+    classes: int,
+    wanted: Sequence[int],
+    delta: float,
+    runs: int,
+    confidence: float,
+    streams: Streams,
+) -> _Found:
+    """Audit a mechanism that answers queries, at the worst pairs of counts of one query."""
     search = Search(mechanism, teachers, classes, delta)
     searches = {T: search.asking(T) for T in wanted}
     found = {T: searches[T].worst(T) for T in wanted}
@@ -163,7 +194,7 @@ def run_audit(
     worst = {
         T: max(
             # What a release of one query shows says nothing of one that decides on many together.
-            [*found[T], *(() if mechanism.decides_together else pairs)],
+            [*found[T], *(() if mechanism.answering is Answering.TOGETHER else pairs)],
             key=lambda pair: pair.epsilon(search.independent(T), delta),
         )
         for T in wanted
@@ -182,7 +213,7 @@ def run_audit(
     findings = [
         _compared(searches[T], T, worst[T], seen.largest[T], discrete.get(T), pairs, sound=not lines) for T in wanted
     ]
-    return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
+    return findings, lines
 
 
 def _of_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
@@ -269,7 +300,7 @@ def _others(search: Search, queries: int, worst: Pair, sampled: Sampled, run: Se
     For one query also all that were run; for more, where an ε takes longer to work out, none of these. Of a mechanism
     that decides on all queries together, only pairs of so many queries: those that were run are of other numbers.
     """
-    seen = () if search.mechanism.decides_together else (sampled.pair, *(run if queries == 1 else ()))
+    seen = () if search.mechanism.answering is Answering.TOGETHER else (sampled.pair, *(run if queries == 1 else ()))
     pairs = [*seen, *search.ladder(queries)]
     return [pair for pair in pairs if pair is not worst]
 

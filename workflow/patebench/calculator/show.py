@@ -5,8 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from patebench.calculator.calibrate import MOST_QUERIES, Calibration
-from patebench.calculator.epsilon import Account
+from patebench.calculator.calculations import MOST_QUERIES, Account, Calibration
 from patebench.core.bound import Bound, Conversion, Kind, large_delta
 from patebench.core.text import above_zero, plural, significant, upward
 
@@ -64,7 +63,7 @@ def _setting(result: Account | Calibration) -> str:
 
 def _outward(result: Calibration, value: float) -> str:
     """A value that was found, in a few digits, rounded to the side of more noise."""
-    from patebench.calculator.calibrate import worst_case
+    from patebench.calculator.calculations import worst_case
     from patebench.mechanisms.base import make_mechanism
 
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)

@@ -214,7 +214,7 @@ class LabelSet:
         by_features = (
             self.round.uses_features or self.ensemble.votes_in_rounds if self.round else self.ensemble.in_cells
         )
-        return by_features and MECHANISMS.load(self.setting.mechanism).releases_table
+        return by_features and MECHANISMS.load(self.setting.mechanism).answering == "as table"
 
     def noise_options(self, ledger: str) -> Options:
         """Return the options that say where the noise comes from: a stream, or entropy and the folder of ledgers."""

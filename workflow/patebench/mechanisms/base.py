@@ -8,7 +8,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, ClassVar
+from enum import StrEnum
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,6 @@ from patebench.accounting.accountant import (
 )
 from patebench.accounting.filter import PerQueryCost, RenyiFilter, best_order, queries_within
 from patebench.accounting.sanitised import SanitisingNoise
-from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Bound, Conversion, Kind, check_delta
 from patebench.core.checks import check_real, quote
@@ -54,6 +54,32 @@ def limits(item: Field[Any]) -> tuple[float, bool, float]:
     return item.metadata["low"], item.metadata["above"], item.metadata["high"]
 
 
+class Shown(NamedTuple):
+    """How tables and figures show a mechanism.
+
+    Parameters
+    ----------
+    label : its name, by default that of the registry
+    paper : the paper that it comes from, as `config/published.csv` names it
+    color, marker : in figures, the colour by its name there; without, the mechanism takes what is free
+    """
+
+    label: str = ""
+    paper: str = ""
+    color: str = ""
+    marker: str = ""
+
+
+class Answering(StrEnum):
+    """How the queries of one release depend on each other: how their costs compose, and how an audit looks at them."""
+
+    ALONE = "alone"  # each query is answered as if it were the only one
+    IN_SEQUENCE = "in sequence"  # state is kept from query to query
+    TOGETHER = "together"  # one decision is made for all queries, so even the first answer depends on the others
+    AS_TABLE = "as table"  # one table of noisy counts is released, from which labels are read; in each round anew
+    BY_TEACHER = "by teacher"  # each query by itself, and every teacher's perturbed vote is seen
+
+
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """A mechanism with its parameters: turns votes into labels, privately.
@@ -70,11 +96,14 @@ class Mechanism(ABC):
     #: Parameters for tests and documentation, sensible for 50 to 250 teachers.
     example: ClassVar[Mapping[str, float]] = {}
 
-    #: Whether the worst case depends on the number of classes.
-    cost_needs_classes: ClassVar[bool] = False
+    #: How tables and figures show this mechanism; a subclass is another mechanism and inherits nothing of it.
+    shown: ClassVar[Shown] = Shown()
 
-    #: Whether it depends on the number of teachers.
-    cost_needs_teachers: ClassVar[bool] = False
+    #: The numbers on which the worst case depends: "classes", "teachers" or both.
+    cost_needs: ClassVar[tuple[str, ...]] = ()
+
+    #: How the queries of one release depend on each other.
+    answering: ClassVar[Answering] = Answering.ALONE
 
     #: Whether `release` may be given a source of discrete noise. A mechanism that says so has an accountant that holds
     #: for it, whatever the votes are and however ties are broken.
@@ -90,17 +119,9 @@ class Mechanism(ABC):
     #: votes vanish, appear or move.
     abstentions: ClassVar[bool] = False
 
-    #: Whether all that it releases is a table of noisy counts, from which labels are read.
-    releases_table: ClassVar[bool] = False
-
-    #: Whether each query is answered as if it were the only one: no state is kept from query to query.
-    independent_queries: ClassVar[bool] = True
-
-    #: Whether each round is a release of its own, in which such state starts anew and is paid for anew.
-    rounds_add_up: ClassVar[bool] = False
-
-    #: Whether one decision is made for all queries of a release, so that even the first answer depends on the others.
-    decides_together: ClassVar[bool] = False
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.shown = cls.__dict__.get("shown", Shown())
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -126,6 +147,16 @@ class Mechanism(ABC):
         So `log_p[query, label]` is right for every label, NO_ANSWER = −1 included. None where the distribution of the
         labels has no form that can be computed.
         """
+
+    @property
+    def independent_queries(self) -> bool:
+        """Whether no state is kept from query to query."""
+        return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
+
+    def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
+        """Stated probabilities (queries × (classes + 1)) of what an audit sees of each query, or None if unknown."""
+        log_p = self.log_outcome_probabilities(votes)
+        return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """Distributions of what one query shows, for histograms (counts in descending order) and all their neighbours.
@@ -162,7 +193,7 @@ class Mechanism(ABC):
         """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""
         return []
 
-    def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[TeacherCosts]:
+    def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
         """What single teachers pay for the first T queries, for each T; empty where all pay the same."""
         return []
 
@@ -194,7 +225,7 @@ class Mechanism(ABC):
         """
         check_delta(delta)
         check_abstentions(self, votes)
-        if adaptive and self.rounds_add_up and not votes.rounds:
+        if adaptive and self.answering is Answering.AS_TABLE and not votes.rounds:
             raise PatebenchError(f"{type(self).__name__} is paid for by rounds, and these votes do not tell theirs")
         wanted = check_queries(queries, votes.queries)
         every = check_queries([*wanted, *curve], votes.queries)
@@ -299,7 +330,7 @@ _MANY = 10**15
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
     """Refuse a mechanism that can not be queried in rounds: their cost would not be that of their queries together."""
-    if mechanism.rounds_add_up:
+    if mechanism.answering is Answering.AS_TABLE:
         return
     if not mechanism.independent_queries:
         raise PatebenchError(
@@ -314,7 +345,7 @@ def check_adaptive(name: str, mechanism: Mechanism) -> None:
 
 def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
     """What a query costs; refuse a mechanism that can not tell beforehand, and so can not keep a budget."""
-    if mechanism.releases_table:
+    if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
             f"the mechanism '{name}' releases one table whole, so it can not stop at a budget; what it costs is known "
             "beforehand: find the noise with `patebench calibrate`, and limit all releases together by `ledger`"

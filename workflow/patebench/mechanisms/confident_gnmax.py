@@ -1,4 +1,9 @@
-"""Confident-GNMax of Scalable PATE (Papernot et al. 2018, Algorithm 1): it answers where the teachers agree."""
+"""Confident-GNMax and Interactive-GNMax of Scalable PATE (Papernot et al. 2018).
+
+Confident-GNMax (Algorithm 1) answers where the teachers agree, Interactive-GNMax (section 4.3, Algorithm 2) where they
+seem to differ from the student. The student that asks gives its predictions first. They are public: they follow from
+earlier answers and public samples.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -9,17 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
-from patebench.accounting import conversion, discrete_gaussian, exact, exact_accountant, independent, label, rdp
+from patebench.accounting import discrete_gaussian, exact, exact_accountant, independent, label, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.logspace import Array, log_expm1, softplus
 from patebench.accounting.sanitised import SanitisingNoise
 from patebench.accounting.sanitised import accountants as sanitised_accountants
 from patebench.accounting.smooth import PerQuery
-from patebench.accounting.votes import Counts, Votes
+from patebench.accounting.votes import Counts, Votes, ranks
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import GAUSSIAN
 from patebench.mechanisms.noisy_argmax import GNMax
 
@@ -105,6 +110,7 @@ class ConfidentGNMax(Mechanism):
     Bounds on T queries count the queries that were put, answered or not.
     """
 
+    shown = Shown("confident GNMax", paper="Scalable PATE 2018", color="green", marker="^")
     published = ("rdp", Conversion.CLASSIC)
     discrete = True
     example: ClassVar[Mapping[str, float]] = {"threshold": 40.0, "sigma1": 20.0, "sigma2": 10.0}
@@ -161,7 +167,6 @@ class ConfidentGNMax(Mechanism):
         return [
             DirectAccountant(
                 name="gdp",
-                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(T/σ₁² + 2T/σ₂²)",
                 epsilon=lambda T, delta: independent.gaussian_dp(test.mu(T), delta),
@@ -171,21 +176,15 @@ class ConfidentGNMax(Mechanism):
             ),
             label.accountant(*self._answer.label_costs(), besides=test.test, test="Mironov 2017, Corollary 3 (test)"),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Corollary 3 (test); Scalable PATE, Proposition 8 (every query answered)",
                 discrete=GAUSSIAN,
                 totals=repeated(test.data_independent),
-                orders=conversion.ORDERS,
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.DATA_DEPENDENT,
                 source="exact divergence of the test, composed with Scalable PATE, Theorem 6 for the answer",
                 totals=summed(test.data_dependent, rows),
-                orders=conversion.ORDERS,
             ),
             RenyiAccountant(
                 name="rdp-expected",
@@ -193,7 +192,6 @@ class ConfidentGNMax(Mechanism):
                 kind=Kind.CLAIMED,
                 source="Scalable PATE, Theorem 6 for test and answer, weighted by Pr[answered]: expected, no bound",
                 totals=summed(test.expected, rows),
-                orders=conversion.ORDERS,
             ),
             *exact_accountant.accountants(votes, self.changes(votes) if self.sigma1 > 0 and self.sigma2 > 0 else None),
         ]
@@ -236,4 +234,73 @@ def _weight(log_s: Array, log_s_neighbour: Array, orders: Array) -> Array:
     """ln(s^α s′^{1−α}) from ln s and ln s′; −∞ where s = 0."""
     with np.errstate(invalid="ignore"):
         result: Array = np.where(log_s > -np.inf, log_s + (orders - 1) * (log_s - log_s_neighbour), -np.inf)
+    return result
+
+
+Integers = NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class InteractiveGNMax(ConfidentGNMax):
+    """If max(counts − n·p) + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer of the teachers.
+
+    p are the student's predictions; one vote changes the largest difference by at most 1, as it changes the largest
+    count in Confident-GNMax. That is what it is without predictions, before there is a student. Where the test fails,
+    a student that gives a class more probability than `confidence` keeps that class as its label. This follows from
+    public predictions and the outcome of the test, and costs nothing more.
+    """
+
+    shown = Shown("interactive GNMax", paper="Scalable PATE 2018", color="green", marker="v")
+    discrete = False  # the test compares no whole numbers, so discrete noise would not hide them
+    example: ClassVar[Mapping[str, float]] = {"threshold": 40.0, "sigma1": 20.0, "sigma2": 10.0, "confidence": 0.9}
+
+    confidence: float = parameter(low=0, high=1)
+
+    def test_statistic(self, votes: Votes) -> NDArray[Any]:
+        top: NDArray[Any] = self._differences(votes).max(axis=1)
+        return top
+
+    def student_labels(self, votes: Votes) -> Labels:
+        if votes.predictions is None:
+            return super().student_labels(votes)
+        sure = votes.predictions.max(axis=1) > self.confidence
+        return np.where(sure, np.argmax(votes.predictions, axis=1), NO_ANSWER).astype(np.int32)
+
+    def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
+        return self.neighbours if votes.predictions is None else exact.PerQueryNeighbours(self._per_query)
+
+    def _differences(self, votes: Votes) -> NDArray[Any]:
+        return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
+
+    def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
+        """Neighbours of each query, by class and not by rank: classes with equal counts differ in their predictions."""
+        differences = self._differences(votes)
+        order = np.argsort(-votes.counts, axis=1, kind="stable")
+        ordered = np.take_along_axis(votes.counts, order, axis=1)
+        rank = np.empty_like(order)
+        np.put_along_axis(rank, order, ranks(ordered), axis=1)
+        for alike in self._answer.neighbours(ordered):
+            pairs = _by_class(alike, rank)
+            yield self._with_test(pairs, differences[pairs.histogram].max(axis=1), _largest_after(differences, pairs))
+
+
+def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
+    """Neighbours by class from neighbours by rank: a row for every pair of classes (`rank`: queries × classes)."""
+    may_lose = rank[pairs.histogram] == pairs.loses[:, None]
+    may_gain = rank[pairs.histogram] == pairs.gains[:, None]
+    other = ~np.eye(rank.shape[1], dtype=bool)
+    row, loses, gains = np.nonzero(may_lose[:, :, None] & may_gain[:, None, :] & other)
+    order = np.lexsort((loses, pairs.histogram[row]))
+    row, loses, gains = row[order], loses[order], gains[order]
+    return exact.Pairs(
+        pairs.histogram[row], loses, gains, pairs.log_p[row], pairs.log_p_neighbour[row], pairs.multiplicity[row]
+    )
+
+
+def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
+    """The largest difference after each change."""
+    rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
+    changed[rows, pairs.loses] -= 1
+    changed[rows, pairs.gains] += 1
+    result: NDArray[Any] = changed.max(axis=1)
     return result

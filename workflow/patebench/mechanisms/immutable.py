@@ -19,7 +19,7 @@ from patebench.accounting.logspace import Array, logsumexp
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 #: A constant above so many noise scales leaves the other classes a chance below exp(−10¹²), which no double holds.
@@ -117,6 +117,7 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 class ImmutableGNMax(ImmutableArgmax):
     """argmax(counts + c·[largest] + N(0, σ²)), claimed to cost what GNMax(σ) does, whatever c is (NZC, section 4.2)."""
 
+    shown = Shown("immutable GNMax", paper="NZC 2020", color="vermillion", marker="P")
     published = ("rdp", Conversion.CLASSIC)
     example: ClassVar[Mapping[str, float]] = {"c": 5.0, "sigma": 20.0, "distance": 0.0}
 
@@ -131,8 +132,6 @@ class ImmutableGNMax(ImmutableArgmax):
     def claimed(self) -> list[Accountant]:
         return [
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.CLAIMED,
                 source="NZC, section 4.2, which refers to Scalable PATE, Proposition 8",
                 totals=repeated(lambda orders: rdp.gaussian(self.sigma, orders)),
@@ -146,7 +145,6 @@ class ImmutableGNMax(ImmutableArgmax):
         proof = "Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with L2 sensitivity √2·(c + 1)"
         return DirectAccountant(
             name="gdp",
-            label="Gaussian DP, PLD",
             kind=Kind.WORST_CASE,
             source=ENDLESS if self.certain else proof,
             epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(sigma, T), delta),
@@ -157,6 +155,7 @@ class ImmutableGNMax(ImmutableArgmax):
 class ImmutableLNMax(ImmutableArgmax):
     """argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query whatever c is (NZC, Theorem 4)."""
 
+    shown = Shown("immutable LNMax", paper="NZC 2020", color="vermillion", marker="X")
     published = ("moments", Conversion.CLASSIC)
     example: ClassVar[Mapping[str, float]] = {"c": 5.0, "gamma": 0.05, "distance": 0.0}
 
@@ -192,7 +191,6 @@ class ImmutableLNMax(ImmutableArgmax):
         proof = "Laplace mechanism with L1 sensitivity 2(c + 1); Kairouz, Oh, Viswanath 2015, Theorem 3.3"
         return DirectAccountant(
             name="pld",
-            label="Gaussian DP, PLD",
             kind=Kind.WORST_CASE,
             source=ENDLESS if self.certain else proof,
             epsilon=lambda T, delta: independent.pure_composition(epsilon, T, delta),

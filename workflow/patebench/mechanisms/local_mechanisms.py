@@ -15,16 +15,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, exact, independent
+from patebench.accounting import exact, independent
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant
 from patebench.accounting.exact import divergence
 from patebench.accounting.logspace import Array
-from patebench.accounting.teacher_costs import TeacherCosts
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.core.text import in_json
+from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter
+
+#: The teachers whose costs are reported: those whose basic cost is the least, the median and the most.
+WHICH = ("least", "median", "most")
 
 #: The golden ratio's fraction: its multiples spread teachers evenly over a round, however many there are.
 _PHASE = (math.sqrt(5) - 1) / 2
@@ -95,7 +98,8 @@ class LocalMechanism(Mechanism):
     """
 
     published = ("basic", Conversion.NONE)
-    cost_needs_classes = True
+    cost_needs = ("classes",)
+    answering = Answering.BY_TEACHER
 
     epsilon: float = parameter(low=1e-100, words="ε of a vote")
     unbiased: float = parameter(low=0, high=1)
@@ -184,6 +188,15 @@ class LocalMechanism(Mechanism):
         """Not known: the joint label's distribution is that of the largest of a sum of multinomial counts."""
         return None
 
+    def outcome_probabilities(self, votes: Votes) -> Array | None:
+        """One teacher is asked, whose label is its perturbed vote; a query that it sits out is none of its outcomes."""
+        if votes.teachers != 1:
+            return None
+        table = np.zeros((votes.classes, votes.classes + 1))
+        for pairs in self.neighbours(np.eye(1, votes.classes, dtype=np.int64)):
+            table[pairs.loses, :-1] = np.exp(pairs.log_p)
+        return table[votes.plurality]
+
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
         """The reports of the teacher with the largest ε, for every pair of its votes; no other vote matters.
 
@@ -215,7 +228,6 @@ class LocalMechanism(Mechanism):
             ),
             DirectAccountant(
                 name="pld",
-                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="one vote is ε-locally private; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 epsilon=lambda T, delta: independent.pure_composition(top, self.most_participation(T), delta),
@@ -230,23 +242,31 @@ class LocalMechanism(Mechanism):
                 ),
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Definition 4 and Proposition 1, for the worst pair of votes, computed",
                 totals=totals,
-                orders=conversion.ORDERS,
             ),
         ]
 
-    def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[TeacherCosts]:
-        personal = self.personal(votes.teachers)
+    def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
+        return [self._teacher_costs(votes, T, delta) for T in queries]
 
-        def composed(epsilon: float, times: int) -> float:
+    def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
+        """Costs of the first `queries` queries to the teachers whose basic cost T_n·ε_n is least, median and most.
+
+        Such as `asked_least`: in how many queries the teacher takes part, at which ε, and what they cost by the basic
+        theorem, which distributed PATE states, and composed.
+        """
+        personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
+        order = np.argsort(asked * personal, kind="stable")
+        record: dict[str, float | str] = {"queries": queries, "delta": delta}
+        for which, i in zip(WHICH, (order[0], order[len(order) // 2], order[-1]), strict=True):
+            epsilon, times = float(personal[i]), int(asked[i])
             channel = self.channel(epsilon, votes.classes)
-            return independent.lattice_composition(channel.step, channel.local_epsilon, times, delta)
-
-        return [TeacherCosts.of(T, delta, self.asked(votes.teachers, T), personal, composed) for T in queries]
+            composed = independent.lattice_composition(channel.step, channel.local_epsilon, times, delta)
+            values = {"asked": times, "epsilon": epsilon, "basic": times * epsilon, "composed": composed}
+            record |= {f"{name}_{which}": in_json(value) for name, value in values.items()}
+        return record
 
     def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
         """Each teacher's channel, which is public."""
@@ -270,6 +290,7 @@ class TruncatedGeometric(LocalMechanism):
     Labels get an order that they do not have: what a vote becomes depends on how the classes are numbered.
     """
 
+    shown = Shown("truncated geometric", paper="Distributed PATE 2018", color="orange", marker="d")
     example: ClassVar[Mapping[str, float]] = {"epsilon": 8.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
 
     @staticmethod
@@ -297,6 +318,7 @@ class RandomisedResponse(LocalMechanism):
     differential privacy*).
     """
 
+    shown = Shown("randomised response", paper="Distributed PATE 2018", color="vermillion", marker="*")
     example: ClassVar[Mapping[str, float]] = {"epsilon": 2.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
 
     @staticmethod

@@ -23,6 +23,10 @@ LAPLACE = "discrete noise: Ghosh, Roughgarden, Sundararajan 2012 (geometric mech
 GAUSSIAN = "discrete noise: Canonne, Kamath, Steinke 2020, Theorem 4 (concentrated privacy)"
 
 
+#: Number of groups of a count with continuous noise between two values that it may have.
+_CUTS = 32
+
+
 @dataclass(frozen=True)
 class Noise(ABC):
     """Symmetric noise of the given scale; scale 0 means none, scale ∞ drowns everything.
@@ -52,6 +56,35 @@ class Noise(ABC):
     @abstractmethod
     def steepest(self, distance: Array) -> Array:
         """The most that `log_distribution` can rise by per unit, down to −distance."""
+
+    @property
+    def is_none(self) -> bool:
+        return self.scale == 0
+
+    def mu(self, difference: NDArray[np.int64]) -> float | None:
+        """Return μ of Gaussian DP for counts that differ so; None for noise that is not Gaussian."""
+        return None
+
+    def one_count(self, size: int) -> tuple[Array, Array]:
+        """Return ln of the probabilities of groups of values of one count, at 0 and at `size`.
+
+        Between the two, where the loss is not constant, groups are narrow.
+        """
+        cuts = np.linspace(0, size, _CUTS + 1) / self.scale
+
+        def log_masses(centre: float) -> Array:
+            below = np.exp(self.log_distribution(cuts - centre))
+            above = float(np.exp(self.log_distribution(centre - cuts[-1:]))[0])
+            return np.log(np.diff(np.concatenate([[0.0], below, [below[-1] + above]])))
+
+        return log_masses(0.0), log_masses(size / self.scale)
+
+    def groups(self, number: int) -> tuple[Array, Array]:
+        """Return values that divide the noise into about equally likely groups, and the probability of each group."""
+        x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
+        edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
+        below = np.exp(self.log_distribution(edges / self.scale)) if self.scale else shares
+        return edges, np.diff(np.concatenate([[0.0], below, [1.0]]))
 
 
 @dataclass(frozen=True)
@@ -87,6 +120,9 @@ class Gaussian(Noise):
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
         return rng.normal(scale=self.scale, size=shape)
 
+    def mu(self, difference: NDArray[np.int64]) -> float:
+        return float(np.linalg.norm(difference)) / self.scale
+
     def log_density(self, x: Array) -> Array:
         return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
 
@@ -121,6 +157,25 @@ class IntegerNoise:
     @property
     def reach(self) -> int:
         return len(self.log_p) // 2
+
+    @property
+    def is_none(self) -> bool:
+        return self.reach == 0
+
+    def mu(self, difference: NDArray[np.int64]) -> None:
+        """Gaussian DP is not exact for whole numbers."""
+
+    def one_count(self, size: int) -> tuple[Array, Array]:
+        """Return ln of the probabilities of the values of one count, at 0 and at `size`."""
+        x = np.arange(-self.reach, self.reach + size + 1)
+        return self.log_probability(x), self.log_probability(x - size)
+
+    def groups(self, number: int) -> tuple[Array, Array]:
+        """Return as `Noise.groups` does: edges lie between whole numbers, and fewer groups divide little noise."""
+        shares = np.arange(1, number) / number
+        whole = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
+        below, edges = np.exp(self.log_distribution(whole)), np.asarray(whole + 0.5, dtype=np.float64)
+        return edges, np.diff(np.concatenate([[0.0], below, [1.0]]))
 
     def log_probability(self, x: NDArray[np.integer]) -> Array:
         inside = np.abs(x) <= self.reach

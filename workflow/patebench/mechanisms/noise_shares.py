@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, discrete_gaussian
+from patebench.accounting import discrete_gaussian
 from patebench.accounting.accountant import Accountant, RenyiAccountant, repeated
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.votes import Counts, Votes, capped
@@ -23,7 +23,7 @@ from patebench.core.entropy import discrete_normal
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.core.text import plural
-from patebench.mechanisms.base import Labels, Mechanism, parameter
+from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import Gaussian, IntegerNoise, log_sum_of_normals
 from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
 
@@ -37,7 +37,7 @@ class NoiseShares(Mechanism):
     """
 
     discrete = True
-    cost_needs_teachers = True
+    cost_needs = ("teachers",)
     secure = True
 
     sigma: float = parameter(low=0)
@@ -96,6 +96,7 @@ class DistributedGNMax(NoiseShares):
     Labels follow from the noisy counts, so nothing that depends on the votes can make them cheaper.
     """
 
+    shown = Shown("distributed GNMax", color="blue", marker="H")
     published = ("rdp", Conversion.TIGHT)
     example: ClassVar[Mapping[str, float]] = {"sigma": 20.0, "tolerance": 5.0}
 
@@ -127,13 +128,10 @@ class DistributedGNMax(NoiseShares):
                 "losses (T + Y)/σ², Y a sum of 2T draws; Kairouz, Liu, Steinke 2021, Corollary 12, for n − t shares",
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Kairouz, Liu, Steinke 2021, Theorem 1, for noisy counts (Δ₂ = √2, d = 2) and n − t shares",
                 discrete=discrete_gaussian.DISCRETE,
                 totals=repeated(self.per_query_cost(votes.teachers, votes.classes).answer),
-                orders=conversion.ORDERS,
             ),
         ]
 
@@ -146,6 +144,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     DistributedGNMax at its cost, with its noisy counts released.
     """
 
+    shown = Shown("distributed sparse GNMax", color="blue", marker="X")
     published = ("rdp", Conversion.TIGHT)
     example: ClassVar[Mapping[str, float]] = {"k": 2.0, "sigma": 20.0, "tolerance": 5.0}
 
@@ -160,6 +159,12 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
                 "give labels that do"
             )
         return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))
+
+    def exact_noise(self, teachers: int) -> IntegerNoise:
+        return self.whole_noise(teachers)
+
+    def draws_per_count(self, teachers: int) -> int:
+        return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
         """Of each label by itself, given all votes: noise is independent."""
@@ -177,13 +182,10 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
                 "Corollary 12, for n − t shares",
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Kairouz, Liu, Steinke 2021, Theorem 1, for 2m cells (Δ₂ = √(2m), d = 2m; accounting/sparse.py) "
                 "and n − t shares",
                 discrete=discrete_gaussian.DISCRETE,
                 totals=per_cell(cells, lambda orders: discrete_gaussian.shared_counts(self.sigma, needed, orders) / 2),
-                orders=conversion.ORDERS,
             ),
         ]

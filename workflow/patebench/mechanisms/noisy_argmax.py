@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, discrete_gaussian, exact, exact_accountant, independent, label, rdp
+from patebench.accounting import discrete_gaussian, exact, exact_accountant, independent, label, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, repeated, summed
 from patebench.accounting.filter import PerQueryCost
 from patebench.accounting.label import LabelCost
@@ -23,7 +23,7 @@ from patebench.accounting.smooth import PerQuery
 from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Labels, Mechanism, parameter
+from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, Laplace, Noise
 
 _CELLS = 1 << 22
@@ -68,6 +68,7 @@ class NoisyArgmax(Mechanism):
 class GNMax(NoisyArgmax):
     """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² at most (Scalable PATE, Proposition 8)."""
 
+    shown = Shown("GNMax", paper="Scalable PATE 2018", color="blue", marker="o")
     published = ("rdp", Conversion.CLASSIC)
     discrete = True
     example: ClassVar[Mapping[str, float]] = {"sigma": 20.0}
@@ -90,7 +91,6 @@ class GNMax(NoisyArgmax):
         return [
             DirectAccountant(
                 name="gdp",
-                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Corollary 3.3, with μ = √(2T)/σ",
                 epsilon=lambda T, delta: independent.gaussian_dp(independent.gnmax_mu(self.sigma, T), delta),
@@ -101,21 +101,15 @@ class GNMax(NoisyArgmax):
             ),
             label.accountant(*self.label_costs()),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Scalable PATE, Proposition 8",
                 discrete=GAUSSIAN,
                 totals=repeated(lambda orders: rdp.gaussian(self.sigma, orders)),
-                orders=conversion.ORDERS,
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.DATA_DEPENDENT,
                 source="Scalable PATE, Theorem 6 with Propositions 7, 8 and 10",
                 totals=summed(lambda rows, orders: rdp.gaussian_data_dependent(rows, self.sigma, orders), log_q),
-                orders=conversion.ORDERS,
             ),
             *self.exact_accountants(votes),
         ]
@@ -141,6 +135,7 @@ class LNMax(NoisyArgmax):
     counts more than e^{2γ} times as likely, and the label is computed from these.
     """
 
+    shown = Shown("LNMax", paper="PATE 2017", color="orange", marker="s")
     published = ("moments", Conversion.CLASSIC)
     discrete = True
     example: ClassVar[Mapping[str, float]] = {"gamma": 0.05}
@@ -171,7 +166,6 @@ class LNMax(NoisyArgmax):
             ),
             DirectAccountant(
                 name="pld",
-                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, Theorem 3 (2γ-DP); Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 discrete=LAPLACE,
@@ -181,21 +175,15 @@ class LNMax(NoisyArgmax):
             *self._moments("moments", "moments, l ≤ 8", rdp.PUBLISHED_MOMENTS, log_q),
             *self._moments("moments-unrestricted", "moments, every l", _MOMENTS, log_q, variant=True),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="PATE 2017, Theorem 3 (2γ-DP); Mironov 2017, Proposition 10",
                 discrete=LAPLACE,
                 totals=repeated(lambda orders: rdp.laplace(self.gamma, orders)),
-                orders=conversion.ORDERS,
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.DATA_DEPENDENT,
                 source="PATE 2017, Theorem 1 and Lemma 4, at moment α − 1; Mironov 2017, Proposition 10",
                 totals=summed(lambda rows, orders: rdp.laplace_data_dependent(rows, self.gamma, orders), log_q),
-                orders=conversion.ORDERS,
             ),
             *self.exact_accountants(votes),
         ]

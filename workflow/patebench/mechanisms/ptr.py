@@ -23,7 +23,7 @@ from patebench.core.bound import Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
 from patebench.core.text import at_most
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.gap_divergence import gap_divergence
 from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 
@@ -50,8 +50,7 @@ class ProposeTestRelease(Mechanism):
     Noise is on the integers in every mode, since the proof is.
     """
 
-    independent_queries: ClassVar[bool] = False
-    decides_together: ClassVar[bool] = True
+    answering: ClassVar[Answering] = Answering.TOGETHER
     discrete: ClassVar[bool] = True
 
     order: float = parameter(low=1, above=True, high=1e4)
@@ -114,7 +113,6 @@ class ProposeTestRelease(Mechanism):
         return [
             WholeAccountant(
                 name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source=f"propose-test-release with the labels' divergence (Redberg, Zhu, Wang 2023), {proved}",
                 discrete="discrete noise: the proof is for it",
@@ -125,8 +123,6 @@ class ProposeTestRelease(Mechanism):
                 failure=lambda _: self.failure,
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.DATA_DEPENDENT,
                 source=f"divergence of the decision, composed with that of labels by their gaps, {proved}",
                 adaptive=False,
@@ -204,6 +200,7 @@ def _upward(value: float) -> float:
 class PtrGNMax(ProposeTestRelease):
     """Discrete Gaussian noise of scale `sigma` on every count."""
 
+    shown = Shown("PTR GNMax", color="blue", marker="D")
     example: ClassVar[Mapping[str, float]] = {
         "order": 4.0, "cost": 5.0, "epsilon": 10.0, "failure": 1e-6, "sigma": 20.0,
     }  # fmt: skip
@@ -219,6 +216,7 @@ class PtrGNMax(ProposeTestRelease):
 class PtrLNMax(ProposeTestRelease):
     """Discrete Laplace noise of scale 1/`gamma` on every count."""
 
+    shown = Shown("PTR LNMax", color="orange", marker="D")
     example: ClassVar[Mapping[str, float]] = {
         "order": 6.0, "cost": 6.0, "epsilon": 9.0, "failure": 1e-6, "gamma": 0.05,
     }  # fmt: skip

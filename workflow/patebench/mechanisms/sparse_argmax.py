@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.accounting import conversion, discrete_gaussian, independent, rdp
+from patebench.accounting import discrete_gaussian, independent, rdp
 from patebench.accounting.accountant import Accountant, DirectAccountant, RenyiAccountant, Totals
 from patebench.accounting.logspace import Array
 from patebench.accounting.sparse import most_votes, participations
@@ -21,8 +21,8 @@ from patebench.accounting.votes import counts as count
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Labels, Mechanism, parameter
-from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, Laplace, Noise
+from patebench.mechanisms.base import Answering, Labels, Mechanism, Shown, parameter
+from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, IntegerNoise, Laplace, Noise
 
 #: In how many cells the tables of neighbours differ, after so many queries.
 Cells = Callable[[int], int]
@@ -40,9 +40,7 @@ class SparseArgmax(Mechanism):
 
     discrete = True
     abstentions = True
-    releases_table = True
-    independent_queries = False
-    rounds_add_up = True
+    answering = Answering.AS_TABLE
 
     k: float = parameter(low=1, high=1e9)
 
@@ -58,6 +56,14 @@ class SparseArgmax(Mechanism):
         `sent` is of how many of them votes and noise are in it, where that is not all. Both may be left out where noise
         does not depend on them.
         """
+
+    def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
+        """Return the noise of each count: exact where whole numbers are added in experiments too."""
+        return self.noise_of(teachers)
+
+    def draws_per_count(self, teachers: int) -> int:
+        """Return of how many numbers drawn the noise of a count is the sum."""
+        return 1
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
         """The counts of so many teachers with noise."""
@@ -149,6 +155,7 @@ class SparseGNMax(SparseArgmax):
     For k = T it is GNMax with its noisy counts released, at GNMax's cost by Gaussian DP.
     """
 
+    shown = Shown("sparse GNMax", color="blue", marker="P")
     published = ("gdp", Conversion.NONE)
     example: ClassVar[Mapping[str, float]] = {"k": 2.0, "sigma": 10.0}
 
@@ -164,7 +171,6 @@ class SparseGNMax(SparseArgmax):
         return [
             DirectAccountant(
                 name="gdp",
-                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source="Balle & Wang 2018, Theorem 8; Dong, Roth, Su 2022, Theorem 3.2; accounting/sparse.py, 2m cells",
                 epsilon=lambda T, delta: self._gdp(cells(T), delta),
@@ -174,13 +180,10 @@ class SparseGNMax(SparseArgmax):
                 ),
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Proposition 7; accounting/sparse.py, L2 distance √(2m)",
                 discrete=GAUSSIAN,
                 totals=per_cell(cells, curve),
-                orders=conversion.ORDERS,
             ),
         ]
 
@@ -208,6 +211,7 @@ class SparseLNMax(SparseArgmax):
     cost nothing.
     """
 
+    shown = Shown("sparse LNMax", color="orange", marker="P")
     published = ("basic", Conversion.NONE)
     example: ClassVar[Mapping[str, float]] = {"k": 2.0, "gamma": 0.05}
 
@@ -219,13 +223,10 @@ class SparseLNMax(SparseArgmax):
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
         theorem = "accounting/sparse.py, 2m cells that are γ-DP each"
         any_noise = RenyiAccountant(
-            name="rdp",
-            label="Rényi",
             kind=Kind.WORST_CASE,
             source=f"{theorem}; Mironov 2017, Proposition 10",
             discrete=LAPLACE,
             totals=per_cell(cells, lambda orders: rdp.pure(self.gamma, orders)),
-            orders=conversion.ORDERS,
         )
         return [
             DirectAccountant(
@@ -237,20 +238,16 @@ class SparseLNMax(SparseArgmax):
             ),
             DirectAccountant(
                 name="pld",
-                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 discrete=LAPLACE,
                 epsilon=lambda T, delta: independent.pure_composition(self.gamma, cells(T), delta),
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Mironov 2017, Proposition 6, for 2m cells (accounting/sparse.py)",
                 discrete=any_noise,
                 totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
-                orders=conversion.ORDERS,
             ),
         ]
 
@@ -263,6 +260,5 @@ class SparseLNMax(SparseArgmax):
                 kind=Kind.DATA_DEPENDENT,
                 source="Mironov 2017, Proposition 6: the worst row in place of the teacher's with most votes",
                 totals=per_cell(cells, lambda orders: rdp.laplace_cell(self.gamma, orders)),
-                orders=conversion.ORDERS,
             )
         ]

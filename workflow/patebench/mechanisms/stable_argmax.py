@@ -35,7 +35,7 @@ from patebench.accounting.votes import Counts, Votes
 from patebench.core.bound import Conversion, Kind
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, parameter
+from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.neighbours import one_by_one
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
@@ -67,6 +67,7 @@ class StableArgmax(Mechanism):
     (ε_T, δ + T·failure)-private: the theorem of `stability`. So δ must exceed T·failure; otherwise ε = ∞.
     """
 
+    shown = Shown("stable argmax", color="purple", marker="D")
     published = ("basic", Conversion.NONE)
     tests_stability = True
     example: ClassVar[Mapping[str, float]] = {"epsilon": 1.0, "failure": 1e-8}
@@ -113,7 +114,6 @@ class StableArgmax(Mechanism):
             ),
             DirectAccountant(
                 name="pld",
-                label="Gaussian DP, PLD",
                 kind=Kind.WORST_CASE,
                 source=f"{theorem}; Kairouz, Oh, Viswanath 2015, Theorem 3.3",
                 epsilon=lambda T, left: independent.pure_composition(self.epsilon, T, left),
@@ -165,7 +165,7 @@ class SparseVector(Mechanism):
     `accounting.sparse_vector`.
     """
 
-    independent_queries: ClassVar[bool] = False
+    answering: ClassVar[Answering] = Answering.IN_SEQUENCE
     tests_stability: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -247,6 +247,7 @@ class StableSVT(SparseVector):
     one threshold is for all, and costs once.
     """
 
+    shown = Shown("stable SVT", color="purple", marker="p")
     example: ClassVar[Mapping[str, float]] = {"epsilon": 120.0, "failure": 1e-8, "cutoff": 40.0}
 
     epsilon: float = parameter(low=0, above=True, high=1e6, words="ε of all queries")
@@ -277,14 +278,11 @@ class StableSVT(SparseVector):
                 failure=lambda T: T * self.failure,
             ),
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source=f"{stable}; Rényi divergence of the sparse vector technique, proved in accounting/sparse_vector",
                 totals=lambda queries, orders: np.stack(
                     [sparse_vector.laplace(first, second, T, self.failures, orders) for T in queries]
                 ),
-                orders=conversion.ORDERS,
                 failure=lambda T: T * self.failure,
             ),
         ]
@@ -298,6 +296,7 @@ _ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.05) & (conversion.ORDERS < 10
 class StableSVTGaussian(SparseVector):
     """N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on the distance of every query."""
 
+    shown = Shown("stable SVT gaussian", color="purple", marker="h")
     example: ClassVar[Mapping[str, float]] = {"sigma1": 1.0, "sigma2": 1.5, "failure": 1e-8, "cutoff": 40.0}
 
     sigma1: float = parameter(low=0, above=True)
@@ -317,8 +316,6 @@ class StableSVTGaussian(SparseVector):
     def accountants(self, votes: Votes) -> list[Accountant]:
         return [
             RenyiAccountant(
-                name="rdp",
-                label="Rényi",
                 kind=Kind.WORST_CASE,
                 source="Bassily, Thakkar, Thakurta 2018 (T·failure in δ); Rényi divergence of the sparse vector "
                 "technique, proved in accounting/sparse_vector",

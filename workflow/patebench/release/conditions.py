@@ -12,7 +12,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.seeds import Mode
 from patebench.data.partitions import Change, protecting
-from patebench.mechanisms.base import Mechanism, check_releasable, make_mechanism
+from patebench.mechanisms.base import Answering, Mechanism, check_releasable, make_mechanism
 
 
 def drawn_mechanism(
@@ -78,7 +78,7 @@ def of_table(mechanism: Mechanism, source: Artefact) -> dict[str, Any]:
 
     `source` are their VOTES, or shares of these.
     """
-    names = ("neighbours",) if mechanism.releases_table else ()
+    names = ("neighbours",) if mechanism.answering is Answering.AS_TABLE else ()
     return {name: source.meta[name] for name in names if name in source.meta}
 
 

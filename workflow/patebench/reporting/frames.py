@@ -16,9 +16,9 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from patebench.accounting.teacher_costs import WHICH
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.models import MODELS, by_recipe
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.text import cell_in_json
+from patebench.mechanisms import MECHANISMS
 from patebench.reporting.frames import Records, arrange, deviation, sound
 from patebench.reporting.outcomes import (
     LABEL_SET,
@@ -31,9 +32,7 @@ from patebench.reporting.outcomes import (
 )
 from patebench.reporting.published import (
     ALL_SYSTEMS,
-    DISTRIBUTED_2018,
     DP_SGD,
-    NZC_2020,
     PATE,
     PATE_2017,
     PETDL,
@@ -51,12 +50,8 @@ from patebench.reporting.wording import WEAK, in_words, owners_in_words, paramet
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The paper that a mechanism, or a system whose model is private itself, comes from.
-PAPERS = {
-    "lnmax": PATE_2017,
-    **dict.fromkeys(("gnmax", "confident-gnmax", "interactive-gnmax"), SCALABLE_2018),
-    **dict.fromkeys(("immutable-lnmax", "immutable-gnmax"), NZC_2020),
-    **dict.fromkeys(("randomised-response", "truncated-geometric"), DISTRIBUTED_2018),
+#: The paper that a system whose model is private itself comes from.
+_PAPERS_OF_SYSTEMS = {
     ALL_SYSTEMS[PETDL]: PETDL_2019,
     ALL_SYSTEMS[PRIVATE_KNN]: PRIVATE_KNN_2020,
     ALL_SYSTEMS[DP_SGD]: PAPERS_ON_DPSGD[0],
@@ -90,6 +85,13 @@ def methods(records: Records, published: Published) -> "pd.DataFrame":
     return frame.sort_values(["dataset", "published", "epsilon", "method"], kind="stable", ignore_index=True)
 
 
+def _paper_of(method: str) -> str | None:
+    """Return the paper of a mechanism or of a system whose model is private itself, or None if it has none."""
+    if method in MECHANISMS:
+        return MECHANISMS.load(method).shown.paper or None
+    return _PAPERS_OF_SYSTEMS.get(method)
+
+
 def _best(settings: "pd.DataFrame", by: list[str], epsilon: str) -> list[dict[Any, Any]]:
     """Return one setting per group of equal `by`: the most accurate that is not weak, else the cheapest."""
     ranked = settings.assign(cost=settings[epsilon].where(settings[epsilon] > WEAK, 0.0))
@@ -100,7 +102,7 @@ def _best(settings: "pd.DataFrame", by: list[str], epsilon: str) -> list[dict[An
 def _point(row: Mapping[Any, Any], source: str, **more: Any) -> dict[str, Any]:
     """Return the point of a setting whose mechanism or system is `source`."""
     common = {name: row[name] for name in _COPIED}
-    return {**common, "paper": PAPERS.get(source, NO_PAPER), "published": False, **more}
+    return {**common, "paper": _paper_of(source) or NO_PAPER, "published": False, **more}
 
 
 def _student_points(records: Records) -> Iterator[dict[str, Any]]:
@@ -144,7 +146,7 @@ def _printed_points(published: Published, dataset: str) -> Iterator[dict[str, An
         if value.mechanism == DP_SGD:
             own = value.paper in PAPERS_ON_DPSGD
         else:
-            own = PAPERS.get(ALL_SYSTEMS.get(value.mechanism, str(value.mechanism))) == value.paper
+            own = _paper_of(ALL_SYSTEMS.get(value.mechanism, str(value.mechanism))) == value.paper
         row = {name: getattr(value, name) for name in ("paper", "table", "row", "mechanism", "dataset")}
         accuracies = {printed.value for quantity in _PRINTED for printed in published.select(quantity, **row)}
         if not own or len(accuracies) != 1:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.files import atomic
+from patebench.mechanisms import MECHANISMS
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -54,29 +55,6 @@ _STYLES = (
 
 #: Teachers of the papers; other numbers take what is free.
 TEACHERS: Mapping[int, LineStyle] = {10: _STYLES[0], 100: _STYLES[1], 250: _STYLES[2]}
-
-#: One colour for each family of mechanisms; others, such as those of plug-ins, take what is free.
-MECHANISMS: Mapping[str, LineStyle] = {
-    "lnmax": LineStyle(ORANGE, "s"),
-    "gnmax": LineStyle(BLUE, "o"),
-    "sparse-lnmax": LineStyle(ORANGE, "P"),
-    "sparse-gnmax": LineStyle(BLUE, "P"),
-    "confident-gnmax": LineStyle(GREEN, "^"),
-    "interactive-gnmax": LineStyle(GREEN, "v"),
-    "immutable-lnmax": LineStyle(VERMILLION, "X"),
-    "immutable-gnmax": LineStyle(VERMILLION, "P"),
-    "stable-argmax": LineStyle(PURPLE, "D"),
-    "stable-svt": LineStyle(PURPLE, "p"),
-    "stable-svt-gaussian": LineStyle(PURPLE, "h"),
-    "ptr-gnmax": LineStyle(BLUE, "D"),
-    "ptr-lnmax": LineStyle(ORANGE, "D"),
-    "exponential": LineStyle(SKY, "<"),
-    "permute-and-flip": LineStyle(SKY, ">"),
-    "truncated-geometric": LineStyle(ORANGE, "d"),
-    "randomised-response": LineStyle(VERMILLION, "*"),
-    "distributed-gnmax": LineStyle(BLUE, "H"),
-    "distributed-sparse-gnmax": LineStyle(BLUE, "X"),
-}
 
 #: Methods of students; others take what is free.
 METHODS: Mapping[str, LineStyle] = {
@@ -127,6 +105,13 @@ KINDS: Mapping[str, LineStyle] = {
     Kind.CLAIMED: LineStyle(GREY, "X", (0, (1, 1.5))),
     Kind.AUDITED_LOWER: LineStyle(VERMILLION, "v", (0, (5, 1.2, 1, 1.2))),
 }
+
+
+def mechanism_styles() -> dict[str, LineStyle]:
+    """Return the line style of each mechanism that has one, by its name in the registry."""
+    colors = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "vermillion": VERMILLION, "purple": PURPLE, "sky": SKY}
+    shown = {name: MECHANISMS.load(name).shown for name in MECHANISMS}
+    return {name: LineStyle(colors[how.color], how.marker) for name, how in shown.items() if how.color}
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:

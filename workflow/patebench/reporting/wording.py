@@ -30,15 +30,7 @@ _NAMES: Mapping[str, str] = {
 }
 #: Pieces of names that are no plain words.
 _PIECES = {
-    **{
-        "gnmax": "GNMax",
-        "lnmax": "LNMax",
-        "svt": "SVT",
-        "ptr": "PTR",
-        "pld": "PLD",
-        "rdp": "Rényi",
-        "gdp": "Gaussian DP",
-    },
+    **{"pld": "PLD", "rdp": "Rényi", "gdp": "Gaussian DP"},
     **{"cnn": "CNN", "mlp": "MLP", "gan": "GAN", "vat": "VAT", "iid": "dealt at random"},
 }
 
@@ -96,12 +88,17 @@ def _in_words(value: float) -> str:
 
 def name_words(name: str) -> list[str]:
     """Return words for each part of a name of the configuration: "small-cnn_modern" is "small CNN", "modern"."""
-    return [_NAMES[name]] if name in _NAMES else [_piece(part) for part in name.split("_")]
+    return [_NAMES[name]] if name in _NAMES else [_label(part) or _piece(part) for part in re.split("_|, ", name)]
 
 
 def in_words(name: str) -> str:
     """Return a name of the configuration as people write it: "small-cnn_modern" is "small CNN, modern"."""
     return ", ".join(name_words(name))
+
+
+def _label(name: str) -> str:
+    """Return the label of a mechanism; "" for other names."""
+    return str(MECHANISMS.load(name).shown.label) if name in MECHANISMS else ""
 
 
 def _piece(part: str) -> str:

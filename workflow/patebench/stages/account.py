@@ -254,7 +254,7 @@ def _whole_pool(
     return {
         "bounds": [bound.to_json() for bound in bounds if bound.queries in wanted],
         "curves": [curve for curve in curves(bounds) if along and set(along) <= set(curve["queries"])],
-        "teacher_costs": [each.to_json() for each in made.teacher_costs(votes, wanted, delta)],
+        "teacher_costs": made.teacher_costs(votes, wanted, delta),
     }
 
 

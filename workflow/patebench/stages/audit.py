@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from patebench.artefacts.votes_file import read_source, say_what_was_read
-from patebench.audit import show
+from patebench.audit import audit_text
 from patebench.audit.verdict import run_audit
 from patebench.cli.command import file_option, mechanism, parameter_options, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
@@ -67,7 +67,7 @@ def run(
     if as_json:
         click.echo(json.dumps(audited.to_json(), indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        show_on_terminal(show.render(audited))
+        show_on_terminal(audit_text.render(audited))
     sys.exit(1 if audited.violated else 0)
 
 

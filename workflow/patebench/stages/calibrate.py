@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import click
 
 from patebench.calculator import show
-from patebench.calculator.calibrate import solve
+from patebench.calculator.calculations import solve
 from patebench.cli.command import stage_command
 from patebench.cli.mechanism_options import MechanismCommand, answering
 from patebench.cli.terminal import show_on_terminal

@@ -12,7 +12,7 @@ from patebench.accounting.sanitised import SanitisingNoise, fresh
 from patebench.accounting.spending import Spending
 from patebench.artefacts import votes_file
 from patebench.calculator import show
-from patebench.calculator.epsilon import epsilon
+from patebench.calculator.calculations import epsilon
 from patebench.cli.command import FILE, all_processes, ledgered, stage_command
 from patebench.cli.mechanism_options import MechanismCommand, answering
 from patebench.cli.terminal import show_on_terminal

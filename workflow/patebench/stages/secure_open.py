@@ -10,10 +10,10 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
 from patebench.core.seeds import Mode
+from patebench.mechanisms.base import Answering
 from patebench.mechanisms.noise_shares import plurality
 from patebench.release.conditions import of_table, refuse_second_release
-from patebench.secure.party import check_teachers
-from patebench.secure.shares import opened
+from patebench.secure.shares import check_teachers, opened
 from patebench.stages.secure_sum import SHARED, asked, check_agreement, promised, shared
 
 
@@ -38,7 +38,7 @@ def run(*, sums: Sequence[Path], labels: Path, counts: Path) -> None:
     entries = sorted(first.meta["sessions"].values()) if first.meta["mode"] == Mode.RELEASE else []
     facts = {**meta, "votes": None, "rounds": [], "entries": entries}
     facts |= {"teachers": len(first["teachers"]), **of_table(mechanism, first)}
-    table = {"noisy_counts": noisy} if mechanism.releases_table else {}
+    table = {"noisy_counts": noisy} if mechanism.answering is Answering.AS_TABLE else {}
     write_arrays(labels, LABELS, {"labels": plurality(noisy), **table, **queries}, facts)
 
 

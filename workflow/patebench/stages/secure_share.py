@@ -20,7 +20,7 @@ from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, SHARES
 from patebench.release.conditions import check_protects, check_size_of_delta
 from patebench.release.ledger_file import Place
-from patebench.secure.party import Party, secure
+from patebench.secure.shares import Party, secure
 from patebench.stages.secure_sum import asked
 
 

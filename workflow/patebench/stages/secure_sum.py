@@ -15,8 +15,7 @@ from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
 from patebench.core.seeds import Mode
 from patebench.mechanisms.noise_shares import NoiseShares
 from patebench.release.conditions import mechanism_of, refuse_second_release
-from patebench.secure.party import check_teachers
-from patebench.secure.shares import total
+from patebench.secure.shares import check_teachers, total
 
 #: What all files of one release agree on; `neighbours` is stored only for teachers that vote by it.
 SHARED = (

@@ -29,7 +29,6 @@ from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
 from patebench.reporting.style import (
     BLUE,
     GREY,
-    MECHANISMS,
     TEACHERS,
     VERMILLION,
     WIDE,
@@ -38,6 +37,7 @@ from patebench.reporting.style import (
     finished,
     hollow,
     line_styles,
+    mechanism_styles,
     panels,
 )
 from patebench.reporting.wording import delta_in_words, in_words, parameter_words, told_apart
@@ -114,7 +114,7 @@ def draw_label_frontier(records: Records, published: Published) -> "Figure":
     if released.empty:
         return empty()
     families = titles(released, _SAME_VOTES)
-    styles = line_styles(released["mechanism"], MECHANISMS)
+    styles = line_styles(released["mechanism"], mechanism_styles())
     heads = [f"{title}\n{panel[-3]} teachers, T = {panel[-2]:,}" for panel, title in families.items()]
     figure, axes = panels(heads, alone=WIDE)
     for axis, panel in zip(axes, families, strict=True):
@@ -261,7 +261,7 @@ def _draw_local(
     for (name, way), rows in frame.groupby(["mechanism", "way"]):
         mechanism, way = str(name), str(way)
         points = over_seeds(rows.assign(x=rows[x]), ["vote_epsilon"], ["x", y])
-        marker = MECHANISMS.get(mechanism, LineStyle(GREY, "o")).marker
+        marker = mechanism_styles().get(mechanism, LineStyle(GREY, "o")).marker
         style = LineStyle(styles[way].color, marker, "-" if mechanism == "randomised-response" else (0, (4, 1.5)))
         more: dict[str, Any] = {"markersize": 10, "markeredgecolor": "black", "zorder": 4} if student else {}
         label = f"{in_words(mechanism)}: {'student' if student else way}"

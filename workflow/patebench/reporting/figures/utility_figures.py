@@ -47,7 +47,6 @@ from patebench.reporting.published import (
 from patebench.reporting.style import (
     BLACK,
     GREY,
-    MECHANISMS,
     METHODS,
     PRIVATE_MODELS,
     PURPLE,
@@ -57,6 +56,7 @@ from patebench.reporting.style import (
     finished,
     hollow,
     line_styles,
+    mechanism_styles,
     panels,
     point_says,
     save,
@@ -81,7 +81,7 @@ def draw_methods(records: Records, published: Published) -> "Figure":
     if frame.empty:
         return empty()
     printed = frame["published"].astype(bool)
-    styles = line_styles(frame.loc[~printed, "method"], {**MECHANISMS, **PRIVATE_MODELS})
+    styles = line_styles(frame.loc[~printed, "method"], {**mechanism_styles(), **PRIVATE_MODELS})
     styles |= dict(zip(sorted(set(frame.loc[printed, "method"])), map(_black, cycle("so^DvP*X<>dh")), strict=False))
     names = sorted(set(frame["dataset"]))
     figure, axes = panels([in_words(name) for name in names], sharey=False, alone=WIDE)
@@ -157,7 +157,7 @@ def of_table(frame: "pd.DataFrame") -> "Figure":
 
 def _looks(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
     """Return the style and marker size of each method, by its words; further ones of one colour are broken."""
-    styles = line_styles(map(_key, rows), {**MECHANISMS, **PRIVATE_MODELS})
+    styles = line_styles(map(_key, rows), {**mechanism_styles(), **PRIVATE_MODELS})
     looks: dict[str, tuple[LineStyle, int]] = {}
     seen: Counter[str] = Counter()
     for row in rows:
@@ -171,7 +171,7 @@ def _looks(rows: list[dict[Any, Any]]) -> dict[str, tuple[LineStyle, int]]:
 
 
 def _key(row: dict[Any, Any]) -> str:
-    return row["way"] if row["way"] in MECHANISMS else f"{row['system']}, {row['way']}"
+    return row["way"] if row["way"] in mechanism_styles() else f"{row['system']}, {row['way']}"
 
 
 def _words(row: dict[Any, Any]) -> str:
@@ -231,7 +231,7 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
         return empty()
     names = titles(pd.concat([students[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
     by = "method" if students["method"].nunique() > students["mechanism"].nunique() else "mechanism"
-    students = students.assign(style=students[by].map(line_styles(students[by], {**MECHANISMS, **METHODS})))
+    students = students.assign(style=students[by].map(line_styles(students[by], {**mechanism_styles(), **METHODS})))
     models = models.assign(style=models["name"].map(line_styles(models["name"], PRIVATE_MODELS)))
     figure, axes = panels(list(names.values()), sharey=False, alone=WIDE)
     for axis, panel in zip(axes, names, strict=True):
@@ -321,7 +321,7 @@ def _draw_models(axis: "Axes", models: "pd.DataFrame") -> None:
 
 def _draw_published(axis: "Axes", published: Published, dataset: str) -> None:
     for value, accuracy in published.of(PATE_2017, SCALABLE_2018).points("student_accuracy", dataset=dataset):
-        marker = MECHANISMS.get(value.mechanism or "", LineStyle(GREY, "d")).marker
+        marker = mechanism_styles().get(value.mechanism or "", LineStyle(GREY, "d")).marker
         cited = "" if value.queries else f"{value.row}, cited by "
         hollow(axis, value.value, within(accuracy), BLACK, marker, f"published: {cited}{value.source}")
         if value.queries:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from patebench.accounting.teacher_costs import WHICH
 from patebench.core.bound import Conversion, Kind
+from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.reporting.frames import Records, arrange, least, natural, over_seeds
 from patebench.reporting.outcomes import COUNTED_BY, SUBJECT, audited, bound_ratios, found_by
 from patebench.reporting.published import Published

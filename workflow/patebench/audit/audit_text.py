@@ -4,8 +4,8 @@ import math
 from typing import TYPE_CHECKING
 
 from patebench.audit.sampled import Sampled, histogram
-from patebench.audit.search import Pair
 from patebench.audit.verdict import Audit, Finding, Verdict, worst_verdict
+from patebench.audit.worst_pairs import Pair
 from patebench.core.bound import Conversion, Kind
 from patebench.core.text import above_zero, at_least, at_most, plural
 

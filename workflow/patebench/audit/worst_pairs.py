@@ -18,11 +18,10 @@ from patebench.accounting import exact
 from patebench.accounting.conversion import ORDERS, convert
 from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts, Votes, ranks
-from patebench.audit.losses import composed, least_epsilon, measurable
+from patebench.audit.estimates import composed, least_epsilon, measurable
 from patebench.core.bound import Conversion
 from patebench.core.errors import PatebenchError
-from patebench.mechanisms.base import Mechanism
-from patebench.mechanisms.local_mechanisms import LocalMechanism
+from patebench.mechanisms.base import Answering, Mechanism
 from patebench.mechanisms.neighbours import one_by_one
 
 #: Pairs that are composed exactly, and pairs that the sampled audit may choose among, for each number of queries.
@@ -151,7 +150,7 @@ class Search:
 
     def asking(self, queries: int) -> "Search":
         """The search whose release is of so many queries, where that matters to the first answer."""
-        return replace(self, asked=queries) if self.mechanism.decides_together else self
+        return replace(self, asked=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
         """The worst pairs found for so many independent queries, worst first."""
@@ -160,7 +159,7 @@ class Search:
 
     @property
     def local(self) -> bool:
-        return isinstance(self.mechanism, LocalMechanism)
+        return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
         """The pairs of these histograms (in descending order) and their neighbours that score worst for T queries."""

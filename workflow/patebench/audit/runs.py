@@ -1,16 +1,75 @@
-"""Events that tell D from D′, and which of them is expected to show most in so many runs."""
+"""Running a mechanism many times on given votes, and what it says of itself that such votes should give."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.logspace import Array
-from patebench.audit.losses import binary
-from patebench.audit.rates import Rates, compose_nested, expected, expected_apart, weight
-from patebench.audit.running import Outcomes
-from patebench.audit.search import Pair
+from patebench.accounting.votes import Votes
+from patebench.audit.estimates import Rates, binary, compose_nested, composed, expected, expected_apart, weight
+from patebench.audit.worst_pairs import Pair
+from patebench.core.seeds import Source
+from patebench.mechanisms.base import Mechanism
+
+#: Labels, or "no answer", which is the number of classes.
+Outcomes = NDArray[np.int64]
+
+#: Counts of one query, one for each class.
+Histogram = NDArray[np.int64]
+
+#: Counts, histograms × classes.
+Histograms = NDArray[np.int64]
+
+#: A generator for the stream that is named.
+Streams = Callable[[str], np.random.Generator]
+
+#: Labels drawn at once.
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Releases of a mechanism, as outcomes; and their probabilities, as the mechanism states them."""
+
+    mechanism: Mechanism
+
+    def outcomes(self, votes: Votes, source: Source) -> Outcomes:
+        """One release, an outcome for each query."""
+        return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
+
+    def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
+        """Releases of many queries, `labels` together."""
+        for start in range(0, labels, BLOCK):
+            yield self.outcomes(votes(min(BLOCK, labels - start)), source)
+
+    def transcripts(self, votes: Votes, source: Source, runs: int) -> Outcomes:
+        """So many releases of these votes, runs × queries."""
+        return np.stack([self.outcomes(votes, source) for _ in range(runs)])
+
+    def epsilon(self, pair: Pair, queries: int, delta: float) -> float:
+        """The ε of so many independent queries to a pair by the stated probabilities of its outcomes."""
+        here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
+        if here is None or there is None:
+            return pair.epsilon(queries, delta)
+        with np.errstate(divide="ignore"):
+            log_p, log_p_neighbour = np.log(here[0]), np.log(there[0])
+        return composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), queries, delta)
+
+
+def in_turn(histograms: Histograms, queries: int) -> Votes:
+    """Votes with these counts (histograms × classes) in turn, so many queries."""
+    classes = np.arange(histograms.shape[1])
+    matrix = np.stack([np.repeat(classes, counts) for counts in histograms], axis=1)
+    place = np.arange(queries) % len(histograms)
+    return Votes(histograms[place], matrix[:, place])
+
+
+def counted(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
+    """How often each outcome showed."""
+    return np.bincount(outcomes.ravel(), minlength=classes + 1)
+
 
 Integers = NDArray[np.int64]
 
@@ -18,7 +77,7 @@ Integers = NDArray[np.int64]
 SURE = 1 - 1e-6
 
 #: How often each outcome was seen.
-Tally = Mapping[int, int]
+OutcomeCounts = Mapping[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +96,14 @@ class Event:
     view: int = 0
     wider: Outcomes | None = None
 
-    def counted(self, sides: Sequence[Tally], confidence: float) -> "Counts":
+    def counted(self, sides: Sequence[OutcomeCounts], confidence: float) -> "Counts":
         """How often it showed, from how often each outcome did on D and on D′."""
         return Counts(
             self._rates(self.outcomes, sides, confidence),
             None if self.wider is None else self._rates(self.wider, sides, confidence),
         )
 
-    def _rates(self, outcomes: Outcomes, sides: Sequence[Tally], confidence: float) -> Rates:
+    def _rates(self, outcomes: Outcomes, sides: Sequence[OutcomeCounts], confidence: float) -> Rates:
         times = [sum(tally.get(int(each), 0) for each in outcomes) for tally in sides]
         return Rates(times[0], times[1], sum(sides[0].values()), confidence, self.weight)
 

@@ -21,17 +21,15 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import SILENT, Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
-from patebench.audit.events import Event, Goal, Known
+from patebench.audit.estimates import composed
 from patebench.audit.handed_out import Discrete, TwoTallies
-from patebench.audit.losses import composed
-from patebench.audit.running import Streams
+from patebench.audit.runs import Event, Goal, Known, Streams
 from patebench.audit.sampled import Sampled, sampled_by
-from patebench.audit.search import Pair
+from patebench.audit.worst_pairs import Pair
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
 from patebench.core.text import plural
-from patebench.mechanisms.noise import Gaussian, IntegerNoise, Noise
-from patebench.mechanisms.noise_shares import NoiseShares
+from patebench.mechanisms.noise import IntegerNoise, Noise
 from patebench.mechanisms.sparse_argmax import SparseArgmax
 
 Table = NDArray[np.float64]
@@ -56,9 +54,6 @@ _CHOOSING = 10
 
 #: Numbers drawn from the operating system, about, and seeded ones for each of these; tables at least.
 _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
-
-#: Cuts of a cell with Laplace noise between the two counts, where its loss is not constant.
-_CUTS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,35 +133,16 @@ def agreements(teachers: int, classes: int, queries: int, k: int) -> list[World]
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float) -> float:
     """A lower bound on the least ε of counts with this noise that differ so: of any cells, by whole numbers."""
-    if _none(noise):
+    if noise.is_none:
         return math.inf if difference.any() else 0.0
-    if isinstance(noise, Gaussian):
-        mu = float(np.linalg.norm(difference)) / noise.scale
+    if (mu := noise.mu(difference)) is not None:
         return independent.gaussian_dp(mu, delta) * (1 - 1e-9)
     found = 0.0
     for size in np.unique(np.abs(difference[difference != 0])):
-        cells = int(np.sum(np.abs(difference) >= size))  # of so many cells, each moves by that at least
-        found = max(found, composed(*_cell(noise, int(size)), cells, delta))
+        cells = int(np.sum(np.abs(difference) >= size))  # each of these moves by `size` at least
+        log_p, log_p_neighbour = noise.one_count(int(size))
+        found = max(found, composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
     return found
-
-
-def _none(noise: Noise | IntegerNoise) -> bool:
-    return noise.reach == 0 if isinstance(noise, IntegerNoise) else noise.scale == 0
-
-
-def _cell(noise: Noise | IntegerNoise, size: int) -> tuple[Array, Array, NDArray[np.integer]]:
-    """ln of the probabilities of values, or groups of values, of one count, at 0 and at `size`."""
-    if isinstance(noise, IntegerNoise):
-        x = np.arange(-noise.reach, noise.reach + size + 1)
-        return noise.log_probability(x), noise.log_probability(x - size), np.ones(len(x), dtype=np.int64)
-    cuts = np.linspace(0, size, _CUTS + 1) / noise.scale
-
-    def masses(centre: float) -> Array:
-        below = np.exp(noise.log_distribution(cuts - centre))
-        above = float(np.exp(noise.log_distribution(centre - cuts[-1:]))[0])
-        return np.log(np.diff(np.concatenate([[0.0], below, [below[-1] + above]])))
-
-    return masses(0.0), masses(size / noise.scale), np.ones(_CUTS + 2, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -200,7 +176,7 @@ class TableAudit:
     @property
     def shares(self) -> int:
         """Of how many numbers drawn the noise of a count is the sum."""
-        return self.teachers if isinstance(self.mechanism, NoiseShares) else 1
+        return self.mechanism.draws_per_count(self.teachers)
 
     @property
     def _runs(self) -> int:
@@ -208,10 +184,8 @@ class TableAudit:
 
     @cached_property
     def noise(self) -> Noise | IntegerNoise:
-        """The stated noise of a count: exact where the mechanism adds whole numbers in experiments too."""
-        if isinstance(self.mechanism, NoiseShares):
-            return self.mechanism.whole_noise(self.teachers)
-        return self.mechanism.noise_of(self.drawn_teachers)
+        """The stated noise of a count."""
+        return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, world: World) -> float:
         """The ε of a pair by the stated counts and the stated noise."""
@@ -317,20 +291,8 @@ class TableAudit:
 
     @cached_property
     def _groups(self) -> tuple[Array, Array]:
-        """Values of the noise that divide it into groups that are about equally likely, and how likely each is.
-
-        Noise of whole numbers is divided between them, and into fewer groups where it is little.
-        """
-        noise, shares = self.noise, np.arange(1, _NOISES) / _NOISES
-        if isinstance(noise, IntegerNoise):
-            whole = np.unique(np.searchsorted(np.exp(noise.log_cdf), shares)) - noise.reach
-            edges, below = whole + 0.5, np.exp(noise.log_distribution(whole))
-        else:
-            x = np.linspace(-8, 8, 4001)
-            edges = x[np.searchsorted(np.exp(noise.log_distribution(x)), shares)] * noise.scale
-            below = np.exp(noise.log_distribution(edges / noise.scale)) if noise.scale else shares
-        stated: Array = np.diff(np.concatenate([[0.0], below, [1.0]]))
-        return edges.astype(np.float64), stated
+        """Values of the noise that divide it into about equally likely groups, and the probability of each group."""
+        return self.noise.groups(_NOISES)
 
     @property
     def _names(self) -> list[str]:
@@ -342,7 +304,7 @@ class TableAudit:
 
     def _of_noise(self, where: str, noise: Table) -> Iterator[Tally]:
         """Noise of each query and class, and of both in two releases, queries or classes next to each other."""
-        if _none(self.noise):
+        if self.noise.is_none:
             return
         stated = self._groups[1]
         parts = {f"{where}, query {q + 1}": noise[:, q] for q in range(noise.shape[1])}
@@ -385,6 +347,6 @@ def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
     """Where tables are not as stated: seeded ones, and those in release mode."""
     seeded = [tally for T in queries for tally in audit.tallies(T)]
     found = agreement.disagreements(seeded)
-    if not _none(audit.noise):
+    if not audit.noise.is_none:
         found += agreement.disagreements(audit.handed_out(max(queries)))
     return found
