@@ -4,12 +4,12 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import wraps
-from inspect import cleandoc
+from inspect import cleandoc, signature
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import click
 from pydantic.fields import FieldInfo
@@ -78,13 +78,40 @@ def _until_dashes(args: list[str]) -> list[str]:
 def stage_command(
     run: Callable[..., None], *decorators: Decorator, cls: type[click.Command] = StageCommand
 ) -> click.Command:
-    """The command of a stage: named after its module, explained by the words of `run`, with these options."""
-    name = run.__module__.rsplit(".", 1)[-1]
+    """Return the command of a stage, named after its module and explained by the docstring of `run`.
+
+    Its options are those of `decorators`, and the ones that follow from the signature of `run`: a file or folder with
+    its help, `Annotated[Path, "The public pool."]`, which may be None or a sequence; a model of parameters or None; and
+    `seed` with `stream`, which name a random stream.
+    """
+    name = run.__module__.rpartition(".")[2]
 
     def callback(**arguments: Any) -> None:
         run(**arguments)
 
-    return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(together(*decorators, _log)(callback))
+    own = together(*decorators)(lambda: None)
+    given = {option.name for option in getattr(own, "__click_params__", ())}
+    options = together(*_options_of(run, given), *decorators, _log)
+    return click.command(name, help=cleandoc(run.__doc__ or ""), cls=cls)(options(callback))
+
+
+def _options_of(run: Callable[..., None], given: Collection[str | None]) -> Iterator[Decorator]:
+    """Yield the options that follow from the signature of a stage's function, except those that are `given`."""
+    hints = get_type_hints(run, include_extras=True)
+    for name, parameter in signature(run).parameters.items():
+        hint, default = hints[name], parameter.default
+        if get_origin(hint) is Annotated:
+            kind, help = get_args(hint)
+            several = get_origin(kind) is Sequence
+            needed = default is parameter.empty and NoneType not in get_args(kind)
+            yield file_option(option_name(name), help, needed=needed, several=several)
+        elif name == "seed" and hint is int and not {"seed", "stream"} & set(given):
+            yield seeded
+        else:
+            kinds = get_args(hint) or (hint,)
+            is_model = isinstance(kinds[0], type) and issubclass(kinds[0], Parameters)
+            if is_model and not set(map(_argument, kinds[0].model_fields)) & set(given):
+                yield parameter_options(kinds[0], name, needed=NoneType not in kinds)
 
 
 def together(*options: Decorator) -> Decorator:

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import numpy as np
 
-from patebench.cli.command import FILE, Assignment, each_once, file_option, parameter_options, stage_command
+from patebench.cli.command import FILE, Assignment, each_once, stage_command
 from patebench.config.parameters import ClassParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
@@ -33,8 +33,8 @@ def run(
     root: Path,
     download: bool,
     option: Mapping[str, Any],
-    private: Path,
-    public: Path,
+    private: Annotated[Path, "Where the private samples go."],
+    public: Annotated[Path, "Where the public samples go."],
     parameters: ClassParameters = _UNNAMED,
     say: Callable[[str], None] = log.info,
 ) -> None:
@@ -105,16 +105,19 @@ command = stage_command(
     run,
     click.argument("name"),
     click.option(
-        "--root", type=FILE, default="data", envvar=DATA_VARIABLE,
+        "--root",
+        type=FILE,
+        default="data",
+        envvar=DATA_VARIABLE,
         help=f"Where downloaded data sets lie [default: {DATA_VARIABLE}, or data].",
     ),
     click.option("--download/--no-download", default=True, show_default=True, help="Fetch what is missing."),
     click.option(
-        "--option", type=Assignment(number=False), multiple=True, callback=each_once,
+        "--option",
+        type=Assignment(number=False),
+        multiple=True,
+        callback=each_once,
         help="A loader's option: key=value.",
     ),
-    parameter_options(ClassParameters),
-    file_option("private", "Where the private samples go."),
-    file_option("public", "Where the public samples go."),
     _aloud,
-)  # fmt: skip
+)

@@ -6,11 +6,12 @@ Without noise, and from votes and probabilities that no student sees: nothing he
 import itertools
 import logging
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from patebench.artefacts.reading import check_learner, check_together, check_whole_pool, read_samples
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DistilParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_json
@@ -23,7 +24,14 @@ log = logging.getLogger("patebench")
 
 
 def run(
-    *, votes: Path, pool: Path, test: Path, parameters: DistilParameters, seed: int, stream: str, out: Path
+    *,
+    votes: Annotated[Path, "The ensemble's votes, with probabilities."],
+    pool: Annotated[Path, "The public pool."],
+    test: Annotated[Path, "The test set."],
+    parameters: DistilParameters,
+    seed: int,
+    stream: str,
+    out: Annotated[Path, "Where the accuracies go."],
 ) -> None:
     """Train networks on plain labels and on the teachers' probabilities, without privacy, and measure them.
 
@@ -63,13 +71,4 @@ def run(
     write_json(out, "distil", {"votes": source.digest, "test": test_set.digest, **facts, "learnt": learnt})
 
 
-command = stage_command(
-    run,
-    file_option("votes", "The ensemble's votes, with probabilities."),
-    file_option("pool", "The public pool."),
-    file_option("test", "The test set."),
-    parameter_options(DistilParameters),
-    threads,
-    seeded,
-    file_option("out", "Where the accuracies go."),
-)
+command = stage_command(run, threads)

@@ -1,9 +1,10 @@
 """The stage `extract_features`: features of a pool, and the encoder that makes them of any sample like those."""
 
 from pathlib import Path
+from typing import Annotated
 
 from patebench.artefacts.reading import blamed_on, encoder_of
-from patebench.cli.command import file_option, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.core.checks import check_finite
 from patebench.core.files import read_arrays, write_arrays
 from patebench.core.formats import ENCODER, FEATURES, POOL
@@ -12,7 +13,14 @@ from patebench.core.seeds import derive
 from patebench.features import ENCODERS
 
 
-def run(*, pool: Path, seed: int, stream: str, out: Path, encoder: Path) -> None:
+def run(
+    *,
+    pool: Annotated[Path, "The public pool."],
+    seed: int,
+    stream: str,
+    out: Annotated[Path, "Where the features go."],
+    encoder: Annotated[Path, "Where the encoder goes, which makes features of any sample."],
+) -> None:
     """Learn features of the pool without a label, by which queries can be selected.
 
     What learnt them from public samples alone, the encoder, is public as they are, and is kept. Which one learns, the
@@ -31,11 +39,4 @@ def run(*, pool: Path, seed: int, stream: str, out: Path, encoder: Path) -> None
     write_arrays(out, FEATURES, {"vectors": vectors}, {"pool": samples.digest, "encoder": digest})
 
 
-command = stage_command(
-    run,
-    file_option("pool", "The public pool."),
-    threads,
-    seeded,
-    file_option("out", "Where the features go."),
-    file_option("encoder", "Where the encoder goes, which makes features of any sample."),
-)
+command = stage_command(run, threads)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from patebench.artefacts.reading import (
     read_samples,
     way_of_voting,
 )
-from patebench.cli.command import file_option, stage_command
+from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
@@ -40,14 +40,14 @@ _IN_ALL_ROUNDS = ("partition", "pool", "test", "classes", "model", "recipe", "ep
 
 def run(
     *,
-    partition: Path,
-    pool: Path,
-    truth: Path,
-    test: Path,
-    chunk: Sequence[Path],
-    out: Path,
-    summary: Path,
-    earlier: Path | None = None,
+    partition: Annotated[Path, "Who owns which private sample."],
+    pool: Annotated[Path, "The public pool."],
+    truth: Annotated[Path, "True labels of the pool."],
+    test: Annotated[Path, "The test set."],
+    chunk: Annotated[Sequence[Path], "The votes of a chunk of teachers; repeat for each."],
+    out: Annotated[Path, "Where the vote matrix goes."],
+    summary: Annotated[Path, "Where accuracies and gaps go."],
+    earlier: Annotated[Path | None, "The votes of the rounds before, if there were any."] = None,
 ) -> None:
     """Join chunks into one vote matrix of all teachers, and describe how well they vote.
 
@@ -205,14 +205,4 @@ def _check_teachers(parts: Sequence[Artefact], shards: Artefact) -> None:
         )
 
 
-command = stage_command(
-    run,
-    file_option("partition", "Who owns which private sample."),
-    file_option("pool", "The public pool."),
-    file_option("truth", "True labels of the pool."),
-    file_option("test", "The test set."),
-    file_option("chunk", "The votes of a chunk of teachers; repeat for each.", several=True),
-    file_option("earlier", "The votes of the rounds before, if there were any.", needed=False),
-    file_option("out", "Where the vote matrix goes."),
-    file_option("summary", "Where accuracies and gaps go."),
-)
+command = stage_command(run)

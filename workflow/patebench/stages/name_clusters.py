@@ -6,12 +6,12 @@ but what methods that label clusters are measured against.
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from patebench.artefacts.reading import check_together, read_encoder, read_samples
-from patebench.cli.command import file_option, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import FEATURES, POOL, QUERIES, TRUTH
 
@@ -24,7 +24,16 @@ _STATEMENT = (
 )
 
 
-def run(*, pool: Path, truth: Path, test: Path, features: Path, encoder: Path, selected: Path, out: Path) -> None:
+def run(
+    *,
+    pool: Annotated[Path, "The public pool."],
+    truth: Annotated[Path, "True labels of the pool."],
+    test: Annotated[Path, "The test set."],
+    features: Annotated[Path, "Features of the pool."],
+    encoder: Annotated[Path, "What makes such features of any sample."],
+    selected: Annotated[Path, "The queries whose clusters are named."],
+    out: Annotated[Path, "Where the result goes."],
+) -> None:
     """Name the clusters of the selected queries by the pool's true labels, and measure them on the test set.
 
     A sample has the name of the cluster that it belongs to, as private records vote. Each cluster is named by most of
@@ -66,14 +75,4 @@ def run(*, pool: Path, truth: Path, test: Path, features: Path, encoder: Path, s
     write_json(out, "name_clusters", result)
 
 
-command = stage_command(
-    run,
-    file_option("pool", "The public pool."),
-    file_option("truth", "True labels of the pool."),
-    file_option("test", "The test set."),
-    file_option("features", "Features of the pool."),
-    file_option("encoder", "What makes such features of any sample."),
-    file_option("selected", "The queries whose clusters are named."),
-    threads,
-    file_option("out", "Where the result goes."),
-)
+command = stage_command(run, threads)

@@ -2,14 +2,14 @@
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import read_samples
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command
+from patebench.cli.command import stage_command
 from patebench.config.parameters import PartitionParameters
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, write_arrays
@@ -32,13 +32,13 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    private: Path,
-    public: Path,
+    private: Annotated[Path, "Private samples."],
+    public: Annotated[Path, "Public samples, which no shard may hold."],
     teachers: int | None,
     parameters: PartitionParameters,
     seed: int,
     stream: str,
-    out: Path,
+    out: Annotated[Path, "Where the shards go."],
     empty: bool = False,
 ) -> None:
     """Deal the private samples to the teachers.
@@ -122,11 +122,6 @@ def _read_owners(path: Path) -> NDArray[Any]:
 
 command = stage_command(
     run,
-    file_option("private", "Private samples."),
-    file_option("public", "Public samples, which no shard may hold."),
     click.option("--teachers", type=int, default=None, help="Number of shards."),
-    parameter_options(PartitionParameters),
     click.option("--empty", is_flag=True, help="Allow shards without a sample, for teachers that then keep silent."),
-    seeded,
-    file_option("out", "Where the shards go."),
 )

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from patebench.cli.command import file_option, stage_command
+from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import LABELS, NOISY_COUNTS, SHARE_SUM
@@ -17,7 +18,12 @@ from patebench.secure.shares import check_teachers, opened
 from patebench.stages.secure_sum import SHARED, asked, check_agreement, promised, shared
 
 
-def run(*, sums: Sequence[Path], labels: Path, counts: Path) -> None:
+def run(
+    *,
+    sums: Annotated[Sequence[Path], "The published sum of an aggregator; repeat for each."],
+    labels: Annotated[Path, "Where the released labels go."],
+    counts: Annotated[Path, "Where the noisy counts go."],
+) -> None:
     """Add the published sums of all aggregators up to noisy counts, and label each query by the largest."""
     found = [read_arrays(path, SHARE_SUM) for path in sums]
     check_agreement(found, (*SHARED, "sessions"))
@@ -48,9 +54,4 @@ def _check_aggregators(sums: Sequence[Artefact]) -> None:
         raise PatebenchError(f"sums of the aggregators {given} were given, and one of each of {needed} is needed")
 
 
-command = stage_command(
-    run,
-    file_option("sums", "The published sum of an aggregator; repeat for each.", several=True),
-    file_option("labels", "Where the released labels go."),
-    file_option("counts", "Where the noisy counts go."),
-)
+command = stage_command(run)

@@ -6,13 +6,14 @@ aggregator `secure_sum`, anybody `secure_open`.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import click
 import numpy as np
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import may_abstain, partition_facts, way_of_voting
-from patebench.cli.command import file_option, ledgered, mechanism, seeded_or_release, stage_command
+from patebench.cli.command import ledgered, mechanism, seeded_or_release, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
 from patebench.core.entropy import Draws
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -26,11 +27,11 @@ from patebench.stages.secure_sum import asked
 
 def run(
     *,
-    chunk: Path,
+    chunk: Annotated[Path, "The votes of a chunk of teachers, who run this."],
     mechanism: str,
     parameters: Mapping[str, float],
     teachers: int,
-    out: Sequence[Path],
+    out: Annotated[Sequence[Path], "Where an aggregator's shares go; repeat for each aggregator."],
     seed: int | None = None,
     stream: str | None = None,
     release: bool = False,
@@ -88,11 +89,9 @@ def _votes(chunk: Artefact, party: Party) -> Votes:
 
 command = stage_command(
     run,
-    file_option("chunk", "The votes of a chunk of teachers, who run this."),
     mechanism,
     click.option("--teachers", type=click.IntRange(min=1), required=True, help="How many teachers there are in all."),
     seeded_or_release,
     ledgered,
-    file_option("out", "Where an aggregator's shares go; repeat for each aggregator.", several=True),
     cls=MechanismCommand,
 )

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.cli.command import file_option, stage_command
+from patebench.cli.command import stage_command
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, claim, read_arrays, write_arrays
 from patebench.core.formats import PARTITION_FACTS, SHARE_SUM, SHARES
@@ -24,7 +24,11 @@ SHARED = (
 )
 
 
-def run(*, shares: Sequence[Path], out: Path) -> None:
+def run(
+    *,
+    shares: Annotated[Sequence[Path], "The shares of a chunk of teachers; repeat for each."],
+    out: Annotated[Path, "Where the sum goes, which may be published."],
+) -> None:
     """Sum the shares that one aggregator got, from all teachers that sent some.
 
     Refuses to publish a sum with less than the promised noise, or of files that do not belong together.
@@ -97,8 +101,4 @@ def promised(file: Artefact) -> NoiseShares:
     return mechanism
 
 
-command = stage_command(
-    run,
-    file_option("shares", "The shares of a chunk of teachers; repeat for each.", several=True),
-    file_option("out", "Where the sum goes, which may be published."),
-)
+command = stage_command(run)

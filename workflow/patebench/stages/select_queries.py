@@ -6,13 +6,13 @@ It reads public files alone: the pool, features of it, the labels so far, and wh
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from patebench.artefacts.reading import check_together, query_positions
 from patebench.artefacts.student_data import config_of, student_data
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
@@ -28,15 +28,15 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    pool: Path,
-    labels: Path | None,
-    predictions: Path | None,
-    features: Path | None,
+    pool: Annotated[Path, "The public pool."],
+    labels: Annotated[Path | None, "Labels of the rounds before, if any."],
+    predictions: Annotated[Path | None, "The student's predictions after them."],
+    features: Annotated[Path | None, "Features of the pool, for strategies that choose by them."],
     selection: SelectionParameters,
     student: StudentParameters | None,
     seed: int,
     stream: str,
-    out: Path,
+    out: Annotated[Path, "Where the queries go."],
 ) -> None:
     """Select the queries of one round: positions of samples of the pool, none of them selected before.
 
@@ -106,15 +106,4 @@ def _state(
     return state, {"labels": released.digest, "predictions": predicted.digest}
 
 
-command = stage_command(
-    run,
-    file_option("pool", "The public pool."),
-    file_option("labels", "Labels of the rounds before, if any.", needed=False),
-    file_option("predictions", "The student's predictions after them.", needed=False),
-    file_option("features", "Features of the pool, for strategies that choose by them.", needed=False),
-    parameter_options(SelectionParameters, "selection"),
-    parameter_options(StudentParameters, "student", needed=False),
-    threads,
-    seeded,
-    file_option("out", "Where the queries go."),
-)
+command = stage_command(run, threads)

@@ -2,9 +2,10 @@
 
 import logging
 from pathlib import Path
+from typing import Annotated
 
 from patebench.artefacts.reading import read_samples
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command
+from patebench.cli.command import stage_command
 from patebench.config.parameters import SplitParameters
 from patebench.core.files import write_arrays
 from patebench.core.formats import POOL, SAMPLES, TRUTH
@@ -16,13 +17,13 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    public: Path,
+    public: Annotated[Path, "Public samples to divide."],
     parameters: SplitParameters,
     seed: int,
     stream: str,
-    pool_out: Path,
-    truth_out: Path,
-    test_out: Path,
+    pool_out: Annotated[Path, "Where the pool goes."],
+    truth_out: Annotated[Path, "Where the true labels of the pool go."],
+    test_out: Annotated[Path, "Where the test set goes."],
 ) -> None:
     """Shuffle the public samples into the student's pool and the test set.
 
@@ -46,12 +47,4 @@ def run(
     write_arrays(test_out, SAMPLES, {"x": x[parts.test], "y": y[parts.test], "row": parts.test}, test_facts)
 
 
-command = stage_command(
-    run,
-    file_option("public", "Public samples to divide."),
-    parameter_options(SplitParameters),
-    seeded,
-    file_option("pool-out", "Where the pool goes."),
-    file_option("truth-out", "Where the true labels of the pool go."),
-    file_option("test-out", "Where the test set goes."),
-)
+command = stage_command(run)

@@ -5,14 +5,14 @@ From all private data, the ceiling that tables show; or from true labels of the 
 
 import logging
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import check_learner, check_together, read_samples
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
@@ -37,15 +37,15 @@ class _Samples(NamedTuple):
 
 def run(
     *,
-    private: Path | None,
-    pool: Path | None,
-    truth: Path | None,
+    private: Annotated[Path | None, "All private samples; or else --pool, --truth and --true-labels."],
+    pool: Annotated[Path | None, "The public pool."],
+    truth: Annotated[Path | None, "True labels of the pool."],
     true_labels: int | None,
-    test: Path,
+    test: Annotated[Path, "The test set."],
     training: TrainingParameters,
     seed: int,
     stream: str,
-    out: Path,
+    out: Annotated[Path, "Where the result goes."],
 ) -> None:
     """Train a model without privacy: on all private data, or on true labels of the pool.
 
@@ -102,13 +102,6 @@ def _samples(
 
 command = stage_command(
     run,
-    file_option("private", "All private samples; or else --pool, --truth and --true-labels.", needed=False),
-    file_option("pool", "The public pool.", needed=False),
-    file_option("truth", "True labels of the pool.", needed=False),
     click.option("--true-labels", type=click.IntRange(1), default=None, help="How many of those to learn from."),
-    file_option("test", "The test set."),
-    parameter_options(TrainingParameters, "training"),
     threads,
-    seeded,
-    file_option("out", "Where the result goes."),
 )

@@ -8,7 +8,7 @@ of the pool, and all settings are given beforehand.
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from patebench.accounting.subsampled_gaussian import least_noise
 from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
 from patebench.baselines import DPSGD_FORMS, form_of
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
 from patebench.core.checks import check_finite
@@ -46,14 +46,14 @@ _SEEDED = (
 
 def run(
     *,
-    private: Path,
-    pool: Path,
-    test: Path,
-    encoder: Path | None,
+    private: Annotated[Path, "All private samples."],
+    pool: Annotated[Path, "The public pool, which says how samples are standardised."],
+    test: Annotated[Path, "The test set."],
+    encoder: Annotated[Path | None, "The encoder learnt from that pool, for the forms linear and fine-tuned."],
     training: DpsgdParameters,
     seed: int,
     stream: str,
-    out: Path,
+    out: Annotated[Path, "Where the result goes."],
 ) -> None:
     """Train a model by DP-SGD on all private samples, with the least noise that keeps the ε asked for.
 
@@ -164,14 +164,4 @@ def _model(
     return name, NetworkModel(net, standardise, x, y, views=several, rng=views)
 
 
-command = stage_command(
-    run,
-    file_option("private", "All private samples."),
-    file_option("pool", "The public pool, which says how samples are standardised."),
-    file_option("test", "The test set."),
-    file_option("encoder", "The encoder learnt from that pool, for the forms linear and fine-tuned.", needed=False),
-    parameter_options(DpsgdParameters, "training"),
-    threads,
-    seeded,
-    file_option("out", "Where the result goes."),
-)
+command = stage_command(run, threads)

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from patebench.artefacts.provenance import of_ensemble, take
 from patebench.artefacts.reading import blamed_on, check_together, read_samples
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.checks import check_finite
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -36,15 +36,15 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    ensemble: Path,
-    votes: Path,
-    chunk: Sequence[Path],
-    pool: Path,
-    test: Path,
+    ensemble: Annotated[Path, "What is known of the ensemble."],
+    votes: Annotated[Path, "Its votes, which name the chunks."],
+    chunk: Annotated[Sequence[Path], "What a chunk of its teachers says; repeat for each."],
+    pool: Annotated[Path, "The public pool."],
+    test: Annotated[Path, "The test set."],
     parameters: PetdlParameters,
     seed: int,
     stream: str,
-    out: Path,
+    out: Annotated[Path, "Where the result goes."],
 ) -> None:
     """Train a student of PET-DL on what the teachers of an ensemble say of the pool, and audit how it was trained.
 
@@ -165,15 +165,4 @@ def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -
     return sum(each.numel() for each in learner.build(shape, classes).parameters())
 
 
-command = stage_command(
-    run,
-    file_option("ensemble", "What is known of the ensemble."),
-    file_option("votes", "Its votes, which name the chunks."),
-    file_option("chunk", "What a chunk of its teachers says; repeat for each.", several=True),
-    file_option("pool", "The public pool."),
-    file_option("test", "The test set."),
-    parameter_options(PetdlParameters),
-    threads,
-    seeded,
-    file_option("out", "Where the result goes."),
-)
+command = stage_command(run, threads)

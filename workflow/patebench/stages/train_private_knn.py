@@ -7,13 +7,13 @@ on no other private record; all else that is done with them is a step of `baseli
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from patebench.artefacts.reading import blamed_on, check_together, read_encoder, read_samples
 from patebench.baselines import KNN_FORMS, form_of, knn_accounting
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, large_delta
 from patebench.core.errors import ArtefactError, PatebenchError
@@ -41,15 +41,15 @@ _SEEDED = (
 
 def run(
     *,
-    private: Path,
-    pool: Path,
-    truth: Path,
-    test: Path,
-    encoder: Path,
+    private: Annotated[Path, "All private samples."],
+    pool: Annotated[Path, "The public pool, whose first samples are the queries."],
+    truth: Annotated[Path, "The pool's true labels, which measure."],
+    test: Annotated[Path, "The test set."],
+    encoder: Annotated[Path, "The encoder learnt from that pool."],
     parameters: PrivateKnnParameters,
     seed: int,
     stream: str,
-    out: Path,
+    out: Annotated[Path, "Where the result goes."],
 ) -> None:
     """Label the pool's first samples by their nearest private records, and train a student on these labels.
 
@@ -171,15 +171,4 @@ def _student(
     return {"model": model, "model_parameters": None, "curve": curve, **reached(trainer)}
 
 
-command = stage_command(
-    run,
-    file_option("private", "All private samples."),
-    file_option("pool", "The public pool, whose first samples are the queries."),
-    file_option("truth", "The pool's true labels, which measure."),
-    file_option("test", "The test set."),
-    file_option("encoder", "The encoder learnt from that pool."),
-    parameter_options(PrivateKnnParameters),
-    threads,
-    seeded,
-    file_option("out", "Where the result goes."),
-)
+command = stage_command(run, threads)

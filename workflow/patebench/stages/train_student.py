@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
 from patebench.artefacts.student_data import config_of, student_data
-from patebench.cli.command import file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import StudentParameters
 from patebench.core.checks import check_finite
 from patebench.core.errors import PatebenchError
@@ -41,17 +41,17 @@ _CURVE_SAMPLES = 1000
 
 def run(
     *,
-    pool: Path,
-    labels: Path,
-    test: Path,
+    pool: Annotated[Path, "The public pool."],
+    labels: Annotated[Path, "The released labels."],
+    test: Annotated[Path, "The test set."],
     parameters: StudentParameters,
     queries: int,
     seed: int,
     stream: str,
-    out: Path,
-    predictions: Path,
-    encoder: Path | None = None,
-    features: Path | None = None,
+    out: Annotated[Path, "Where the result goes."],
+    predictions: Annotated[Path, "Where the student's predictions for the whole pool go."],
+    encoder: Annotated[Path | None, "The encoder learnt from that pool, for methods that look at features."] = None,
+    features: Annotated[Path | None, "Features of the pool, to read a released table by."] = None,
 ) -> None:
     """Train a student on released labels and measure it on the test set.
 
@@ -175,15 +175,6 @@ def _identity(facts: Mapping[str, Any]) -> str:
 
 command = stage_command(
     run,
-    file_option("pool", "The public pool."),
-    file_option("labels", "The released labels."),
-    file_option("test", "The test set."),
-    file_option("encoder", "The encoder learnt from that pool, for methods that look at features.", needed=False),
-    file_option("features", "Features of the pool, to read a released table by.", needed=False),
     click.option("--queries", type=click.IntRange(min=1), required=True, help="Learn from the first T queries."),
-    parameter_options(StudentParameters),
     threads,
-    seeded,
-    file_option("out", "Where the result goes."),
-    file_option("predictions", "Where the student's predictions for the whole pool go."),
 )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 import numpy as np
@@ -21,7 +21,7 @@ from patebench.artefacts.reading import (
     read_partition,
     read_samples,
 )
-from patebench.cli.command import TeacherRange, file_option, parameter_options, seeded, stage_command, threads
+from patebench.cli.command import TeacherRange, stage_command, threads
 from patebench.config.parameters import TrainingParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
@@ -35,21 +35,23 @@ log = logging.getLogger("patebench")
 
 def run(
     *,
-    private: Path,
-    partition: Path,
-    pool: Path,
-    test: Path,
+    private: Annotated[Path, "Private samples."],
+    partition: Annotated[Path, "Who owns which."],
+    pool: Annotated[Path, "The public pool."],
+    test: Annotated[Path, "The test set."],
     teachers: tuple[int, int],
     training: TrainingParameters,
     seed: int,
     stream: str,
-    out: Path,
-    weights: Path | None = None,
+    out: Annotated[Path, "Where the votes go."],
+    weights: Annotated[Path | None, "Keep each teacher's weights in this folder."] = None,
     soft: Sequence[float] = (),
     hints: str | None = None,
-    selected: Sequence[Path] = (),
-    features: Path | None = None,
-    encoder: Path | None = None,
+    selected: Annotated[
+        Sequence[Path], "Vote on these queries alone; without, on the whole pool. In rounds, repeat for each so far."
+    ] = (),
+    features: Annotated[Path | None, "Features of the pool, for models that vote by them."] = None,
+    encoder: Annotated[Path | None, "What makes such features of any sample."] = None,
 ) -> None:
     """Train a chunk of teachers and write their votes on pool and test set; of the pool, on --selected queries alone.
 
@@ -268,12 +270,7 @@ def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray
 
 command = stage_command(
     run,
-    file_option("private", "Private samples."),
-    file_option("partition", "Who owns which."),
-    file_option("pool", "The public pool."),
-    file_option("test", "The test set."),
     click.option("--teachers", type=TeacherRange(), required=True, help="Which teachers, e.g. 0-24."),
-    parameter_options(TrainingParameters, "training"),
     click.option(
         "--soft",
         type=click.FloatRange(min=0, min_open=True),
@@ -283,16 +280,5 @@ command = stage_command(
     click.option(
         "--hints", default=None, help="Also keep each teacher's probabilities of the pool, and the hints of this layer."
     ),
-    file_option("weights", "Keep each teacher's weights in this folder.", needed=False),
-    file_option(
-        "selected",
-        "Vote on these queries alone; without, on the whole pool. In rounds, repeat for each so far.",
-        needed=False,
-        several=True,
-    ),
-    file_option("features", "Features of the pool, for models that vote by them.", needed=False),
-    file_option("encoder", "What makes such features of any sample.", needed=False),
     threads,
-    seeded,
-    file_option("out", "Where the votes go."),
 )
