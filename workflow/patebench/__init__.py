@@ -60,7 +60,7 @@ else:
         "Mechanism": "patebench.mechanisms.base",
         "NO_ANSWER": "patebench.mechanisms.base",
         "make_mechanism": "patebench.mechanisms.base",
-        "Calibration": "patebench.calculator.calibrate",
+        "Calibration": "patebench.calculator.calculations",
     }
 
     def __getattr__(name: str) -> Any:
