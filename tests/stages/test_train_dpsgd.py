@@ -8,8 +8,8 @@ import pytest
 from tests.refusals import refuses
 from tests.stages.digits import WithEncoder
 
-from patebench.artefacts.provenance import of_private_model
 from patebench.artefacts.reading import read_samples
+from patebench.artefacts.records import of_private_model
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import Adjacency, Bound, Kind
 from patebench.core.errors import PatebenchError

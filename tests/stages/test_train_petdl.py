@@ -8,7 +8,7 @@ import pytest
 from tests.refusals import refuses
 from tests.stages.ensemble import Ensemble
 
-from patebench.artefacts.provenance import of_private_model
+from patebench.artefacts.records import of_private_model
 from patebench.config.parameters import PetdlParameters
 from patebench.core.bound import Bound, Kind
 from patebench.core.errors import ArtefactError, PatebenchError

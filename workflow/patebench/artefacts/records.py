@@ -1,29 +1,138 @@
-"""The records that figures and tables are made from, and the manifest of a run, read and checked."""
+"""Facts of artefacts as records: from files to what figures and tables are made of, and the manifest of a run.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+Splits, trainings, students and rounds are named from facts of artefacts, never from paths. The facts are read into the
+models that declare them (config/parameters.py), whose slugs also name folders, so a name in a table is that of a
+folder, and a new parameter is in both.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from patebench.artefacts.provenance import (
-    PRIVATE_MODEL_KINDS,
-    Facts,
-    check_kind,
-    of_baseline,
-    of_naming,
-    of_private_model,
-    take,
-)
+from patebench.config.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
 from patebench.core.bound import Bound
-from patebench.core.errors import ArtefactError
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.fields import Parameters
 from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
 from patebench.core.formats import LABELS, POOL
 from patebench.core.seeds import Mode
-from patebench.core.spelling import parameters_slug
+from patebench.core.spelling import parameters_slug, slug
 from patebench.release.conditions import mechanism_of
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
     from patebench.reporting.publishable import Release, Student
+
+
+#: The kinds of artefacts of models that are private themselves.
+PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn")
+
+#: What a model that is private itself says as its records have it.
+_PRIVATE_MODEL = (
+    *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
+)
+#: The same, where it says it.
+_IF_SAID = (
+    *("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy"),
+    *("public_use", "public_samples"),
+)
+
+Facts = dict[str, Any]
+P = TypeVar("P", bound=Parameters)
+
+
+def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
+    """Those entries of an object in the artefact `path`; ArtefactError for the first that is not there."""
+    for name in names:
+        if not isinstance(content, Mapping) or name not in content:
+            raise ArtefactError(path, f"it lacks '{name}'")
+    return {name: content[name] for name in names}
+
+
+def of_split(path: Path, content: Facts) -> Facts:
+    """The columns that tell a split: `setting` is the split without its seed, `beside_pool` that without its pool."""
+    facts = take(path, content, ("dataset", "seed", "split"))
+    cut = _read(path, SplitParameters, facts["split"], "split")
+    named = {"split": slug(("seed", facts["seed"]), cut.slug), "setting": cut.slug}
+    return {**facts, **named, "pool": cut.pool, "beside_pool": slug(*cut.parts("pool"))}
+
+
+def of_training(path: Path, content: Facts) -> str:
+    """How a model was trained, as configured: what is not given is not spelt."""
+    return _training(path, content).slug
+
+
+def of_ensemble(path: Path, summary: Facts) -> str:
+    """The column `ensemble` of records, of what join_votes says of an ensemble."""
+    found = take(path, summary, ("teachers", "partition"))
+    asked = ("queries", summary.get("queries"))
+    return slug(("teachers", found["teachers"]), asked, found["partition"], of_training(path, summary))
+
+
+def of_baseline(path: Path, content: Facts) -> Facts:
+    """A record of the kind "baseline"."""
+    facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
+    learner = baseline_slug(_training(path, content), facts["true_labels"])
+    return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
+
+
+def of_naming(path: Path, content: Facts) -> Facts:
+    """A record of the kind "naming"."""
+    facts = take(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
+    return {"record": "naming", **of_split(path, content), **facts}
+
+
+def of_private_model(path: Path, content: Facts) -> list[Facts]:
+    """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
+    check_kind(path, content, PRIVATE_MODEL_KINDS)
+    facts = take(path, content, _PRIVATE_MODEL)
+    same = {"record": "private_model", **of_split(path, content), **facts}
+    same |= {name: content.get(name) for name in _IF_SAID}
+    learning_curve, bounds = take(path, content, ("curve", "bounds")).values()
+    if not isinstance(bounds, list) or not bounds:
+        raise ArtefactError(path, "its 'bounds' is not a list of bounds")
+    try:
+        return [{**same, "learning_curve": learning_curve, **Bound.from_json(bound).to_json()} for bound in bounds]
+    except PatebenchError as fault:
+        raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
+
+
+def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
+    """ArtefactError for a file that is of none of these kinds."""
+    if content["kind"] not in kinds:
+        raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {', '.join(kinds)} is needed")
+
+
+def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
+    """The method and what was chosen for it; of the whole pool, also how many of the first queries it learnt from."""
+    config = _read(path, StudentParameters, content["config"], "config")
+    return config.slug_of(content["queries"]) if whole_pool else config.slug
+
+
+def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
+    """The columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds as they are.
+
+    `rounds` names the student first: each has queries and labels of its own. Of the whole pool "", "", 0 and nothing.
+    """
+    given = take(path, content, ("rounds",))["rounds"]
+    if not isinstance(given, list):
+        raise ArtefactError(path, "its 'rounds' is not a list")
+    rounds = [take(path, each, ("strategy", "queries", "student")) for each in given]
+    student = _read(path, StudentParameters, rounds[0]["student"], "student").slug if rounds else None
+    selected = slug(student, *((each["strategy"], each["queries"]) for each in rounds))
+    last = rounds[-1]["strategy"] if rounds else ""
+    return {"rounds": selected, "strategy": last, "round": max(len(rounds) - 1, 0), "selection": rounds}
+
+
+def _training(path: Path, content: Facts) -> TrainingParameters:
+    return _read(path, TrainingParameters, take(path, content, ("training",))["training"], "training")
+
+
+def _read(path: Path, model: type[P], facts: Any, entry: str) -> P:
+    try:
+        return model.checked(facts, entry, record=True)
+    except PatebenchError as fault:
+        raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
 
 
 def read_records(files: Iterable[Path]) -> "Records":
@@ -36,20 +145,20 @@ def read_records(files: Iterable[Path]) -> "Records":
     return records_of((path, record) for path in files for record in _records_in(path))
 
 
-def _records_in(path: Path) -> "Sequence[Facts]":
+def _records_in(path: Path) -> Sequence[Facts]:
     content, _ = read_any_json(path)
     check_kind(path, content, _READERS)
     return _READERS[content["kind"]](path, content)
 
 
-def _collected(path: Path, content: "Facts") -> "list[Facts]":
+def _collected(path: Path, content: Facts) -> list[Facts]:
     records = content.get("records")
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ArtefactError(path, "its 'records' is not a list of objects")
     return records
 
 
-def _audited(path: Path, content: "Facts") -> "list[Facts]":
+def _audited(path: Path, content: Facts) -> list[Facts]:
     """Return a record for each bound that an audit compared, and for each lower bound that it found."""
     try:
         names = ("dataset", "teachers", "classes", "mechanism", "parameters", "runs", "confidence")
@@ -62,7 +171,7 @@ def _audited(path: Path, content: "Facts") -> "list[Facts]":
 
 
 #: Which artefacts hold records, by kind, and how they are read.
-_READERS: "Mapping[str, Callable[[Path, Facts], Sequence[Facts]]]" = {
+_READERS: Mapping[str, Callable[[Path, Facts], Sequence[Facts]]] = {
     "collect": _collected,
     "train_baseline": lambda path, content: [of_baseline(path, content)],
     "name_clusters": lambda path, content: [of_naming(path, content)],
@@ -113,12 +222,12 @@ def read_releases(
     return found
 
 
-def _pool(path: Path) -> "tuple[str, Facts]":
+def _pool(path: Path) -> tuple[str, Facts]:
     pool = read_arrays(path, POOL)
     return pool.digest, dict(pool.meta)
 
 
-def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> "tuple[str, Facts]":
+def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
     """The content of a file about one of these label sets, and the digest of that."""
     content = read_json(path, kind)
     if content.get("labels") not in {each.digest for each in released}:
@@ -126,7 +235,7 @@ def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> "tuple[st
     return content["labels"], content
 
 
-def _student(path: Path, content: "Facts") -> "Student":
+def _student(path: Path, content: Facts) -> "Student":
     from patebench.reporting.publishable import Student
 
     facts = take(path, content, ("method", "model", "queries", "answered", "accuracy"))

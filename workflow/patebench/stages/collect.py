@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
-from patebench.artefacts.provenance import of_ensemble, of_rounds, of_split, of_student, of_training, take
 from patebench.artefacts.reading import check_drawn_from, query_positions, read_votes
+from patebench.artefacts.records import of_ensemble, of_rounds, of_split, of_student, of_training, take
 from patebench.cli.command import file_option, stage_command
 from patebench.core.bound import Bound, points
 from patebench.core.errors import ArtefactError

@@ -1,7 +1,16 @@
-"""The command `compare`: what differs between two folders of results, in settings, numbers and times."""
+"""The command `compare`: what differs between two folders of results, in settings, numbers and times.
+
+A difference is that of the means over the seeds. If both runs have two seeds or more in common, it is the mean of the
+differences by seed, and its standard error that of these; otherwise the error is Welch's, of two samples. With one seed
+there is none.
+"""
 
 import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,13 +19,191 @@ from patebench.artefacts.records import RECORD_KINDS, read_manifest, read_record
 from patebench.cli.command import FILE, file_option, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.fields import key_path
 from patebench.core.files import read_any_json, write_text
 from patebench.core.text import cell_in_json, plural
+from patebench.reporting.frames import ROUNDING, Records, arrange
+from patebench.reporting.outcomes import AUDITED, DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
+from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
-    from patebench.reporting.frames import Records
+_ROUNDS = ["rounds", "selection"]
+_BOUND = [*LABEL_SET, *_ROUNDS, "queries", "delta", "accountant", "conversion", "kind"]
+
+#: What is compared: the frame, what it is called, the columns that name a setting apart from its seed, and the value.
+_COMPARED = (
+    ("ensembles", "teacher accuracy", ENSEMBLE, "teacher_accuracy_mean"),
+    ("ensembles", "plurality accuracy", ENSEMBLE, "plurality_accuracy_pool"),
+    ("label_sets", "label accuracy", [*LABEL_SET, *_ROUNDS, "queries"], "label_accuracy"),
+    ("students", "student accuracy", STUDENT, "accuracy"),
+    ("bounds", "ε", _BOUND, "epsilon"),
+    ("baselines", "accuracy without privacy", ["dataset", "setting", "learner"], "accuracy"),
+    ("namings", "accuracy of named clusters", ["dataset", "setting", "clusters"], "accuracy"),
+    ("distillations", "accuracy of a distilled student", DISTILLED, "accuracy"),
+    ("teacher_costs", "ε of the teacher that pays most", [*LABEL_SET, *_ROUNDS, "queries", "delta"], "composed_most"),
+    ("private_models", "accuracy of a private model", PRIVATE_MODEL, "accuracy"),
+    ("private_models", "ε of a private model", PRIVATE_MODEL, "epsilon"),
+    ("private_models", "audited ε of a private model", PRIVATE_MODEL, "audited"),
+    ("audits", "ε in an audit", [*AUDITED, "accountant", "conversion", "kind"], "epsilon"),
+)
+
+#: Columns that others name, or that tell no two settings of a run apart for a reader.
+_SILENT = {"ensemble", "noise", "rounds", "student", "private_model", "label", "model_parameters", "adjacency"}
+
+#: Least number of standard errors of a difference that seeds do not explain.
+CLEAR = 2.0
+
+
+def compared(one: Records, other: Records) -> "pd.DataFrame":
+    """One row per quantity and setting that both have, those that differ most clearly first.
+
+    Columns: `what`, `setting` in words, `one` and `other` (means), `seeds_one`, `seeds_other`, `difference` (other less
+    one), `standard_error` (NaN where a seed is alone), `errors` (their quotient; ∞ where all seeds differ alike, or one
+    side alone is infinite) and `paired`: of seeds that both have, where these are two or more, and no others count.
+    """
+    import pandas as pd
+
+    both = [each for each in _both(one, other) if all(each.sides)]
+    rows = [{"what": each.what, "setting": each.setting, **_difference(*each.sides)} for each in both]
+    columns = ["what", "setting", "one", "other", "seeds_one", "seeds_other"]
+    frame = pd.DataFrame(rows, columns=[*columns, "difference", "standard_error", "errors", "paired"])
+    frame = arrange(frame, ["what", "setting"])
+    return frame.sort_values("errors", ascending=False, key=abs, kind="stable", na_position="last", ignore_index=True)
+
+
+def alone(one: Records, other: Records) -> tuple[list[str], list[str]]:
+    """What only one of them measured, in words: of the first and of the second."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for each in _both(one, other):
+        if not all(each.sides):
+            found[0 if each.sides[0] else 1].append(f"{each.what}: {each.setting}")
+    return found
+
+
+def settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The keys of two manifests whose values differ, with both values: configuration, versions, commit and hardware."""
+    parts = ("config", "seeds", "versions", "commit", "hardware")
+    flat_one, flat_other = (_flat({part: each.get(part) for part in parts}) for each in (one, other))
+    keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
+    return [(key, _shown(flat_one.get(key)), _shown(flat_other.get(key))) for key in keys]
+
+
+def _shown(value: Any) -> str:
+    return "—" if value is None else str(value)
+
+
+def times(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Rules that both manifests know, with the seconds of a job on average, longest first."""
+    first, second = ({rule["rule"]: rule["seconds"] / rule["jobs"] for rule in each["rules"]} for each in (one, other))
+    both = [(rule, first[rule], second[rule]) for rule in first if rule in second]
+    return sorted(both, key=lambda row: -max(row[1:]))
+
+
+def draw(frame: "pd.DataFrame", names: tuple[str, str], most: int = 40) -> "Figure":
+    """The clearest differences of accuracies, each with two standard errors; points right of 0: the second has more."""
+    from patebench.reporting.style import BLUE, GREY, empty, panels
+
+    shown = frame[frame["what"].str.contains("accuracy") & (frame["difference"] != 0)].head(most)[::-1]
+    if shown.empty:
+        return empty("No accuracy that both runs measured differs, so there is nothing to draw.")
+    figure, (axis,) = panels([f"accuracy of {names[1]} less that of {names[0]}"])
+    figure.set_size_inches(9.2, 1.2 + 0.26 * len(shown))
+    places = range(len(shown))
+    bars = 200 * shown["standard_error"].fillna(0)
+    axis.errorbar(100 * shown["difference"], places, xerr=bars, fmt="o", color=BLUE, capsize=2, markersize=4)
+    axis.axvline(0, color=GREY, linewidth=0.8)
+    axis.set_yticks(list(places), [f"{row.what}: {row.setting}" for row in shown.itertuples()], fontsize=6)
+    axis.set_xlabel("points; bars are two standard errors over the seeds")
+    return figure
+
+
+@dataclass(frozen=True)
+class _Number:
+    """One quantity of one setting, described in words, with its value by seed in each run."""
+
+    what: str
+    setting: str
+    sides: tuple[dict[int, float], dict[int, float]]
+
+
+def _both(one: Records, other: Records) -> list[_Number]:
+    numbers: dict[tuple[Any, ...], _Number] = {}
+    for place, records in enumerate((one, other)):
+        for name, what, columns, value in _COMPARED:
+            frame = getattr(records, name).dropna(subset=value)
+            for row in frame.to_dict("records"):
+                identity = (what, *(str(row[column]) for column in columns))
+                number = numbers.setdefault(identity, _Number(what, _in_words(row, columns), ({}, {})))
+                number.sides[place][row.get("seed", 0)] = float(row[value])  # an audit has no seed
+    return list(numbers.values())
+
+
+def _in_words(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
+    words = [_word(row, name) for name in columns if name not in _SILENT]
+    return ", ".join(dict.fromkeys(word for word in [*words, row.get("private_model")] if word))
+
+
+def _word(row: Mapping[Any, Any], name: str) -> str:
+    """Return the value of a column in words; numbers say what they are."""
+    import pandas as pd
+
+    value = row[name]
+    if name == "selection":
+        return rounds_in_words(value)
+    if name == "parameters":
+        value = parameters_in_words(row["mechanism"], value)
+    if pd.isna(value):
+        return ""
+    short = {"teachers": "n", "queries": "T", "delta": "δ"}.get(name, name)
+    return value.replace("_", " ") if isinstance(value, str) else f"{short} = {value:g}"
+
+
+def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any]:
+    """Compare the two sides; where both have two seeds or more in common, the others are left out."""
+    common = sorted(set(one) & set(other))
+    paired = len(common) > 1
+    first = [one[seed] for seed in (common if paired else sorted(one))]
+    second = [other[seed] for seed in (common if paired else sorted(other))]
+    difference = _less(fmean(second), fmean(first))
+    if paired:
+        error = _deviation([_less(its, mine) for its, mine in zip(second, first, strict=True)]) / math.sqrt(len(first))
+    else:
+        error = math.hypot(_deviation(first) / math.sqrt(len(first)), _deviation(second) / math.sqrt(len(second)))
+    if error == 0 or math.isinf(difference):  # a finite bound and none at all differ by more than any error
+        errors = math.copysign(math.inf, difference) if difference else 0.0
+    else:
+        errors = difference / error
+    return {
+        **{"one": fmean(first), "other": fmean(second)},
+        **{"seeds_one": len(first), "seeds_other": len(second)},
+        **{"difference": difference, "standard_error": error, "errors": errors, "paired": paired},
+    }
+
+
+def _less(one: float, other: float) -> float:
+    """Return `one - other`: 0 for two infinite bounds and for values that rounding alone parts."""
+    return 0.0 if one == other or abs(one - other) <= ROUNDING * abs(one) < math.inf else one - other
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Return the sample deviation: 0 of values that rounding parts, NaN of one value or of infinite ones."""
+    if len(values) < 2 or not all(map(math.isfinite, values)):
+        return math.nan
+    mean = fmean(values)
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return std if std > ROUNDING * abs(mean) else 0.0
+
+
+def _flat(content: Any, where: str = "") -> dict[str, Any]:
+    """Return every leaf by the path of its key."""
+    if not isinstance(content, Mapping):
+        return {where: content}
+    inner = [_flat(value, key_path(where, key) if where else str(key)) for key, value in content.items()]
+    return {key: value for leaves in inner for key, value in leaves.items()}
+
 
 _MANIFEST = "manifest.json"
 
@@ -29,7 +216,6 @@ def run(*, one: Path, other: Path, csv: Path | None, plot: Path | None, as_json:
 
     Seeds that both have are compared in pairs. For an own mechanism beside the reference, two commits, two machines.
     """
-    from patebench.reporting.comparison import alone, compared, draw
     from patebench.reporting.style import save, themed
 
     records = _records(one), _records(other)
@@ -82,7 +268,6 @@ def _below(folder: Path) -> list[Path]:
 
 def _show_manifests(one: Path, other: Path) -> None:
     """Show what differs in settings and times, if each folder has one run."""
-    from patebench.reporting.comparison import settings, times
 
     manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
     if [len(paths) for paths in manifests] != [1, 1]:
@@ -105,7 +290,6 @@ def _show_manifests(one: Path, other: Path) -> None:
 
 
 def _show_numbers(frame: "pd.DataFrame") -> None:
-    from patebench.reporting.comparison import CLEAR
 
     equal = int((frame["difference"] == 0).sum())
     clear = int((frame["errors"].abs() >= CLEAR).sum())

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from patebench.artefacts.provenance import of_ensemble, take
 from patebench.artefacts.reading import blamed_on, check_together, read_samples
+from patebench.artefacts.records import of_ensemble, take
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.checks import check_finite

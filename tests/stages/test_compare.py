@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from tests.reporting import made
 from tests.reporting.test_epsilon_figures import audit
 
-from patebench.artefacts.provenance import PRIVATE_MODEL_KINDS
+from patebench.artefacts.records import PRIVATE_MODEL_KINDS
 from patebench.cli import cli
 from patebench.core.bound import Kind
-from patebench.reporting.comparison import alone, compared, settings, times
+from patebench.stages.compare import alone, compared, settings, times
 
 
 def _run(folder, accuracies, seeds=None, epsilon=1.0, queries=100):
