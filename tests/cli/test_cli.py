@@ -1,9 +1,12 @@
 """The command line: one line for a fault, status 2, nothing left behind."""
 
+import io
 import json
+import logging
 import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import click
@@ -11,7 +14,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from patebench.cli import COMMANDS, cli
+from patebench.cli import COMMANDS, cli, main
+from patebench.core import workers
 from patebench.core.files import write_arrays
 from patebench.core.formats import VOTES
 
@@ -19,7 +23,21 @@ PATEBENCH = Path(sys.executable).with_name("patebench")
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PATEBENCH, *map(str, words)], capture_output=True, text=True, check=False)
+    """Run the command line in this process, as `patebench WORDS` would, and return its status and output."""
+    arguments, logger, status = list(map(str, words)), logging.getLogger("patebench"), 0
+    handlers, argv, out, err = list(logger.handlers), sys.argv, io.StringIO(), io.StringIO()
+    sys.argv = ["patebench", *arguments]
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    finally:
+        for log in set(logger.handlers) - set(handlers):
+            log.close()
+        sys.argv, logger.handlers = argv, handlers
+        workers.use(1)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
@@ -74,7 +92,6 @@ def test_a_command_that_there_is_not_is_named() -> None:
     assert "No such command 'train'" in said.output
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -131,7 +148,6 @@ def test_bounds_from_the_command_line(votes: Path) -> None:
     assert {bound["queries"] for bound in bounds} == {10, 30}
 
 
-@pytest.mark.slow
 def test_config_check_says_what_a_configuration_makes(tmp_path: Path) -> None:
     config = Path(__file__).parents[1] / "workflow" / "tiny.yaml"
     assert "train_teachers 2" in run("config", "check", config).stdout
@@ -151,7 +167,6 @@ def counts(tmp_path: Path) -> Path:
     return tmp_path / "counts.npy"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -173,7 +188,6 @@ def test_wrong_words_are_one_line(words: list[str], line: str) -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.slow
 def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) -> None:
     start = ["epsilon", counts, "--mechanism", "gnmax", "--delta", 1e-5]
     either = [["--sigma", 10], ["--sigma=10"], ["--parameter", "sigma=10"], ["--parameter=sigma=10"]]
@@ -191,7 +205,6 @@ def test_a_parameter_is_spelt_in_either_way_but_once(counts: Path, votes: Path) 
     assert out[0].read_bytes() == out[1].read_bytes()
 
 
-@pytest.mark.slow
 def test_a_parameter_that_a_command_calls_otherwise(counts: Path) -> None:
     """Its own --epsilon is the target; that of the mechanism has a longer name."""
     words = ["calibrate", "--mechanism", "permute-and-flip", "--epsilon", 1, "--delta", 1e-5]
@@ -207,24 +220,16 @@ def test_another_mechanisms_parameter_is_named(counts: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_output_survives_any_terminal(counts: Path, encoding: str) -> None:
-    """What it lacks is replaced, on both ways out."""
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    for words in (
-        ["epsilon", counts, "--mechanism", "gnmax", "--sigma", "10", "--delta", "1e-5"],
-        ["audit", "--help"],
-        ["config", "page"],
-        ["epsilon", counts, "--mechanism", "gnmax", "--sigma", "10", "--delta", "2"],
-    ):
-        done = subprocess.run([PATEBENCH, *map(str, words)], capture_output=True, env=environment)
-        said = (done.stdout + done.stderr).decode(encoding, errors="replace")
-        assert done.returncode in (0, 2)
-        assert "Traceback" not in said
-        assert encoding != "utf-8" or "ε" in said or "δ" in said
+def test_output_survives_a_terminal_without_greek_letters(counts: Path) -> None:
+    """What it lacks is replaced, on both ways out; in a process of its own, whose streams have that encoding."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    start = [PATEBENCH, "epsilon", counts, "--mechanism", "gnmax", "--sigma", "10", "--delta"]
+    for delta, status in (("1e-5", 0), ("2", 2)):
+        done = subprocess.run([*start, delta], capture_output=True, env=environment)
+        assert done.returncode == status
+        assert b"Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_an_audit_says_by_its_status_whether_anything_is_violated() -> None:
     sizes = ["--teachers", 20, "--classes", 3, "--delta", 1e-5, "--runs", 1000]
     claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]
@@ -236,7 +241,6 @@ def test_an_audit_says_by_its_status_whether_anything_is_violated() -> None:
         assert ("violated" in shown.stdout) is bool(status)
 
 
-@pytest.mark.slow
 def test_an_audit_that_is_written_ends_well_whatever_it_found(tmp_path: Path) -> None:
     """The workflow goes on: what is violated stands in its tables."""
     claimed = ["--mechanism", "immutable-lnmax", "--c", 1e100, "--gamma", 1e-10, "--distance", 3]
