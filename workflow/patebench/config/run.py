@@ -269,7 +269,8 @@ class Run:
         clusters = labels.ensemble.queries.queries if labels.ensemble.queries else None
         cap = dict(labels.setting.parameters).get("k")
         for word, value in (("pool", split.parameters.pool), ("clusters", clusters), ("cap", cap)):
-            self._note(split.data, word, value)
+            if value is not None:
+                self._note(split.data, word, value)
         options = {"queries": queries, **parameters.options(), **split.random(name)}
         self._add("train_student", name, "student.json", options)
         if needs_features(parameters.method):

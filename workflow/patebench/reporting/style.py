@@ -256,6 +256,8 @@ def save(figure: "Figure", *paths: Path) -> None:
     """Write a figure as PNG or PDF; the bytes depend on the figure alone, so they hold no date and no version."""
     _mark_lone_points(figure)
     _keep_words_apart(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the places are found; each form would look for them again
     nameless = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
     for path in paths:
         form = path.suffix.removeprefix(".")

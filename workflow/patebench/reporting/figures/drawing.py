@@ -84,7 +84,8 @@ def means(axis: "Axes", points: "pd.DataFrame", x: str, y: str, **settings: Any)
 
 def note(axis: "Axes", x: float, y: float, words: str) -> None:
     """Write small words beside a point."""
-    axis.annotate(words, (x, y), (6, 4.5), textcoords="offset points", fontsize=8, color=GREY)
+    paper = {"color": "white", "alpha": 0.7, "pad": 0.5}
+    axis.annotate(words, (x, y), (6, 4.5), textcoords="offset points", fontsize=8, color=GREY, bbox=paper)
 
 
 def level(axis: "Axes", accuracy: float, label: str, deviation: float = math.nan) -> None:
