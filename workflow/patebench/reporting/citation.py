@@ -15,14 +15,14 @@ _VENUES = {"collection-title": ("inproceedings", "booktitle"), "journal": ("arti
 
 @dataclass(frozen=True)
 class Citation:
-    """One thing to cite: as a sentence, and as an entry of BibTeX."""
+    """Hold one thing to cite, as a sentence and as an entry of BibTeX."""
 
     sentence: str
     bibtex: str
 
 
 def read_citations(path: Path) -> tuple[str, list[Citation]]:
-    """What the file asks for, and what to cite, the software first; ArtefactError if it is not as it should be."""
+    """Return the message and what to cite, the software first; ArtefactError for a faulty file."""
     import yaml
 
     try:
@@ -61,7 +61,7 @@ def _bibtex_author(author: Mapping[str, str]) -> str:
 
 
 def _key(entry: Mapping[str, Any]) -> str:
-    """Such as "papernot2017semi": the first author, the year, and the first word of the title."""
+    """Return first author, year and first word of the title, such as "papernot2017semi"."""
     first = entry["authors"][0].get("family-names", "")
     text = unicodedata.normalize("NFKD", f"{first}{entry.get('year', '')}{re.split(r'[^A-Za-z]', entry['title'])[0]}")
     return text.encode("ascii", "ignore").decode().lower()

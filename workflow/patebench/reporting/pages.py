@@ -205,12 +205,12 @@ def _table(name: str, frame: "pd.DataFrame", captions: Path) -> dict[str, Any]:
 
 
 def _of_all(column: "Column") -> bool:
-    """Whether what is the same in all rows may leave the table: numbers that stand beside others of a group may not."""
+    """Return True if a value that all rows share may leave the table: numbers of a group of columns may not."""
     return not (column.group and column.right)
 
 
 def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
-    """Columns by their common heading; a column without one stands alone under ""."""
+    """Return columns by their common heading; a column without one is alone under ""."""
     found: list[tuple[str, list[Column]]] = []
     for group, neighbours in groupby(columns, key=lambda column: column.group):
         members = list(neighbours)
@@ -219,7 +219,7 @@ def _headings(columns: Sequence["Column"]) -> list[tuple[str, list["Column"]]]:
 
 
 def pieces(text: str) -> list[str]:
-    """A cell's text where a line may end: after a parameter, between rounds, within a name."""
+    """Split a cell's text where a line may end: after a parameter, between rounds, within a name."""
     return re.split(r"(?<=, )|(?<= \+ )|(?<=-)(?=[a-z])", text)
 
 
@@ -260,7 +260,7 @@ def read_caption(path: Path) -> str:
 
 
 def caption_of(path: Path, thing: Any) -> str:
-    """The caption of a figure or table, `thing` being the function that makes it.
+    """Return the caption of a figure or table, `thing` being the function that makes it.
 
     One of another package has no file here unless somebody wrote one: then it is the first paragraph of its docstring.
     Raises ArtefactError where there is neither.
@@ -276,7 +276,7 @@ def caption_of(path: Path, thing: Any) -> str:
 
 
 def plain(caption: str, sentences: int = 2) -> str:
-    """The first sentences of a caption without marks: two of them are its alternative text."""
+    """Return the first sentences of a caption without marks; two are its alternative text."""
     text = html.unescape(re.sub(r"<[^>]+>", "", caption))
     return " ".join(re.split(r"(?<=[.?])\s", " ".join(text.split()))[:sentences])
 

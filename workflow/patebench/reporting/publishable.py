@@ -28,7 +28,7 @@ LEDGER = "ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class Student:
-    """A student of released labels and its accuracy on the public test set."""
+    """Describe a student of released labels and its accuracy on the public test set."""
 
     method: str
     model: str
@@ -47,7 +47,7 @@ class Student:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A set of released labels, with all that may be published of it.
+    """Describe a set of released labels, with all that may be published of it.
 
     `labels` (queries,) are the released labels; `facts` are the metadata of their file; `bounds` and `protection` are
     those of the file of bounds; `pool` is the metadata of the public pool.
@@ -128,7 +128,7 @@ def render(*, title: str, releases: Sequence[Release]) -> str:
 
 
 def _together(releases: Sequence[Release]) -> list[tuple[str, str]]:
-    """For each data set, a sentence on what all its releases cost together."""
+    """Return, per data set, a sentence on what all its releases cost together."""
     found = []
     for dataset in dict.fromkeys(each.dataset for each in releases):
         own = [each for each in releases if each.dataset == dataset]

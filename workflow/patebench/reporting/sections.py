@@ -39,11 +39,11 @@ IMMUTABLE = ("immutable-lnmax", "immutable-gnmax")
 
 
 def section_of(registry: Registry, name: str) -> str:
-    """A key of `SECTIONS`, or the name of the paper whose figure or table it is; `FURTHER` for any other word."""
+    """Return a key of `SECTIONS` or the paper of a figure or table; `FURTHER` for any other word."""
     place = str(registry.fact(name, "section", FURTHER))
     return place if place in SECTIONS or place in PAPERS else FURTHER
 
 
 def slug(place: str) -> str:
-    """What links call a section or a paper, such as "pate-2017"."""
+    """Return the id of a section or a paper in links, such as "pate-2017"."""
     return re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")

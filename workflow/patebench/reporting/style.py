@@ -31,7 +31,7 @@ GREY = "#6E6E6E"
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How one thing is drawn."""
+    """Describe how one thing is drawn."""
 
     color: str
     marker: str
@@ -115,7 +115,7 @@ def mechanism_styles() -> dict[str, LineStyle]:
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
-    """A line style for each thing: the fixed one where there is one, else the free ones in sorted order, in turn.
+    """Return a line style per thing: its fixed one, or else the free ones in turn, in sorted order.
 
     Free are colours that no fixed style has, and where all are taken, colours with another marker and other dashes.
     """
@@ -132,12 +132,12 @@ def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = N
 
 
 def styles_in_order(things: Sequence[Any]) -> dict[Any, LineStyle]:
-    """A line style for each of these different things, in the order in which they are given."""
+    """Return a line style for each of these different things, in their order."""
     return dict(zip(things, line_styles(range(len(things))).values(), strict=True))
 
 
 def _nth(styles: Sequence[LineStyle], index: int) -> LineStyle:
-    """One of these, and beyond the last its colour with the dashes and the marker of another."""
+    """Return style `index`, beyond the last one with the dashes and marker of another."""
     turn, place = divmod(index, len(styles))
     other = styles[(place + turn) % len(styles)]
     return replace(styles[place], marker=other.marker, line=other.line)
@@ -159,7 +159,7 @@ _ALONE, WIDE = (6.4, 3.6), (9.2, 4.6)
 def panels(
     titles: Sequence[str], sharey: bool = True, abreast: int = 0, alone: tuple[float, float] = _ALONE
 ) -> tuple["Figure", list["Axes"]]:
-    """A figure with one panel per title, `abreast` beside each other: by default two, or three when there are many.
+    """Return a figure with one panel per title, `abreast` in a row: by default two, or three of many.
 
     A single one is as large as `alone` says.
     """
@@ -188,7 +188,7 @@ def percent(axis: "Axes", label: str) -> None:
 
 
 def logarithmic(ticks: "Axis") -> None:
-    """Plain numbers at 1, 2, 5, 10, … on a logarithmic axis that has its data already.
+    """Put plain numbers at 1, 2, 5, 10, … on a logarithmic axis that has its data already.
 
     More where the axis is short, fewer where it is long. Where it is shorter than from 1 to 3, two of these may not lie
     on it, so ticks are evenly spaced.
@@ -203,7 +203,7 @@ def logarithmic(ticks: "Axis") -> None:
 
 
 def hollow(axis: "Axes", x: float, y: float, color: str, marker: str, label: str) -> None:
-    """One published point: an outline, where measured points are filled."""
+    """Draw a published point as an outline; measured points are filled."""
     axis.scatter(
         [x], [y], s=70, marker=marker, facecolors="white", edgecolors=color, linewidths=1.8, zorder=4, label=label
     )

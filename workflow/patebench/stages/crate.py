@@ -82,7 +82,7 @@ def run(*, results: Path, out: Path, home: Path) -> None:
 
 
 def _found(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
-    """The files of a folder by their paths below it."""
+    """Return the files of a folder by their paths below it."""
     files = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files}
 
@@ -146,7 +146,7 @@ def _file(crate: "ROCrate", source: Path, place: str) -> Any:
 
 
 def _configuration(crate: "ROCrate", config: Mapping[str, Any]) -> Any:
-    """The configuration as it was run, which is no file of the run."""
+    """Add the configuration as it was run, which is no file of the run."""
     text = json.dumps(config, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     words = {"name": "configuration of the run", "encodingFormat": "application/json"}
     return crate.add_file(io.StringIO(text), CONFIGURATION, properties=words)
@@ -185,7 +185,7 @@ def _workflow(crate: "ROCrate", manifest: Mapping[str, Any], files: Mapping[str,
 
 
 def _parameters(crate: "ROCrate", main: Any, given: Sequence[Any], made: Sequence[Any]) -> None:
-    """Each input and output of the run is an example of one that the workflow names."""
+    """Add each input and output as an example of a parameter of the workflow."""
     for way, files in (("input", given), ("output", made)):
         named = []
         for each in files:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def draw_gap(records: Records, published: Published) -> "Figure":
-    """One series per family of ensembles; bars are one standard deviation over the seeds."""
+    """Draw the mean gap between the two largest counts over n (PATE 2017, Figure 3)."""
     ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty()
@@ -54,7 +54,10 @@ def draw_gap(records: Records, published: Published) -> "Figure":
 
 
 def draw_distance(records: Records, published: Published) -> "Figure":
-    """(a) accuracy over n, (b) queries of distance k at the most teachers, (c) queries of distance 3 over n."""
+    """Draw Figure 2 of NZC (Sun et al. 2020): what its distance gate lets through.
+
+    (a) accuracy over n, (b) queries of distance k at the most teachers, (c) queries of distance 3 over n.
+    """
     ensembles = trained(records.ensembles)
     if ensembles.empty:
         return empty()
@@ -77,7 +80,11 @@ def draw_distance(records: Records, published: Published) -> "Figure":
     printed = [_draw_published(axes[0], published.of(NZC_2020), name) for name in sorted(set(ensembles["dataset"]))]
     for axis, marked in ((axes[0], sizes.union(*printed)), (axes[2], sizes)):
         at_values(axis, sorted(marked), "number of teachers n")
-    _dress(axes)
+    axes[1].axvline(NZC_DISTANCE, color=GREY, linestyle=(0, (6, 3)), linewidth=1.0, label=f"distance {NZC_DISTANCE}")
+    axes[1].set_xlabel("k votes between the two largest counts, at least")
+    for axis, words in zip(axes, ("accuracy", "share of the queries", "share of the queries"), strict=True):
+        percent(axis, words)
+        axis.set_ylim(top=min(axis.get_ylim()[1], 1.02))  # no share is larger than 1
     return finished(figure, axes)
 
 
@@ -90,7 +97,7 @@ def _draw_over_teachers(
 
 
 def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineStyle, name: str) -> None:
-    """The mean over the seeds, with the least and the largest share."""
+    """Draw the mean share over the seeds, and the least and the largest."""
     if ensembles.empty:
         return
     curves = [gap_shares(gaps) for gaps in ensembles["gap_histogram"]]
@@ -101,27 +108,24 @@ def _draw_over_distances(axis: "Axes", ensembles: "pd.DataFrame", style: LineSty
 
 
 def _draw_published(axis: "Axes", paper: Published, dataset: str) -> set[int]:
-    """Tables 3 and 2 of the paper; returns the numbers of teachers that they are for."""
-    drawn = set()
-    for quantity, marker, what in (("teacher_accuracy", "d", "one teacher"), ("plurality_accuracy", "s", "ensemble")):
-        for value in paper.select(quantity, dataset=dataset):
-            if value.teachers:
-                hollow(axis, value.teachers, value.value, GREY, marker, f"published: {in_words(dataset)}, {what}")
-                drawn.add(value.teachers)
-    return drawn
+    """Draw Tables 3 and 2 of the paper; return their numbers of teachers."""
+    values = [
+        (value, marker, what)
+        for quantity, marker, what in (
+            ("teacher_accuracy", "d", "one teacher"),
+            ("plurality_accuracy", "s", "ensemble"),
+        )
+        for value in paper.select(quantity, dataset=dataset)
+        if value.teachers
+    ]
+    for value, marker, what in values:
+        hollow(axis, value.teachers or 0, value.value, GREY, marker, f"published: {in_words(dataset)}, {what}")
+    return {value.teachers for value, _, _ in values if value.teachers}
 
 
-def _dress(axes: list["Axes"]) -> None:
-    axes[1].axvline(NZC_DISTANCE, color=GREY, linestyle=(0, (6, 3)), linewidth=1.0, label=f"distance {NZC_DISTANCE}")
-    axes[1].set_xlabel("k votes between the two largest counts, at least")
-    for axis, words in zip(axes, ("accuracy", "share of the queries", "share of the queries"), strict=True):
-        percent(axis, words)
-        axis.set_ylim(top=min(axis.get_ylim()[1], 1.02))  # no share is larger than 1
+_DISTILLED = (*FAMILY, "ensemble", "teachers", "distilled")
 
-
-_PANEL_DISTILLATION = (*FAMILY, "ensemble", "teachers", "distilled")
-
-#: The kinds of labels of the paper; other temperatures take what is free.
+#: Styles of the kinds of labels of the paper.
 _LABELS = {
     "plurality": LineStyle(ORANGE, "s", (0, (1, 1.2))),
     "soft, T = 1": LineStyle(GREEN, "^", (0, (4, 1.5))),
@@ -130,55 +134,47 @@ _LABELS = {
 
 
 def draw_distillation(records: Records, published: Published) -> "Figure":
-    """One panel per ensemble and learner, one line per kind of label; bars are one deviation over the seeds."""
+    """Draw what probabilities teach beyond plain labels, over the number of samples (PATE 2017, Figure 5)."""
     learnt = records.distillations
     if learnt.empty:
         return empty()
-    learnt = learnt.assign(kind=kinds(learnt))
+    kinds = zip(learnt["labels"], learnt["temperature"], strict=True)
+    learnt = learnt.assign(kind=[f"soft, T = {T:g}" if labels == "soft" else labels for labels, T in kinds])
     styles = line_styles(learnt["kind"], _LABELS)
-    heads = titles(learnt, _PANEL_DISTILLATION)
+    heads = titles(learnt, _DISTILLED)
     names = {panel: f"{head}, n = {panel[-2]}\nstudent: {in_words(panel[-1])}" for panel, head in heads.items()}
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
-        _draw(axis, members(learnt, panel, _PANEL_DISTILLATION), styles)
-        ensembles = members(records.ensembles, panel[:-1], _PANEL_DISTILLATION[:-1])
+        own = members(learnt, panel, _DISTILLED)
+        for kind in (kind for kind in styles if kind in set(own["kind"])):
+            points = over_seeds(own[own["kind"] == kind], ["samples"], ["accuracy"])
+            means(axis, points, "samples", "accuracy", **styles[kind].settings, capsize=2, label=kind)
+        ensembles = members(records.ensembles, panel[:-1], _DISTILLED[:-1])
         level(axis, ensembles["plurality_accuracy_test"].mean(), "the ensemble itself")
         accuracy_over(axis, "samples learnt from, labelled without noise: ε = ∞", "accuracy on the test set")
     return finished(figure, axes)
 
 
-def kinds(learnt: "pd.DataFrame") -> list[str]:
-    """What the labels of each row are, in words."""
-    rows = zip(learnt["labels"], learnt["temperature"], strict=True)
-    return [f"soft, T = {temperature:g}" if labels == "soft" else labels for labels, temperature in rows]
-
-
-def _draw(axis: "Axes", learnt: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
-    for kind in (kind for kind in styles if kind in set(learnt["kind"])):
-        points = over_seeds(learnt[learnt["kind"] == kind], ["samples"], ["accuracy"])
-        means(axis, points, "samples", "accuracy", **styles[kind].settings, capsize=2, label=kind)
-
-
 _SETTING = ("dataset", "setting")
-_PANEL_LEARNING_CURVES = (*_SETTING, "learner")
-#: Sums of the same numbers in another order are others.
+_LEARNER = (*_SETTING, "learner")
+#: Fixed order, as sums depend on it in the last digit.
 _ORDER = ["mechanism", "noise", "ensemble", "student", "rounds", "seed"]
 
 
 def draw_learning_curves(records: Records, published: Published) -> "Figure":
-    """One panel per data set, method and strategy, or form of a private model; each line is the mean over seeds and
-    settings, a band one standard deviation. A line is of one T, one number of teachers, one ε."""
+    """Draw test accuracy over each training, measured afterwards: a panel per data set, method and strategy or form.
+
+    A line is the mean over seeds and settings of one T, number of teachers and ε; the band is one standard deviation.
+    """
     learners = _learners(records)
     if learners.empty:
         return empty()
-    names = {
-        panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(learners, _PANEL_LEARNING_CURVES).items()
-    }
+    names = {panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(learners, _LEARNER).items()}
     lines = sorted(set(learners["line"]), key=natural)
     styles = styles_in_order(lines)
     figure, axes = panels(list(names.values()), sharey=False)
     for axis, panel in zip(axes, names, strict=True):
-        here = members(learners, panel, _PANEL_LEARNING_CURVES)
+        here = members(learners, panel, _LEARNER)
         _draw_lines(axis, here, styles)
         of_kind = learners["private"] == here["private"].iloc[0]
         axis.set_ylim(*_limits(members(learners[of_kind], panel[:2], _SETTING)))
@@ -191,23 +187,24 @@ def draw_learning_curves(records: Records, published: Published) -> "Figure":
 
 
 def _learners(records: Records) -> "pd.DataFrame":
-    """All that learnt over epochs or steps: its panel, its line, its curve, and whether it is private itself."""
+    """Return all that learnt over epochs or steps: panel, line, curve, and whether it is private itself."""
     import pandas as pd
 
     students, models = records.students.sort_values(_ORDER), _private_models(records.private_models)
     way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
     students = students.assign(learner=students["method"] + way, line="T = " + students["queries"].astype(str))
     both = [
-        each[[*_PANEL_LEARNING_CURVES, "line", "learning_curve"]].assign(private=own)
-        for each, own in ((students, 0), (models, 1))
+        each[[*_LEARNER, "line", "learning_curve"]].assign(private=own) for each, own in ((students, 0), (models, 1))
     ]
     found = pd.concat(both, ignore_index=True)
     return found[[len(_accuracies(curve)) > 0 for curve in found["learning_curve"]]]
 
 
 def _private_models(models: "pd.DataFrame") -> "pd.DataFrame":
-    """One row for each private model and seed. What is claimed of an ensemble's student says nothing of it: such
-    students are told apart by their teachers alone, all others by ε, which is that of the setting's mean."""
+    """Return a row per private model and seed, with its line: its teachers, and ε as the mean of the setting.
+
+    Students with a claimed ε are told apart by their teachers only, as the claim says nothing about them.
+    """
     import pandas as pd
 
     same = [*_SETTING, "system", "form", "private_model"]
@@ -222,7 +219,7 @@ def _private_models(models: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _draw_lines(axis: "Axes", learners: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
-    """The accuracies on the test set, over their trainings."""
+    """Draw mean and deviation of each line."""
     for line in sorted(set(learners["line"]), key=natural):
         shares, accuracies = _abreast(list(learners.loc[learners["line"] == line, "learning_curve"]))
         style, mean = styles[line], accuracies.mean(axis=0)
@@ -233,7 +230,7 @@ def _draw_lines(axis: "Axes", learners: "pd.DataFrame", styles: dict[str, LineSt
 
 
 def _abreast(curves: list[list[dict[str, float]]]) -> tuple["Array", "Array"]:
-    """Shares of the training at which any was measured, and the accuracies there (curves, shares): lines between."""
+    """Return shares of the training at which any curve was measured, and accuracies (curves, shares) interpolated."""
     import numpy as np
 
     each = [_accuracies(curve) for curve in curves]
@@ -247,7 +244,7 @@ def _abreast(curves: list[list[dict[str, float]]]) -> tuple["Array", "Array"]:
 
 
 def _limits(learners: "pd.DataFrame") -> tuple[float, float]:
-    """The range of the accuracies that leaves out the first steps, where all know nothing."""
+    """Return the range of accuracies without the first quarter, in which nothing is learnt yet."""
     found = [list(_accuracies(curve).values()) for curve in learners["learning_curve"]]
     low, high = min(each[len(each) // 4] for each in found), max(max(each) for each in found)
     margin = max(0.05 * (high - low), 0.005)
@@ -255,22 +252,24 @@ def _limits(learners: "pd.DataFrame") -> tuple[float, float]:
 
 
 def _accuracies(curve: list[dict[str, float]]) -> dict[float, float]:
-    """The accuracy at each epoch, or step, after which it was measured."""
+    """Return the accuracy by the epoch or step after which it was measured."""
     return {_position(at): at["accuracy"] for at in curve if "accuracy" in at}
 
 
 def _position(at: dict[str, float]) -> float:
-    """How many epochs a point of a curve lies after the beginning or, of DP-SGD, how many steps."""
+    """Return the number of epochs or, for DP-SGD, steps at a point of a curve."""
     return at["epoch"] if "epoch" in at else at["step"]
 
 
-#: More pictures say no more.
+#: Maximum number of pictures.
 _MOST = 6
 _SHOWN = ["dataset", "mechanism", "noise", "queries", "strategy"]
 
 
 def draw_generated_samples(records: Records, published: Published) -> "Figure":
-    """The students of the first seed, in the order of their names."""
+    """Draw what generators of GAN students of the first seed draw, one picture per kind of label set."""
+    from matplotlib.image import imread
+
     students = records.students
     students = students[students["picture"].notna()]
     if students.empty:
@@ -279,7 +278,10 @@ def draw_generated_samples(records: Records, published: Published) -> "Figure":
     shown = named.drop_duplicates(_SHOWN).head(_MOST).to_dict("records")
     figure, axes = panels([_title(row) for row in shown], sharey=False)
     for axis, row in zip(axes, shown, strict=True):
-        _show(axis, row["picture"])
+        image: Any = imread(io.BytesIO(base64.b64decode(row["picture"])), format="png")
+        grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1} if image.ndim == 2 else {}
+        axis.imshow(image, **grey, interpolation="nearest")
+        axis.set_axis_off()
     figure.set_figheight(0.62 * figure.get_figheight())
     return figure
 
@@ -287,12 +289,3 @@ def draw_generated_samples(records: Records, published: Published) -> "Figure":
 def _title(row: dict[Any, Any]) -> str:
     mechanism = f"{in_words(row['mechanism'])}, {parameters_in_words(row['mechanism'], row['parameters'])}"
     return f"{in_words(row['dataset'])} · {mechanism}, T = {row['queries']} {in_words(row['strategy'])}".strip()
-
-
-def _show(axis: "Axes", picture: str) -> None:
-    from matplotlib.image import imread
-
-    image: Any = imread(io.BytesIO(base64.b64decode(picture)), format="png")
-    grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1} if image.ndim == 2 else {}
-    axis.imshow(image, **grey, interpolation="nearest")
-    axis.set_axis_off()

@@ -1,11 +1,10 @@
 """Accuracy of students over one setting: clusters, pool, cap on votes, and the choices of PET-DL."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from patebench.reporting.figures.drawing import at_values, level, means, ticks_at
+from patebench.reporting.figures.drawing import at_values, level, means, members, ticks_at
 from patebench.reporting.frames import Records, distinct, over_seeds
 from patebench.reporting.outcomes import PETDL_CHOSEN, PETDL_TEACHERS, caps, outcomes, petdl_students
 from patebench.reporting.published import Published
@@ -30,147 +29,94 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-_NAMED = "ε = 0: {} clusters named by true labels"
+_ACCURACY = "accuracy on the test set"
 _BARS: Any = {"capsize": 2, "elinewidth": 1}
-_NAMING = LineStyle(GREY, "x", (0, (1, 1.5)))
+#: What tells panels apart: the data set, who votes, the student's method, and what a figure adds.
+_PANEL = ("dataset", "who", "method", "partition", "mechanism")
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Which column goes across, what the axis is called, and what has a line and a panel of its own.
-
-    The first three of `panels` are the data set, who votes and the student's method.
-    """
-
-    across: str
-    label: str
-    lines: tuple[str, ...]
-    panels: tuple[str, ...]
+def draw_clusters(records: Records, published: Published) -> "Figure":
+    """Draw accuracy over the number of clusters, one line per noise: ε does not depend on the number of clusters."""
+    frame = _students(records)
+    frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
+    label = "clusters of the public pool, which are the queries"
+    return _draw_sweep(records, frame, "clusters", label, ["noise_in_words", "epsilon"], [*_PANEL, "setting"])
 
 
-def reached(records: Records) -> "pd.DataFrame":
-    """The students of labels at a finite ε, each with what panels and lines are called.
+def draw_pool(records: Records, published: Published) -> "Figure":
+    """Draw accuracy over the size of the public pool, one line per noise and number of labels."""
+    lines, panel = ["labels", "noise_in_words", "epsilon"], [*_PANEL, "beside_pool"]
+    label = "public samples without a label (the pool)"
+    return _draw_sweep(records, _students(records), "pool", label, lines, panel)
 
-    Further columns are text: `noise_in_words`, `who` votes, and `epsilon`.
-    """
+
+def draw_cap(records: Records, published: Published) -> "Figure":
+    """Draw accuracy over k, the votes of a teacher that count, one line per ε: along a line σ grows as √k does."""
+    frame = _students(records)
+    frame = frame.assign(cap=caps(frame["parameters"])).dropna(subset="cap")
+    label = "k, how many votes of a teacher count"
+    return _draw_sweep(records, frame, "cap", label, ["epsilon"], [*_PANEL, "setting", "labels"])
+
+
+def _students(records: Records) -> "pd.DataFrame":
+    """Return students at a finite ε, with text columns `noise_in_words`, `who` votes, `epsilon` and `labels`."""
     frame = outcomes(records)
     frame = frame[frame["worst_case_epsilon_mean"] < float("inf")]
     return frame.assign(
         noise_in_words=in_text(frame)["noise_in_words"],
         who=[f"{n:,} teachers, {in_words(model)}" for n, model in zip(frame["teachers"], frame["model"], strict=True)],
         epsilon=[f"ε = {epsilon_in_digits(value)}" for value in frame["worst_case_epsilon_mean"]],
+        labels=[f"T = {queries}" for queries in frame["queries"]],
     )
 
 
-def draw_sweep(sweep: Sweep, frame: "pd.DataFrame", namings: "pd.DataFrame") -> "Figure":
-    """One panel for each setting that has a line, and in it what `namings` of the same setting are worth."""
-    frame = _with_lines(sweep, frame)
+def _draw_sweep(
+    records: Records, frame: "pd.DataFrame", across: str, label: str, lines: list[str], by: list[str]
+) -> "Figure":
+    """Draw accuracy over the column `across`: a panel per group of equal `by`, a line per group of equal `lines`.
+
+    A line needs two places on the axis. Clusters named by true labels stand beside, if they have two places too.
+    """
+    if len(frame):
+        frame = frame[frame.groupby([*by, *lines])[across].transform("nunique") > 1]
     if frame.empty:
         return empty()
-    lines = _from_the_least_epsilon(sweep, frame)
-    styles = styles_in_order(lines)
-    panel_of = distinct(frame, sweep.panels)
-    figure, axes = panels(_titles(panel_of), sharey=True)
-    for axis, panel in zip(axes, panel_of, strict=True):
-        shown = _members(frame, sweep.panels, panel)
-        _draw_namings(axis, sweep, shown, namings)
-        for line in _from_the_least_epsilon(sweep, shown):
-            points = _members(shown, sweep.lines, line).sort_values(sweep.across)
-            means(axis, points, sweep.across, "accuracy", **styles[line].settings, **_BARS, label=", ".join(line))
-        at_values(axis, sorted(set(shown[sweep.across])), sweep.label)
-        percent(axis, "accuracy on the test set")
+    costs = frame.groupby(lines)["worst_case_epsilon_mean"].min()
+    ordered = sorted(distinct(frame, lines), key=lambda line: float(costs[line if len(line) > 1 else line[0]]))
+    styles, groups = styles_in_order(ordered), distinct(frame, by)
+    differ = [place for place, values in enumerate(zip(*groups, strict=True)) if place > 2 and len(set(values)) > 1]
+    figure, axes = panels([_title(group, differ) for group in groups])
+    for axis, group in zip(axes, groups, strict=True):
+        shown = members(frame, group, by)
+        _draw_namings(axis, across, shown, records.namings)
+        for line in (line for line in ordered if len(members(shown, line, lines))):
+            points = members(shown, line, lines).sort_values(across)
+            means(axis, points, across, "accuracy", **styles[line].settings, **_BARS, label=", ".join(line))
+        at_values(axis, sorted(set(shown[across])), label)
+        percent(axis, _ACCURACY)
     return finished(figure, axes)
 
 
-def _with_lines(sweep: Sweep, frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The rows whose line has more than one place."""
-    by = [*sweep.panels, *sweep.lines]
-    return frame[frame.groupby(by)[sweep.across].transform("nunique") > 1] if len(frame) else frame
+def _title(group: tuple[Any, ...], differ: list[int]) -> str:
+    """Return data set and voters, and below them the student and what else tells panels apart."""
+    rest = filter(None, (str(group[place]) for place in differ))
+    return " · ".join(map(in_words, group[:2])) + "\n" + " · ".join([f"student: {in_words(group[2])}", *rest])
 
 
-def _from_the_least_epsilon(sweep: Sweep, frame: "pd.DataFrame") -> list[tuple[Any, ...]]:
-    """What each line is called, in the order in which the legend has them."""
-    least = frame.groupby(list(sweep.lines))["worst_case_epsilon_mean"].min()
-    return sorted(distinct(frame, sweep.lines), key=lambda line: float(least[line if len(line) > 1 else line[0]]))
-
-
-def _titles(found: Sequence[tuple[Any, ...]]) -> list[str]:
-    """The data set and who votes, and below it the student and what else tells panels apart."""
-    differ = [place for place, values in enumerate(zip(*found, strict=True)) if place > 2 and len(set(values)) > 1]
-
-    def title(panel: tuple[Any, ...]) -> str:
-        rest = filter(None, (str(panel[place]) for place in differ))
-        return " · ".join(map(in_words, panel[:2])) + "\n" + " · ".join([f"student: {in_words(panel[2])}", *rest])
-
-    return [title(panel) for panel in found]
-
-
-def _members(frame: "pd.DataFrame", columns: Sequence[str], values: tuple[Any, ...]) -> "pd.DataFrame":
-    return frame[(frame[list(columns)] == list(values)).all(axis=1)]
-
-
-def _draw_namings(axis: "Axes", sweep: Sweep, shown: "pd.DataFrame", namings: "pd.DataFrame") -> None:
-    """Clusters named by true labels, where they have more than one place on the axis too."""
-    beside = ["dataset", "setting"]
-    own = namings.merge(shown[[*beside, "clusters"]].drop_duplicates(), on=[*beside, "clusters"])
-    groups = [("as many", own)] if sweep.across == "clusters" else own.groupby("clusters")
-    for clusters, rows in groups if sweep.across in own else []:
-        points = over_seeds(rows, [sweep.across], ["accuracy"])
+def _draw_namings(axis: "Axes", across: str, shown: "pd.DataFrame", namings: "pd.DataFrame") -> None:
+    """Draw clusters named by true labels, at ε = 0."""
+    same = ["dataset", "setting", "clusters"]
+    own = namings.merge(shown[same].drop_duplicates(), on=same)
+    groups = [("as many", own)] if across == "clusters" else own.groupby("clusters")
+    style = {**LineStyle(GREY, "x", (0, (1, 1.5))).settings, "markersize": 5, "linewidth": 1.2}
+    for clusters, rows in groups if across in own else []:
+        points = over_seeds(rows, [across], ["accuracy"])
         if len(points) > 1:
-            style = {**_NAMING.settings, "markersize": 5, "linewidth": 1.2}
-            means(axis, points, sweep.across, "accuracy", **style, **_BARS, label=_NAMED.format(clusters))
+            label = f"ε = 0: {clusters} clusters named by true labels"
+            means(axis, points, across, "accuracy", **style, **_BARS, label=label)
 
 
-_SWEEP_CLUSTERS = Sweep(
-    across="clusters",
-    label="clusters of the public pool, which are the queries",
-    lines=("noise_in_words", "epsilon"),
-    panels=("dataset", "who", "method", "partition", "mechanism", "setting"),
-)
-
-
-def draw_clusters(records: Records, published: Published) -> "Figure":
-    """One panel per data set, ensemble and student; ε depends on the noise alone, not on the number of clusters."""
-    frame = reached(records)
-    frame = frame[frame["clusters"].notna() & (frame["queries"] == frame["clusters"])]
-    return draw_sweep(_SWEEP_CLUSTERS, frame, records.namings)
-
-
-_SWEEP_POOL = Sweep(
-    across="pool",
-    label="public samples without a label (the pool)",
-    lines=("labels", "noise_in_words", "epsilon"),
-    panels=("dataset", "who", "method", "partition", "mechanism", "beside_pool"),
-)
-
-
-def draw_pool(records: Records, published: Published) -> "Figure":
-    """One panel per data set, ensemble and student."""
-    frame = reached(records)
-    frame = frame.assign(labels=[f"T = {queries}" for queries in frame["queries"]])
-    return draw_sweep(_SWEEP_POOL, frame, records.namings)
-
-
-_SWEEP_CAP = Sweep(
-    across="cap",
-    label="k, how many votes of a teacher count",
-    lines=("epsilon",),
-    panels=("dataset", "who", "method", "partition", "mechanism", "setting", "labels"),
-)
-
-
-def draw_cap(records: Records, published: Published) -> "Figure":
-    """One panel per data set, ensemble, student and number of queries; along a line σ grows as √k does."""
-    frame = reached(records)
-    frame = frame.assign(
-        cap=caps(frame["parameters"]),
-        labels=[f"T = {queries}" for queries in frame["queries"]],
-    )
-    return draw_sweep(_SWEEP_CAP, frame[frame["cap"].notna()], records.namings)
-
-
-#: What is varied, and its words on the axis; the ε that is stated comes first, as in the paper.
+#: Choice of PET-DL → its words on the axis; ε comes first, as in the paper.
 _VARIED = {
     "epsilon": "ε stated of the student",
     "hint_epochs": "epochs of hint learning",
@@ -181,78 +127,81 @@ _VARIED = {
     "teachers": "number of teachers n",
     "samples": "public samples asked for",
 }
-
 _FORMS = {
     "published": LineStyle(VERMILLION, "X", (0, (1, 1.5))),
     "noisy-gradient": LineStyle(BLUE, "o", "-"),
     "noisy-knowledge": LineStyle(GREEN, "^", "-"),
 }
-
-#: What a line is called, whether it is the usual one of its form and n, and its students.
+#: The words of a line, whether it is the first of its form and n, and its students.
 _Line = tuple[str, bool, "pd.DataFrame"]
-
-#: A usual number of test samples.
+#: Number of test samples for the least range of an axis.
 _TESTED = 1000
-
-#: All that must be equal on one line, but for what is varied there.
+#: What must be equal along a line, except what is varied there.
 _CHOSEN = [name for name in PETDL_CHOSEN if name != "epsilon"]
 _ALL = [*PETDL_TEACHERS, "dataset", "setting", "form", "teachers", "target", *_CHOSEN]
-
-#: What changes with another choice: the noise with the ε, and with it whatever changes the number of releases.
+#: What changes with another choice: the noise with ε, and with it whatever changes the number of releases.
 _FOLLOWS = {"epsilon": {"target", "noise"}, "noise": {"target"}}
 
 
 def draw_petdl_ablations(records: Records, published: Published) -> "Figure":
-    """One panel per data set and choice that was varied; one line per setting of all else, bars of one deviation."""
-    found = _settings(petdl_students(records))
-    if found.empty:
+    """Draw Figures 2 to 5 of PET-DL (Sun et al. 2019): a panel per data set and choice that was varied."""
+    students = petdl_students(records)
+    # Noise that follows from a target ε does not tell students apart.
+    students = students.assign(
+        given_noise=students["noise"].where(students["target"].isna()), epsilon=students["epsilon"].astype(float)
+    )
+    varied: list[tuple[str, str, list[_Line]]] = []
+    for dataset, own in students.groupby("dataset"):
+        for name in _VARIED:
+            if lines := list(_named(_lines(own, name), name)):
+                varied.append((str(dataset), name, lines))
+    if not varied:
         return empty()
-    wanted = [
-        (dataset, name)
-        for dataset in sorted(set(found["dataset"]))
-        for name in _VARIED
-        if _lines(found[found["dataset"] == dataset], name)
-    ]
-    if not wanted:
-        return empty()
-    named = [(name, list(_named(_lines(found[found["dataset"] == dataset], name), name))) for dataset, name in wanted]
-    styles = _styles([lines for _, lines in named])
-    figure, axes = panels([f"{in_words(dataset)}: {_in_words(name)}" for dataset, name in wanted], sharey=False)
-    for axis, (name, lines) in zip(axes, named, strict=True):
-        _panel(axis, name, lines, styles)
+    styles = _styles([lines for _, _, lines in varied])
+    figure, axes = panels([f"{in_words(dataset)}: {_choice(name)}" for dataset, name, _ in varied], sharey=False)
+    for axis, (_, name, lines) in zip(axes, varied, strict=True):
+        _draw_choice(axis, name, lines, styles)
     return finished(figure, axes)
 
 
-def _styles(panels: "list[list[_Line]]") -> dict[str, LineStyle]:
-    """By the words of a line: one for each form, or, where a panel has several of a form, one for each line."""
-    lines = {words: line["form"].iloc[0] for panel in panels for words, _, line in panel}
-    several = any(
-        sum(usual for _, usual, line in panel if line["form"].iloc[0] == form) > 1
-        for panel in panels
-        for form in set(lines.values())
-    )
-    if several:
-        return styles_in_order(list(lines))
-    of_form = line_styles(lines.values(), _FORMS)
-    return {words: of_form[form] for words, form in lines.items()}
+def _styles(panels: list[list[_Line]]) -> dict[str, LineStyle]:
+    """Return a style per line, by its words: that of its form or, if a panel has several of a form, one each."""
+    forms = {words: line["form"].iloc[0] for lines in panels for words, _, line in lines}
+    first = [[line["form"].iloc[0] for _, usual, line in lines if usual] for lines in panels]
+    if any(len(each) > len(set(each)) for each in first):
+        return styles_in_order(list(forms))
+    styles = line_styles(forms.values(), _FORMS)
+    return {words: styles[form] for words, form in forms.items()}
 
 
-def _settings(found: "pd.DataFrame") -> "pd.DataFrame":
-    """The same, with noise that follows from a target ε left out of what tells students apart."""
-    found = found.assign(given_noise=found["noise"].where(found["target"].isna()))
-    return found.assign(epsilon=found["epsilon"].astype(float))
-
-
-def _lines(found: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
-    """The students that differ in this choice alone (and the seed), where they have at least two values of it."""
+def _lines(students: "pd.DataFrame", name: str) -> "list[pd.DataFrame]":
+    """Return groups of students that differ in one choice (and the seed), with at least two values of it."""
     same = ["given_noise" if each == "noise" else each for each in _ALL if each not in {name, *_FOLLOWS.get(name, ())}]
     if name == "noise":
-        found = found[found["target"].isna()]
-    groups = [group for _, group in found.groupby(same, dropna=False)]
+        students = students[students["target"].isna()]
+    groups = [group for _, group in students.groupby(same, dropna=False)]
     return [group for group in groups if group[name].nunique() > 1]
 
 
-def _panel(axis: "Axes", name: str, lines: "list[_Line]", styles: dict[str, LineStyle]) -> None:
+def _named(lines: "list[pd.DataFrame]", name: str) -> Iterator[_Line]:
+    """Yield each line with its words: form and n, and in later lines what was chosen differently."""
+    firsts: dict[str, pd.Series[Any]] = {}
+    for line in lines:
+        one = line.iloc[0]
+        words = in_words(one["form"]) if name == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
+        first = firsts.setdefault(words, one)
+        if first is not one:
+            follows = {name} if one["target"] != one["target"] else {name, "noise"}  # which a target ε decides
+            others = [each for each in PETDL_CHOSEN if each not in follows and one[each] == one[each] != first[each]]
+            words += ", but " + "; ".join(f"{_choice(each)}: {one[each]:.4g}" for each in others)
+        yield words, first is one, line
+
+
+def _choice(name: str) -> str:
+    return _VARIED.get(name, name.replace("_", " ")).partition(":")[0]
+
+
+def _draw_choice(axis: "Axes", name: str, lines: list[_Line], styles: dict[str, LineStyle]) -> None:
     import pandas as pd
 
     for words, usual, line in lines:
@@ -270,31 +219,9 @@ def _panel(axis: "Axes", name: str, lines: "list[_Line]", styles: dict[str, Line
     elif wide:
         logarithmic(axis.xaxis)
     axis.set_xlabel(_VARIED[name])
-    _widen(axis, float(drawn["accuracy"].mean()))
-    percent(axis, "accuracy on the test set")
-
-
-def _widen(axis: "Axes", accuracy: float) -> None:
-    """Show no fewer points of accuracy than chance moves it by: two standard errors of so many samples either way."""
-    low, high = axis.get_ylim()
+    # No less than chance moves an accuracy by: two standard errors of `_TESTED` samples either way.
+    (low, high), accuracy = axis.get_ylim(), float(drawn["accuracy"].mean())
     missing = 4 * math.sqrt(accuracy * (1 - accuracy) / _TESTED) - (high - low)
     if missing > 0:
         axis.set_ylim(low - missing / 2, min(high + missing / 2, 1.0))
-
-
-def _named(lines: "list[pd.DataFrame]", name: str) -> "Iterator[_Line]":
-    """Each line by its form and n, and whether it is the first of them: a later one says what was chosen otherwise."""
-    firsts: dict[str, pd.Series[Any]] = {}
-    for line in lines:
-        one = line.iloc[0]
-        words = in_words(one["form"]) if name == "teachers" else f"{in_words(one['form'])}, n = {one['teachers']}"
-        first = firsts.setdefault(words, one)
-        if first is not one:
-            follows = {name} if one["target"] != one["target"] else {name, "noise"}  # which a target ε decides
-            others = [each for each in PETDL_CHOSEN if each not in follows and one[each] == one[each] != first[each]]
-            words += ", but " + "; ".join(f"{_in_words(each)}: {one[each]:.4g}" for each in others)
-        yield words, first is one, line
-
-
-def _in_words(name: str) -> str:
-    return _VARIED.get(name, name.replace("_", " ")).partition(":")[0]
+    percent(axis, _ACCURACY)

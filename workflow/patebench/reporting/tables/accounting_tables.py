@@ -33,7 +33,7 @@ _ORDER = (
 
 
 def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per set of labels of the whole pool, number of queries and δ; NaN where an accountant gives no bound.
+    """Return one row per set of labels of the whole pool, number of queries and δ; NaN without a bound.
 
     A column for each kind and heading of bounds in the records; of several bounds with one heading the least ε.
     """
@@ -50,7 +50,7 @@ def build_accountants(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Those that every row has, and one for each way to count that `frame` holds."""
+    """Return the columns that every row has, and one per way to count that `frame` holds."""
     found = []
     for column in map(str, frame.columns):
         kind, of, heading = column.removesuffix("_mean").partition(_OF)
@@ -60,7 +60,7 @@ def accountants_columns(frame: "pd.DataFrame") -> Sequence[Column]:
 
 
 def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
-    """How the table heads each bound: by its label, or else by its accountant's name; None where it has no column.
+    """Return the heading of each bound: its label, or else its accountant's name; None if it has no column.
 
     Where an accountant converts in both ways, the tight one has the label. The classic one has a column of its own if
     it depends on the votes and is no exact computation: papers state that.
@@ -78,7 +78,7 @@ def _headings(bounds: "pd.DataFrame") -> "pd.Series[str]":
 
 
 def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Pairs of kind and heading, in the order of the columns."""
+    """Sort pairs of kind and heading in the order of the columns."""
     kinds, known = list(_GROUPS), {heading: place for place, heading in enumerate(_ORDER)}
     return sorted(
         pairs, key=lambda pair: (kinds.index(Kind(pair[0])), known.get(pair[1], len(known)), natural(pair[1]))
@@ -91,7 +91,7 @@ ACCOUNTANTS = Table(
 
 
 def build_disagreement(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per bound, from the least ε of each label set and number of queries to the greatest."""
+    """Return one row per bound, from the least ε of each label set and number of queries to the greatest."""
     return arrange(bound_ratios(records), [*SUBJECT, "epsilon_mean", *COUNTED_BY])
 
 
@@ -116,7 +116,7 @@ _BOUND = [*SUBJECT, "kind", "accountant", "conversion", "publishable", "adjacenc
 
 
 def build_bounds(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per bound; ε over the seeds, with its extremes, and the least and largest order that gave it."""
+    """Return one row per bound; ε over the seeds, with its extremes, and the least and largest order that gave it."""
     bounds = records.of_whole_pool().bounds
     frame = over_seeds(bounds, _BOUND, ["epsilon"])
     groups = bounds.groupby(_BOUND, dropna=False)
@@ -151,7 +151,7 @@ _COSTS = {"asked": "T_n", "epsilon": "ε_n of one query", "basic": "T_n·ε_n", 
 
 
 def build_teacher_costs(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per set of labels and number of queries; costs depend on no votes, so that all seeds agree."""
+    """Return one row per set of labels and number of queries; costs depend on no votes, so that all seeds agree."""
     values = [f"{cost}_{which}" for cost in _COSTS for which in WHICH]
     frame = over_seeds(records.of_whole_pool().teacher_costs, SUBJECT, values)
     return arrange(frame[[*SUBJECT, "seeds", *(f"{value}_mean" for value in values)]], SUBJECT)
@@ -172,12 +172,12 @@ TEACHER_COSTS = Table(
 
 
 def build_audit(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per mechanism, setting and number of queries."""
+    """Return one row per mechanism, setting and number of queries."""
     return audited(records)
 
 
 def audit_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """What is stated, each way to audit that `frame` holds, and the verdicts."""
+    """Return the columns of what is stated, of each way to audit that `frame` holds, and of the verdicts."""
     found = [Column(name, label, "audited", group="Audited ε") for name, label in found_by(frame).items()]
     return (*_STATED, *found, *_VERDICTS)
 

@@ -41,7 +41,7 @@ TEACHER_COLUMNS = (
 
 
 def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per ensemble setting."""
+    """Return one row per ensemble setting."""
     ensembles = records.ensembles
     frame = of_ensembles(ensembles, _VALUES)
     extremes = ensembles.groupby(ENSEMBLE, dropna=False).agg(
@@ -57,13 +57,13 @@ def build_ensembles(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def of_ensembles(ensembles: "pd.DataFrame", values: Sequence[str]) -> "pd.DataFrame":
-    """These values of each ensemble setting; the mean over the seeds of a mean is called by the one word."""
+    """Return these values of each ensemble setting; a mean over the seeds of a mean is called `_mean` once."""
     frame = over_seeds(ensembles, ENSEMBLE, values)
     return frame.rename(columns=lambda column: column.replace("_mean_", "_"))
 
 
 def of_labels(label_sets: "pd.DataFrame", keys: Mapping[str, str], name: str) -> "pd.DataFrame":
-    """The accuracy, under this name, of each ensemble's labels of one mechanism and noise."""
+    """Return the accuracy, as column `name`, of each ensemble's labels of one mechanism and noise."""
     chosen = label_sets[(label_sets[list(keys)] == list(keys.values())).all(axis=1)]
     return over_seeds(chosen.rename(columns={"label_accuracy": name}), ENSEMBLE, [name]).drop(columns="seeds")
 
@@ -86,7 +86,7 @@ ENSEMBLES = Table(
 
 
 def build_noisy_accuracy(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per setting of the labels of the whole pool."""
+    """Return one row per setting of the labels of the whole pool."""
     values = ["answered", "expected_label_accuracy", "label_accuracy"]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
     frame = arrange(frame, [*LABEL_SET, "queries"])
@@ -121,7 +121,7 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 
 
 def build_active_learning(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per strategy and number of labels; the gain is over random queries of the same seed."""
+    """Return one row per strategy and number of labels; the gain is over random queries of the same seed."""
     compared = gains(records)
     frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain"])
     costs = outcomes(records)[[*_SELECTED, "rounds", *_EPSILON]]
@@ -132,7 +132,7 @@ def build_active_learning(records: Records, published: Published) -> "pd.DataFra
 
 
 def gains(records: Records) -> "pd.DataFrame":
-    """The students of selected queries, where there are several ways to select by then.
+    """Return the students of selected queries in rounds with several strategies.
 
     Beside each `gain`: its accuracy less that of the student of as many random queries of the same seed.
     """
@@ -146,7 +146,7 @@ def gains(records: Records) -> "pd.DataFrame":
 
 
 def published_gain(published: Published, strategy: str) -> str | None:
-    """The range of gains that the paper gives for a strategy, in percent; None where it gives no numbers."""
+    """Return the range of gains that the paper gives for a strategy, in percent; None if it gives no numbers."""
     values = sorted(100 * value.value for value in published.select("accuracy_gain", row=strategy))
     return "–".join(f"{value:g}" for value in values) or None
 
@@ -171,7 +171,7 @@ ACTIVE_LEARNING = Table(
 
 
 def build_distillation(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per kind of label and number of samples; the gain is over the plurality of the same seed."""
+    """Return one row per kind of label and number of samples; the gain is over the plurality of the same seed."""
     learnt = records.distillations
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
     learnt = learnt.merge(plain[[*DISTILLATION, "seed", "plain"]], on=[*DISTILLATION, "seed"], how="left")
@@ -206,7 +206,7 @@ _KEY = [
 
 
 def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per student and bound; printed values stand beside those of the published form.
+    """Return one row per student and bound; printed values stand beside those of the published form.
 
     The paper’s students of the same data set, number of teachers, weighting and size. Its teachers are on shards that
     are alike, or on those of Table 2 that each have mostly one class.
@@ -221,7 +221,7 @@ def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _printed(values: list[Value], row: "dict[object, object]") -> float:
-    """The first value that is printed of such a student; NaN where there is none."""
+    """Return the first value that is printed of such a student; NaN where there is none."""
     return next((value.value for value in values if is_printed_of(value, row)), math.nan)
 
 

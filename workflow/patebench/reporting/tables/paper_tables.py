@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def build_papers(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per paper; of several settings that measured one number, that with the best verdict counts.
+    """Return one row per paper; of several settings that measured one number, that with the best verdict counts.
 
     A copy of a data set measures no printed number.
     """
@@ -46,7 +46,7 @@ def build_papers(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _short_otherwise(frame: "pd.DataFrame", best: "pd.DataFrame") -> "pd.Series[int]":
-    """Of each paper, the numbers of a better verdict of which another setting fell short."""
+    """Return, per paper, how many numbers with a better verdict another setting fell short of."""
     import pandas as pd
 
     judged = best[best["verdict"].isin([Verdict.REPRODUCED, Verdict.BETTER])]
@@ -69,7 +69,7 @@ PAPERS = Table(
 
 
 def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per printed number and setting of ours that measured it; of each paper what was measured comes first."""
+    """Return one row per printed number and setting that measured it, measured ones first."""
     import pandas as pd
 
     frame = verdicts(records, published)
@@ -84,14 +84,14 @@ def build_verdicts(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def _after(row: dict[Any, Any]) -> int:
-    """What was measured comes first, then what could be, then what the paper chose or what can not be compared."""
+    """Return the rank of a row: measured, not run, and then settings of the paper or not comparable."""
     if row["measured_mean"] == row["measured_mean"]:
         return 0
     return 1 if row["verdict"] == Verdict.NOT_RUN else 2
 
 
 def _what(row: dict[Any, Any]) -> str:
-    """The quantity; what a paper chose is called as it calls it."""
+    """Return the quantity, or the paper's own words for a setting."""
     return str(row["column"]) if row["quantity"] == "setting" else str(row["quantity"]).replace("_", " ")
 
 
@@ -136,7 +136,7 @@ _COMPARED = ("lnmax", "gnmax")
 
 
 def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
+    """Return one row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
     records = records.of_whole_pool()
     frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy"])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
@@ -153,27 +153,27 @@ def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame"
 
 
 def _students(records: Records) -> "pd.DataFrame":
-    """Those to compare, on the data sets where an immutable mechanism has students."""
+    """Return the students to compare, on data sets where an immutable mechanism has students."""
     students = records.students
     here = students["dataset"].isin(students.loc[students["mechanism"].isin(IMMUTABLE), "dataset"])
     return students[here & students["mechanism"].map(_compared)]
 
 
 def _compared(mechanism: str) -> bool:
-    """Whether the paper compares it, or it has the same aim and is sound, as its class says itself."""
+    """Return True if the paper compares a mechanism, or if it is sound and tests stability too."""
     known = mechanism in (*IMMUTABLE, *_COMPARED)
     return known or (mechanism in MECHANISMS and bool(MECHANISMS.load(mechanism).tests_stability))
 
 
 def _of_true_labels(records: Records) -> "pd.DataFrame":
-    """The most accurate learner of so many true labels of the pool, for each data set and split."""
+    """Return the most accurate learner of so many true labels of the pool, for each data set and split."""
     baselines = records.baselines[records.baselines["true_labels"].notna()].astype({"true_labels": int})
     baselines = baselines.rename(columns={"true_labels": "queries"})
     return best_learners(baselines, ["dataset", "setting", "queries"], "true_label_accuracy")
 
 
 def _epsilons(records: Records) -> "pd.DataFrame":
-    """Per label set, T and δ: `stated` by the accountant of the mechanism's paper, `worst_case`, and `exact`.
+    """Return, per label set, T and δ, ε as stated by the mechanism's paper, `worst_case`, and `exact`.
 
     Where that accountant has a bound for these votes beside that for all, the paper states the former.
     """
@@ -190,7 +190,7 @@ def _epsilons(records: Records) -> "pd.DataFrame":
 
 
 def _as_printed(epsilon: float, above: float) -> str | float:
-    """What the paper prints of an ε that is not always a number; NaN where it prints nothing."""
+    """Return what the paper prints of an ε, which is not always a number; NaN if it prints nothing."""
     if not math.isnan(above):
         return f"> {above:g}"
     if math.isnan(epsilon):
@@ -233,7 +233,7 @@ _LABELS = {"lnmax": LNMAX, "immutable": _immutable(0), "gated": _immutable(3)}
 
 
 def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per setting of an ensemble whose whole pool the immutable noisy argmax labelled."""
+    """Return one row per setting of an ensemble whose whole pool the immutable noisy argmax labelled."""
     label_sets = records.of_whole_pool().label_sets
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]

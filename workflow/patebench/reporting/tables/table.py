@@ -41,7 +41,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column to show: of which field, under which title, in which style; with `deviation`, mean ± deviation.
+    """Describe a column: its field, title and style; with `deviation` it shows mean ± deviation.
 
     `group` puts columns under a common heading. A column without any value is left out of a table that has rows.
     """
@@ -110,7 +110,7 @@ EPSILON_COLUMNS = (
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what it is called, which columns people see, and how its frame is made from records.
+    """Describe a table: its title, the columns that people see, and how its frame is made from records.
 
     Where the columns depend on what was found, `columns` is a function of the frame.
     """

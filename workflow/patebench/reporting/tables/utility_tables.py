@@ -40,7 +40,7 @@ _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
 
 def build_utility_privacy(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per student setting and δ; the tightest worst-case ε, and the paper's own data-dependent one."""
+    """Return one row per student setting and δ; the tightest worst-case ε, and the paper's own data-dependent one."""
     accountants = ["data_dependent_accountant", "worst_case_accountant"]
     frame = outcomes(records)[[*STUDENT, "delta", "seeds", *accountants, "may_publish", *_MEASURED_UTILITY_PRIVACY]]
     papers = published.of(PATE_2017, SCALABLE_2018)
@@ -80,7 +80,7 @@ _MEASURED_FRONTIER = means_and_deviations(
 
 
 def build_frontier(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per student on the frontier, by data set and rising ε."""
+    """Return one row per student on the frontier, by data set and rising ε."""
     frame = outcomes(records)
     best = frame[frontier(frame)].sort_values(["dataset", "setting", "worst_case_epsilon_mean"], kind="stable")
     return best[[*STUDENT, "delta", "seeds", *_MEASURED_FRONTIER]].reset_index(drop=True)
@@ -131,7 +131,7 @@ _MEASURED_PRIVATE_MODELS = means_and_deviations(
 
 
 def build_private_models(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per model and bound on it."""
+    """Return one row per model and bound on it."""
     return private_models(records)[[*PRIVATE_MODEL, "seeds", *_MEASURED_PRIVATE_MODELS]]
 
 
@@ -168,7 +168,7 @@ _EACH = [*_METHOD, *_PUBLIC, "clusters", "epsilon", *means_and_deviations(["accu
 
 
 def build_bits(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per student setting or private model and δ, with what the clusters of its split are worth by themselves.
+    """Return one row per student setting or private model and δ, with the accuracy of the clusters alone.
 
     A student of labels of clusters stands beside as many named clusters; all others beside the most that were named.
     """
@@ -203,7 +203,7 @@ def _students_bits(records: Records) -> "pd.DataFrame":
 
 
 def _models_bits(records: Records) -> "pd.DataFrame":
-    """Those with a proven ε, each at its least one."""
+    """Return private models with a proven ε, each at its least one."""
     frame = private_models(records)
     frame = frame[frame["kind"] == Kind.WORST_CASE]
     frame = frame.assign(way=frame["form"], learner=frame["model"], epsilon=frame["epsilon_mean"], clusters=None)
@@ -258,7 +258,7 @@ _COMPARED = "accuracy_at_epsilon"
 
 
 def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per method; for each target the ε and the accuracy, NaN where all settings spend more."""
+    """Return one row per method; for each target the ε and the accuracy, NaN where all settings spend more."""
     import pandas as pd
 
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
@@ -266,7 +266,7 @@ def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame
 
 
 def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
-    """One table of those of several runs, whose settings stand as if one run had made them.
+    """Join the tables of several runs, as if one run had made all settings.
 
     Raises PatebenchError where a method reaches different accuracies at one ε.
     """
@@ -289,13 +289,13 @@ def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
 
 
 def _at(target: float) -> dict[str, str]:
-    """How the columns of a setting are called where it stands for a target."""
+    """Return the names of the columns of a setting at a target."""
     named = {name: f"{name}_at_{target:g}" for name in ("epsilon", "seeds")}
     return named | {f"accuracy_{what}": f"accuracy_at_{target:g}_{what}" for what in ("mean", "std")}
 
 
 def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
-    """A row per method from one per setting: the columns of METHOD and _FOUND."""
+    """Return a row per method from a row per setting, which has the columns of METHOD and _FOUND."""
     methods = settings[list(METHOD)].drop_duplicates()
     for target in TARGETS:
         within = settings[settings["epsilon"] <= target].sort_values("epsilon", kind="stable")
@@ -308,7 +308,7 @@ def _by_target(settings: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
-    """Those that say what the method is, and two for each ε."""
+    """Return the columns that tell the method, and two per target ε."""
     found = [
         *SIZE_COLUMNS,
         Column("system", "System"),
@@ -359,7 +359,7 @@ def _models_equal_epsilon(records: Records) -> "pd.DataFrame":
 
 
 def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """The settings of private models but noise, as text."""
+    """Return the settings of private models but noise, as text."""
     import pandas as pd
 
     key = ["dataset", "setting", "private_model"]
@@ -370,7 +370,7 @@ def _chosen(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
 
 
 def _told_apart(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFrame":
-    """The same, with `learner` saying in which of these settings, as text, rows of one method differ."""
+    """Add to `learner` the settings (text) in which rows of one method differ."""
     said = frame["learner"].copy()
     for _, group in frame.groupby(list(METHOD), dropna=False):
         mine = settings.loc[group.index]
@@ -381,7 +381,7 @@ def _told_apart(frame: "pd.DataFrame", settings: "pd.DataFrame") -> "pd.DataFram
 
 
 def _published(published: Published, records: Records) -> "pd.DataFrame":
-    """What papers print of one record's ε, and of teachers' by those that compare, on the data sets of this run."""
+    """Return what papers print on the data sets of this run: of one record's ε, and in comparisons of teachers'."""
     import pandas as pd
 
     rows = []
@@ -401,7 +401,7 @@ def _published(published: Published, records: Records) -> "pd.DataFrame":
 
 
 def _learners(known: Sequence[tuple[Value, float]]) -> list[str]:
-    """Paper and column of each number; its table, too, where another has other numbers in such a column at one ε."""
+    """Return paper and column of each number, and its table if another one differs in such a column at one ε."""
     columns = [(value.source, value.column, value.mechanism) for value, _ in known]
     cells: dict[tuple[object, ...], set[float]] = {}
     for (value, spent), column in zip(known, columns, strict=True):
