@@ -120,3 +120,11 @@ def test_the_fields_are_frozen(mechanism):
     name = mechanism.parameter_names()[0]
     with pytest.raises(AttributeError):
         setattr(mechanism, name, 1.0)
+
+
+def test_a_subclass_is_shown_as_another_mechanism() -> None:
+    class Other(GNMax):
+        """Without a label, a paper or a style of its own."""
+
+    assert (GNMax.shown.label, GNMax.shown.paper) == ("GNMax", "Scalable PATE 2018")
+    assert not any(Other.shown)

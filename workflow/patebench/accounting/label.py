@@ -24,7 +24,7 @@ holds for an answer that is given only after a test with noise of its own, too: 
 that of a noisy argmax with fresh noise, and the cost of the test is added.
 
 The supremum is not searched for but bounded. `label_tables` (and `label_integers`, where the noise is discrete, which
-has its own P) and `label_cells` do so inside a finite region, by
+has its own P) do so inside a finite region, by
 
 **Lemma 1.** With r_i = ln P_i(u, v) − ln P_i(u − s, v + s), every r_i falls with u and rises with v.
 
@@ -42,8 +42,8 @@ cell's least t; −r_b ≥ 0 is greatest at its greatest t.
 α s²/2) and what max(S_a, 0) does. The same holds for v ≤ −X. Else, where |t| > A, there is a c ≥ 0 between u and v, at
 least X from both; the label follows from whether one score is above c and the other one below, and from both scores
 where that is not so. In both cases all but one outcome is improbable, and lies in half-lines that begin X from the
-mean. As P·f(r) (see `label_cells`) is convex in (P, Q), these cost at most α(α−1)/2 · ∫ r²(e^{(α−1)r} + e^{−r}) dP over
-the half-lines.
+mean. As P·f(r) (see `label_tables`) is convex in (P, Q), these cost at most α(α−1)/2 · ∫ r²(e^{(α−1)r} + e^{−r}) dP
+over the half-lines.
 """
 
 import math

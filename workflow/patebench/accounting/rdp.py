@@ -36,7 +36,7 @@ def gaussian(sigma: float, orders: ArrayLike) -> Array:
 def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Array:
     """Curve of GNMax(σ) per query (queries × orders): Scalable PATE, Theorem 6, or α/σ² where that is smaller.
 
-    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `plurality.gaussian_log_q`). The theorem is used with
+    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `gaussian_log_q`). The theorem is used with
     μ₂ = σ√(ln 1/q) and μ₁ = μ₂ + 1 (Proposition 10). It needs μ₂ > 1, α ≤ μ₁, q e^{ε₂} < 1 and
     q ≤ e^{(μ₂−1)ε₂} / (μ₁/(μ₁−1) · μ₂/(μ₂−1))^{μ₂}; where one of these fails, the data-independent bound holds.
     """
@@ -128,7 +128,7 @@ def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
 def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Array:
     """α(l) per query (queries × moments): PATE 2017, Theorem 1, or the data-independent bound where that is smaller.
 
-    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `plurality.laplace_log_q`). The theorem needs
+    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `laplace_log_q`). The theorem needs
     q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); where that fails, the data-independent bound holds.
     """
     moments = np.asarray(moments, dtype=np.float64)

@@ -75,7 +75,7 @@ _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 class Sampled:
     """What the runs find: the rates of an event on a pair, and the ε of so many queries that follows.
 
-    `sure` is the ε that verdicts go by: with a confidence of `events.SURE`, where that is more than what was asked for.
+    `sure` is the ε that verdicts go by: with a confidence of `runs.SURE`, where that is more than what was asked for.
     """
 
     epsilon: float

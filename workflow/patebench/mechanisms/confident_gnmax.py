@@ -36,7 +36,7 @@ class ThresholdTest:
     Whether a query was answered is itself an outcome, so the test is paid for with every query, answered or not.
 
     Curves are Rényi divergences per query asked. Those that depend on data take one row per query: the largest count,
-    and `log_q`, which bounds ln Pr[the answer is not the plurality] (see `plurality.gaussian_log_q`).
+    and `log_q`, which bounds ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
     """
 
     threshold: float

@@ -64,7 +64,7 @@ class StableArgmax(Mechanism):
 
     The threshold, 1 + ln(1/(2·failure))/ε, is passed at d = 1 with probability `failure`. d changes by at most 1, so
     each test is ε-DP (Dwork et al. 2006), and where T ε-DP steps are (ε_T, δ)-private, T queries are
-    (ε_T, δ + T·failure)-private: the theorem of `stability`. So δ must exceed T·failure; otherwise ε = ∞.
+    (ε_T, δ + T·failure)-private: the theorem above. So δ must exceed T·failure; otherwise ε = ∞.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -161,7 +161,7 @@ class SparseVector(Mechanism):
     """The plurality if d + ν > threshold + ρ, else no answer, and none any more after `cutoff` queries without.
 
     ρ is drawn once and ν for every query; d is `distance`. A query with d ≤ 1 is answered with probability
-    `failure` at most, so T·failure is paid in δ (the theorem of `stability`). What the tests cost is the theorem of
+    `failure` at most, so T·failure is paid in δ (the theorem above). What the tests cost is the theorem of
     `accounting.sparse_vector`.
     """
 
