@@ -21,17 +21,16 @@ from patebench.release.conditions import mechanism_of
 
 if TYPE_CHECKING:
     from patebench.reporting.frames import Records
-    from patebench.reporting.publishable import Release, Student
+    from patebench.reporting.publishable import Release
 
 
 #: The kinds of artefacts of models that are private themselves.
 PRIVATE_MODEL_KINDS = ("train_dpsgd", "train_petdl", "train_private_knn")
 
-#: What a model that is private itself says as its records have it.
+#: Entries that records take from a private model, those that each has and those that it may lack.
 _PRIVATE_MODEL = (
     *("system", "form", "private_model", "parameters", "model", "model_parameters", "accuracy", "seconds"),
 )
-#: The same, where it says it.
 _IF_SAID = (
     *("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy"),
     *("public_use", "public_samples"),
@@ -42,7 +41,7 @@ P = TypeVar("P", bound=Parameters)
 
 
 def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
-    """Those entries of an object in the artefact `path`; ArtefactError for the first that is not there."""
+    """Return these entries of an object in the artefact `path`; raises ArtefactError for the first missing one."""
     for name in names:
         if not isinstance(content, Mapping) or name not in content:
             raise ArtefactError(path, f"it lacks '{name}'")
@@ -50,7 +49,7 @@ def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
 
 
 def of_split(path: Path, content: Facts) -> Facts:
-    """The columns that tell a split: `setting` is the split without its seed, `beside_pool` that without its pool."""
+    """Return the columns of a split: `setting` is the split without its seed, `beside_pool` that without its pool."""
     facts = take(path, content, ("dataset", "seed", "split"))
     cut = _read(path, SplitParameters, facts["split"], "split")
     named = {"split": slug(("seed", facts["seed"]), cut.slug), "setting": cut.slug}
@@ -58,32 +57,32 @@ def of_split(path: Path, content: Facts) -> Facts:
 
 
 def of_training(path: Path, content: Facts) -> str:
-    """How a model was trained, as configured: what is not given is not spelt."""
+    """Return how a model was trained, as configured: defaults are left out."""
     return _training(path, content).slug
 
 
 def of_ensemble(path: Path, summary: Facts) -> str:
-    """The column `ensemble` of records, of what join_votes says of an ensemble."""
+    """Return the column `ensemble` of records from what join_votes says of an ensemble."""
     found = take(path, summary, ("teachers", "partition"))
     asked = ("queries", summary.get("queries"))
     return slug(("teachers", found["teachers"]), asked, found["partition"], of_training(path, summary))
 
 
 def of_baseline(path: Path, content: Facts) -> Facts:
-    """A record of the kind "baseline"."""
+    """Return a record of the kind "baseline"."""
     facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
     return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
 
 
 def of_naming(path: Path, content: Facts) -> Facts:
-    """A record of the kind "naming"."""
+    """Return a record of the kind "naming"."""
     facts = take(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
     return {"record": "naming", **of_split(path, content), **facts}
 
 
 def of_private_model(path: Path, content: Facts) -> list[Facts]:
-    """A record of the kind "private_model" for each bound of such a model, which names itself by a slug."""
+    """Return a record of the kind "private_model" for each bound of such a model."""
     check_kind(path, content, PRIVATE_MODEL_KINDS)
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
@@ -98,21 +97,21 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
 
 
 def check_kind(path: Path, content: Facts, kinds: Collection[str]) -> None:
-    """ArtefactError for a file that is of none of these kinds."""
+    """Raise ArtefactError for a file that is of none of these kinds."""
     if content["kind"] not in kinds:
         raise ArtefactError(path, f"it is of kind '{content['kind']}', and one of {', '.join(kinds)} is needed")
 
 
 def of_student(path: Path, content: Facts, *, whole_pool: bool) -> str:
-    """The method and what was chosen for it; of the whole pool, also how many of the first queries it learnt from."""
+    """Return the method and its options; for the whole pool, also how many of the first queries it learnt from."""
     config = _read(path, StudentParameters, content["config"], "config")
     return config.slug_of(content["queries"]) if whole_pool else config.slug
 
 
 def of_rounds(path: Path, content: Mapping[str, Any]) -> Facts:
-    """The columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds as they are.
+    """Return the columns `rounds`, `strategy` and `round` (from 0) of the last round, and `selection`, all rounds.
 
-    `rounds` names the student first: each has queries and labels of its own. Of the whole pool "", "", 0 and nothing.
+    `rounds` names the student first, as each has queries and labels of its own. For the whole pool all are empty or 0.
     """
     given = take(path, content, ("rounds",))["rounds"]
     if not isinstance(given, list):
@@ -193,53 +192,42 @@ def read_releases(
     Bounds, students and pools belong to the labels whose digests they name. Raises ArtefactError for labels that are no
     release, and for a file that belongs to none.
     """
-    from patebench.reporting.publishable import Release
+    from patebench.reporting.publishable import Release, Student
 
     released = [read_arrays(path, LABELS) for path in labels]
-    for each in released:
-        each.require("mode", str(Mode.RELEASE), "a page to publish")
-    known_pools = dict(map(_pool, pools))
+    for release in released:
+        release.require("mode", str(Mode.RELEASE), "a page to publish")
+    known_pools = {pool.digest: dict(pool.meta) for pool in (read_arrays(path, POOL) for path in pools)}
     known_bounds = dict(_of_labels(path, "account", released) for path in bounds)
     learnt: dict[str, list[Student]] = {}
     for path in students:
         digest, content = _of_labels(path, "train_student", released)
-        learnt.setdefault(digest, []).append(_student(path, content))
-    found = []
-    for each in released:
-        for what, known, digest in (("bounds", known_bounds, each.digest), ("pool", known_pools, each.meta["pool"])):
-            if digest not in known:
-                raise ArtefactError(each.path, f"its {what} are not among the given files", "give them too")
-        account = known_bounds[each.digest]
-        release = Release(
-            labels=each["labels"].tolist(),
-            facts={**each.meta, "parameters": mechanism_of(each.meta).parameters()},
-            bounds=[Bound.from_json(bound) for bound in account["bounds"]],
-            protection=account.get("protection"),
-            pool=known_pools[each.meta["pool"]],
-            students=learnt.get(each.digest, []),
+        facts = take(path, content, ("method", "model", "queries", "answered", "accuracy"))
+        learnt.setdefault(digest, []).append(Student(labels=facts.pop("answered"), **facts))
+    for release in released:
+        pool = release.meta["pool"]
+        for what, known in (("bounds", release.digest in known_bounds), ("pool", pool in known_pools)):
+            if not known:
+                raise ArtefactError(release.path, f"its {what} are not among the given files", "give them too")
+    return [
+        Release(
+            labels=release["labels"].tolist(),
+            facts={**release.meta, "parameters": mechanism_of(release.meta).parameters()},
+            bounds=[Bound.from_json(bound) for bound in known_bounds[release.digest]["bounds"]],
+            protection=known_bounds[release.digest].get("protection"),
+            pool=known_pools[release.meta["pool"]],
+            students=learnt.get(release.digest, []),
         )
-        found.append(release)
-    return found
-
-
-def _pool(path: Path) -> tuple[str, Facts]:
-    pool = read_arrays(path, POOL)
-    return pool.digest, dict(pool.meta)
+        for release in released
+    ]
 
 
 def _of_labels(path: Path, kind: str, released: Sequence[Artefact]) -> tuple[str, Facts]:
-    """The content of a file about one of these label sets, and the digest of that."""
+    """Return the digest of the label set, one of these, that a file is about, and the content of the file."""
     content = read_json(path, kind)
-    if content.get("labels") not in {each.digest for each in released}:
+    if content.get("labels") not in {release.digest for release in released}:
         raise ArtefactError(path, "it is of labels that are not among the given ones", "give these labels too")
     return content["labels"], content
-
-
-def _student(path: Path, content: Facts) -> "Student":
-    from patebench.reporting.publishable import Student
-
-    facts = take(path, content, ("method", "model", "queries", "answered", "accuracy"))
-    return Student(labels=facts.pop("answered"), **facts)
 
 
 def read_manifest(path: Path, *more: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Later stages read these records alone. Only here are true labels compared with r
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import check_drawn_from, query_positions, read_votes
 from patebench.artefacts.records import of_ensemble, of_rounds, of_split, of_student, of_training, take
-from patebench.cli.command import file_option, stage_command
+from patebench.cli.command import stage_command
 from patebench.core.bound import Bound, points
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
@@ -29,14 +29,14 @@ Record = dict[str, Any]
 
 def run(
     *,
-    ensemble: Path,
-    votes: Path,
-    truth: Path,
-    labels: Sequence[Path],
-    bounds: Sequence[Path],
-    students: Sequence[Path],
-    distilled: Sequence[Path] = (),
-    out: Path,
+    ensemble: Annotated[Path, "What the stage join_votes says of the ensemble."],
+    votes: Annotated[Path, "The ensemble's votes."],
+    truth: Annotated[Path, "True labels of the pool."],
+    labels: Annotated[Sequence[Path], "Labels; repeat for each label set."] = (),
+    bounds: Annotated[Sequence[Path], "Bounds; repeat for each label set."] = (),
+    students: Annotated[Sequence[Path], "Results of students; repeat for each."] = (),
+    distilled: Annotated[Sequence[Path], "Results of distillation; repeat for each."] = (),
+    out: Annotated[Path, "Where the records go."],
 ) -> None:
     """Gather everything known of one ensemble as flat records: its label sets, their bounds and the students.
 
@@ -198,14 +198,4 @@ def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[A
     return float(min(right / answered, 1.0)) if answered > 0 else None
 
 
-command = stage_command(
-    run,
-    file_option("ensemble", "What the stage join_votes says of the ensemble."),
-    file_option("votes", "The ensemble's votes."),
-    file_option("truth", "True labels of the pool."),
-    file_option("labels", "Labels; repeat for each label set.", needed=False, several=True),
-    file_option("bounds", "Bounds; repeat for each label set.", needed=False, several=True),
-    file_option("students", "Results of students; repeat for each.", needed=False, several=True),
-    file_option("distilled", "Results of distillation; repeat for each.", needed=False, several=True),
-    file_option("out", "Where the records go."),
-)
+command = stage_command(run)

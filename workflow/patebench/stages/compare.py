@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
 from patebench.artefacts.records import RECORD_KINDS, read_manifest, read_records
-from patebench.cli.command import FILE, file_option, stage_command
+from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.fields import key_path
@@ -211,7 +211,14 @@ _MANIFEST = "manifest.json"
 _SHOWN = 30
 
 
-def run(*, one: Path, other: Path, csv: Path | None, plot: Path | None, as_json: bool) -> None:
+def run(
+    *,
+    one: Path,
+    other: Path,
+    csv: Annotated[Path | None, "Where all rows go in full precision."],
+    plot: Annotated[Path | None, "Where a plot goes, as PNG and PDF."],
+    as_json: bool,
+) -> None:
     """Compare the results in folder ONE with those in OTHER: settings, numbers with their spread over seeds, times.
 
     Seeds that both have are compared in pairs. For an own mechanism beside the reference, two commits, two machines.
@@ -316,7 +323,5 @@ command = stage_command(
     run,
     click.argument("one", type=FILE),
     click.argument("other", type=FILE),
-    file_option("csv", "Where all rows go in full precision.", needed=False),
-    file_option("plot", "Where a plot goes, as PNG and PDF.", needed=False),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
 )
