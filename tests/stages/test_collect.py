@@ -19,29 +19,19 @@ ANSWERS = np.array([1, 0, 0, 0], dtype=np.int16)
 GAMMA = 0.4
 
 
-def _write_votes(folder, name, voted, pool="pool"):
-    meta = {"partition": "p", "pool": pool, "test": "t", "classes": 2, "chunks": ["c"]}
+def _write_votes(folder, name, voted):
+    folder.mkdir(exist_ok=True)
+    meta = {"partition": "p", "pool": "pool", "test": "t", "classes": 2, "chunks": ["c"]}
     return write_arrays(folder / f"{name}.npz", VOTES, {"votes": voted, "test_votes": voted}, meta)
 
 
 def _write_ensemble(folder, name, votes, **changes):
+    training = {"model": "small-cnn", "recipe": "modern"}
     summary = {
-        "votes": votes,
-        "dataset": "digits",
-        "split": {"pool": 4, "test": None},
-        "training": {"model": "small-cnn", "recipe": "modern", "epochs": None},
-        "classes": 2,
-        "teachers": 4,
-        "model": "small-cnn",
-        "recipe": "modern",
-        "epochs": 30,
-        "partition": "iid",
-        "seed": 3,
-        "teacher_accuracies": [0.25, 1.0, 1.0, 0.75],
-        "plurality_accuracy_pool": 0.75,
-        "plurality_accuracy_test": 0.5,
-        "gap_histogram": [0, 0, 2, 0, 2],
-        "gap_mean": 0.75,
+        **{"votes": votes, "dataset": "digits", "seed": 3, "split": {"pool": 4, "test": None}, "classes": 2},
+        **{"teachers": 4, "partition": "iid", **training, "epochs": 30, "training": {**training, "epochs": None}},
+        **{"teacher_accuracies": [0.25, 1.0, 1.0, 0.75], "gap_histogram": [0, 0, 2, 0, 2], "gap_mean": 0.75},
+        **{"plurality_accuracy_pool": 0.75, "plurality_accuracy_test": 0.5},
     }
     write_json(folder / f"{name}.json", "join_votes", {**summary, **changes})
 
@@ -99,14 +89,8 @@ def test_every_record_says_which_ensemble_it_is_of(made):
     written = read_json(made["bounds"][0], "account")
     assert kinds[2:-1] == ["bound"] * len(written["bounds"]) + ["curve"] * len(written["curves"])
     assert kinds.count("curve") > 3
-    common = {
-        "dataset": "digits",
-        "seed": 3,
-        "split": "seed-3_pool-4",
-        "setting": "pool-4",
-        "teachers": 4,
-        "partition": "iid",
-    }
+    common = {"dataset": "digits", "seed": 3, "split": "seed-3_pool-4", "setting": "pool-4"}
+    common |= {"teachers": 4, "partition": "iid"}
     common |= {"ensemble": "teachers-4_iid_small-cnn_modern", "model": "small-cnn", "recipe": "modern", "epochs": 30}
     assert all(common.items() <= record.items() for record in records)
     read_records([made["out"]])
@@ -158,23 +142,15 @@ def test_labels_of_selected_queries_are_of_those_samples(made):
     path = _write_selected(made, [2, 0], labels=(1, 1))
     written = read_json(made["bounds"][0], "account")
     rounds = read_arrays(path, LABELS).meta["rounds"]
-    charged = {
-        **written,
-        "labels": read_arrays(path, LABELS).digest,
-        "queries": [2],
-        "bounds": written["bounds"][:1],
-        "curves": [],
-    }
+    charged = {**written, "labels": read_arrays(path, LABELS).digest, "queries": [2], "curves": []}
+    charged["bounds"] = written["bounds"][:1]
     write_json(path.with_name("bounds.json"), "account", charged)
     student = _write_student(path.parent, read_arrays(path, LABELS).digest, 2, epochs=5, hold_out=0.25)
     changes = {"bounds": [path.with_name("bounds.json")], "students": [student]}
     _, label_set, bound, learnt = _records({**made, "labels": [path], **changes})
     for record in (label_set, bound, learnt):
-        assert (record["rounds"], record["strategy"], record["round"]) == (
-            "supervised_random-1_siamese-1",
-            "siamese",
-            1,
-        )
+        assert record["rounds"] == "supervised_random-1_siamese-1"
+        assert (record["strategy"], record["round"]) == ("siamese", 1)
         assert record["selection"] == rounds
     for record in (label_set, learnt):
         assert [record[name] for name in ("queries", "answered", "kept", "label_accuracy")] == [2, 1, 1, 0.5]
@@ -202,29 +178,12 @@ def test_same_files_same_bytes(made):
     assert made["out"].read_bytes() == first
 
 
-def _other_votes(made):
+def _of_other_votes(made, kind):
     folder = made["out"].parent / "other"
-    folder.mkdir()
     _write_votes(folder, "votes", VOTED[::-1, ::-1])
-    return folder
-
-
-def _bounds_of_other_votes(made):
-    folder = _other_votes(made)
     aggregate(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
     account(folder / "votes.npz", folder / "labels.npz", [2], 1e-5, 0, "s", folder / "bounds.json")
-    return {"bounds": [folder / "bounds.json"]}
-
-
-def _labels_of_other_votes(made):
-    folder = _other_votes(made)
-    aggregate(folder / "votes.npz", "lnmax", {"gamma": GAMMA}, 3, "stream", folder / "labels.npz")
-    return {"labels": [folder / "labels.npz"]}
-
-
-def _truth_of_another_pool(made):
-    write_arrays(made["truth"], TRUTH, {"y": ANSWERS}, {"pool": "another", "classes": 2})
-    return {}
+    return {kind: [next(folder.glob(f"{kind}.*"))]}
 
 
 def _bounds_of_other_queries(made):
@@ -235,32 +194,22 @@ def _bounds_of_other_queries(made):
     return {"labels": [*made["labels"], path], "bounds": [*made["bounds"], path.with_name("bounds.json")]}
 
 
-def _ensemble_of_other_votes(made):
-    _write_ensemble(made["out"].parent, "ensemble", "0" * 64)
+def _ensemble(made, **changes):
+    votes = changes.pop("votes", read_arrays(made["votes"], VOTES).digest)
+    _write_ensemble(made["out"].parent, "ensemble", votes, **changes)
     return {}
 
 
-def _ensemble_of_an_unknown_split(made):
-    _write_ensemble(made["out"].parent, "ensemble", read_arrays(made["votes"], VOTES).digest, split="seed-3_pool-4")
-    return {}
-
-
-def _rounds_that_are_none(made):
+def _rewritten_labels(made, labels=None, **facts):
     source = read_arrays(made["labels"][0], LABELS)
-    write_arrays(made["labels"][0], LABELS, source.arrays, {**source.meta, "rounds": "random-2"})
+    arrays = source.arrays if labels is None else {"labels": labels}
+    write_arrays(made["labels"][0], LABELS, arrays, {**source.meta, **facts})
     return {}
 
 
-def _queries_beyond_the_pool(made):
-    return {"labels": [_write_selected(made, [0, 4])]}
-
-
-def _queries_that_come_twice(made):
-    return {"labels": [_write_selected(made, [1, 1])]}
-
-
-def _bounds_without_their_labels(made):
-    return {"labels": [], "students": []}
+def _truth_of_another_pool(made):
+    write_arrays(made["truth"], TRUTH, {"y": ANSWERS}, {"pool": "another", "classes": 2})
+    return {}
 
 
 def _student_of_more_labels(made):
@@ -268,37 +217,30 @@ def _student_of_more_labels(made):
     return {"students": [_write_student(made["out"].parent, labels.digest, 5)]}
 
 
-def _shorter_labels(made):
-    source = read_arrays(made["labels"][0], LABELS)
-    write_arrays(made["labels"][0], LABELS, {"labels": np.zeros(3, np.int32)}, source.meta)
-    return {}
-
-
-def _student_of_other_labels(made):
-    return {"labels": [], "bounds": []}
-
-
 def _votes_as_bounds(made):
     shutil.copy(made["ensemble"], made["bounds"][0])
     return {}
 
 
+NOT_GIVEN = "of labels that are not among"
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (_bounds_of_other_votes, "of labels that are not among"),
-        (_labels_of_other_votes, "other votes than"),
+        (lambda made: _of_other_votes(made, "bounds"), NOT_GIVEN),
+        (lambda made: _of_other_votes(made, "labels"), "other votes than"),
         (_truth_of_another_pool, "another pool than"),
-        (_bounds_of_other_queries, "of labels that are not among"),
-        (_ensemble_of_other_votes, "other votes than"),
-        (_ensemble_of_an_unknown_split, "split: is 'seed-3_pool-4'; a mapping is needed"),
-        (_rounds_that_are_none, "its 'rounds' is not a list"),
-        (_queries_beyond_the_pool, "not different samples of"),
-        (_queries_that_come_twice, "not different samples of"),
-        (_bounds_without_their_labels, "of labels that are not among"),
+        (_bounds_of_other_queries, NOT_GIVEN),
+        (lambda made: _ensemble(made, votes="0" * 64), "other votes than"),
+        (lambda made: _ensemble(made, split="seed-3_pool-4"), "split: is 'seed-3_pool-4'; a mapping is needed"),
+        (lambda made: _rewritten_labels(made, rounds="random-2"), "its 'rounds' is not a list"),
+        (lambda made: {"labels": [_write_selected(made, [0, 4])]}, "not different samples of"),
+        (lambda made: {"labels": [_write_selected(made, [1, 1])]}, "not different samples of"),
+        (lambda made: {"labels": [], "students": []}, NOT_GIVEN),
+        (lambda made: {"labels": [], "bounds": []}, NOT_GIVEN),
         (_student_of_more_labels, "learnt from more labels than"),
-        (_shorter_labels, "one label for each query"),
-        (_student_of_other_labels, "of labels that are not among"),
+        (lambda made: _rewritten_labels(made, np.zeros(3, np.int32)), "one label for each query"),
         (_votes_as_bounds, "kind 'join_votes'"),
     ],
 )
