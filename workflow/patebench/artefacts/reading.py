@@ -31,7 +31,7 @@ OF_ROUNDS = "pass the files of one sequence of rounds, first round first, or run
 
 
 def read_samples(path: Path, role: str) -> Artefact:
-    """Samples of the given role; ArtefactError when the file holds those of another."""
+    """Read the samples of the given role; ArtefactError if the file holds those of another role."""
     samples = read_arrays(path, SAMPLES)
     if samples.meta["role"] != role:
         raise ArtefactError(
@@ -82,7 +82,7 @@ def check_learner(name: str, learner: "Learner", source: Artefact) -> None:
 
 
 def read_encoder(path: Path, pool: Artefact) -> "Encoder":
-    """The encoder that this very POOL taught; ArtefactError for another one, or an unsound one."""
+    """Read the encoder that was learnt from this POOL; ArtefactError for another or an unsound one."""
     found = read_arrays(path, ENCODER)
     check_together(pool=pool, encoder=found)
     try:
@@ -93,12 +93,12 @@ def read_encoder(path: Path, pool: Artefact) -> "Encoder":
 
 
 def encoder_of(pool: Artefact) -> str:
-    """The name of what learns features of a POOL, which was said when it was cut."""
+    """Return the name of the encoder that learns features of a POOL, which the pool stores."""
     return dict(pool.meta["split"] or {}).get("encoder") or DEFAULT
 
 
 def read_partition(path: Path, private: Artefact) -> Artefact:
-    """A partition of exactly these private samples, with disjoint shards; ArtefactError otherwise."""
+    """Read a partition of exactly these private samples, with disjoint shards; ArtefactError otherwise."""
     shards = read_arrays(path, PARTITION)
     check_together(private=private, partition=shards)
     shards.require("teachers", len(shards["offsets"]) - 1, "its own offsets")
@@ -110,7 +110,7 @@ def read_partition(path: Path, private: Artefact) -> Artefact:
 
 
 def read_votes(path: Path | str) -> tuple[Artefact, Votes]:
-    """The votes artefact and its votes on the pool.
+    """Read the artefact of votes, and return it with its votes on the pool.
 
     Silence is refused unless the artefact says that its teachers may keep silent: that is public, by their model. Votes
     that were made in rounds say how many queries each had, so that whoever counts them pays for each.
@@ -149,12 +149,12 @@ def check_drawn_from(labels: Artefact, source: Artefact, votes: Votes) -> None:
 
 
 def may_abstain(source: Artefact) -> bool:
-    """Whether the teachers of a CHUNK or of VOTES may keep silent on a query."""
+    """Return True if the teachers of a CHUNK or of VOTES may abstain on a query."""
     return bool(source.meta.get("abstentions", False))
 
 
 def way_of_voting(chunk: Artefact) -> dict[str, Any]:
-    """On how many queries each record of a CHUNK votes; nothing where teachers were trained instead."""
+    """Return on how many queries each record of a CHUNK votes; nothing if teachers were trained instead."""
     model = chunk.meta["model"]
     return {"neighbours": chunk.meta["training"].get("neighbours")} if model in MODELS and on_queries(model) else {}
 
@@ -171,7 +171,7 @@ def check_whole_pool(source: Artefact) -> None:
 
 
 def query_positions(labels: Artefact, pool: int, of: Path, mend: str | None = None) -> NDArray[np.integer]:
-    """The positions that LABELS are of in a pool of so many samples; the first ones where they do not say."""
+    """Return the positions of the queries of LABELS in a pool of `pool` samples; the first ones by default."""
     found: NDArray[np.integer] = labels.arrays.get("queries", np.arange(len(labels["labels"])))
     if found.max() >= pool or len(np.unique(found)) < len(found):
         raise ArtefactError(labels.path, f"its queries are not different samples of {of}", mend, code="queries")
@@ -193,7 +193,7 @@ class Selected:
 
     @classmethod
     def read(cls, paths: Sequence[Path], votes: Artefact) -> "Selected":
-        """The QUERIES of one round or several in turn, of the pool of these VOTES.
+        """Read the QUERIES of one round or several in turn, of the pool of these VOTES.
 
         Of votes that were made in rounds these are the last ones.
         """
@@ -203,7 +203,7 @@ class Selected:
         return cls(files, positions, _columns(files, positions, votes), _predictions(files, votes.meta["classes"]))
 
     def facts(self) -> dict[str, Any]:
-        """What labels and bounds say of them: each round's strategy, student and number of queries, and its file."""
+        """Return what labels and bounds store: each round's strategy, student and number of queries, and its file."""
         rounds = [
             {**{name: each.meta[name] for name in ("strategy", "student")}, "queries": len(each["queries"])}
             for each in self.files
@@ -211,7 +211,7 @@ class Selected:
         return {"rounds": rounds, "queries_files": [each.digest for each in self.files]}
 
     def votes(self, votes: Votes) -> Votes:
-        """The votes on these queries, beside what the student predicted for them, and which round each is of."""
+        """Return the votes on these queries, with the student's predictions for them and the size of each round."""
         chosen = votes.at(self.columns).with_predictions(self.predictions)
         return replace(chosen, rounds=tuple(len(each["queries"]) for each in self.files))
 
@@ -223,7 +223,7 @@ def check_distinct(positions: NDArray[np.integer], path: Path) -> None:
 
 
 def _columns(files: Sequence[Artefact], positions: NDArray[np.integer], votes: Artefact) -> NDArray[np.integer]:
-    """The places of queries at these positions of the pool among those that VOTES are on."""
+    """Return where the queries at these positions of the pool are among the queries of VOTES."""
     if "queries_files" not in votes.meta:
         check_whole_pool(votes)
         if positions.max() >= votes["votes"].shape[1]:
@@ -250,7 +250,7 @@ def _read_queries(path: Path, votes: Artefact) -> Artefact:
 
 
 def _predictions(rounds: Sequence[Artefact], classes: int) -> NDArray[np.floating] | None:
-    """Those of all rounds; a round before there was a student has nothing but zeros."""
+    """Return the predictions of all rounds; zeros for a round before there was a student."""
     if not any("predictions" in each.arrays for each in rounds):
         return None
     nothing = [np.zeros((len(each["queries"]), classes), np.float32) for each in rounds]

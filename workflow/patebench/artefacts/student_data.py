@@ -20,7 +20,7 @@ log = logging.getLogger("patebench")
 
 
 def config_of(parameters: StudentParameters) -> "StudentConfig":
-    """What a student's method is told."""
+    """Return the configuration that a student's method gets."""
     from patebench.students.interface import StudentConfig
 
     return StudentConfig(**parameters.model_dump(exclude={"hold_out"}))
@@ -29,7 +29,7 @@ def config_of(parameters: StudentParameters) -> "StudentConfig":
 def student_data(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None = None, *, whole_table: bool = False
 ) -> "StudentData":
-    """What a student sees of a POOL and the first `queries` of its LABELS; with `whole_table` the table itself.
+    """Return what a student sees of a POOL and the first `queries` of its LABELS; with `whole_table` the table.
 
     Of a released table of noisy counts it sees the most likely labels: each query's by itself, or of all together with
     FEATURES of the pool. Those that are more likely wrong than right are left out where their class has enough others.
@@ -71,7 +71,7 @@ def student_data(
 
 
 def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
-    """The table of LABELS of all their queries, at the positions `asked`; ArtefactError where records made none."""
+    """Return the table of LABELS of all their queries, at the positions `asked`; ArtefactError if there is none."""
     from patebench.decoding.table_likelihood import noise_of
     from patebench.students.interface import NoisyTable
 
@@ -100,7 +100,7 @@ def _table(released: Artefact, asked: NDArray[np.integer]) -> "NoisyTable":
 
 
 def _rounds(released: Artefact, queries: int) -> list[int]:
-    """How many of the first `queries` each round selected; nothing where no round did."""
+    """Return how many of the first `queries` each round selected; nothing without rounds."""
     ends = [0, *accumulate(each["queries"] for each in released.meta["rounds"])]
     return [min(end, queries) - start for start, end in pairwise(ends) if start < queries]
 

@@ -58,7 +58,7 @@ def read(path: Path, labels: bool = False, classes: int | None = None, teachers:
 def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
-    """The same with the artefact that they come from: of a table, one that knows neither its pool nor its shards."""
+    """Do the same, and return the artefact too; a table makes one that knows neither its pool nor its shards."""
     if _first_bytes(path).startswith(b"PK") and _is_ours(path):
         return _artefact(path, classes, teachers)
     votes = _votes(path, labels, classes)
@@ -85,7 +85,7 @@ def _digest(votes: Votes) -> str:
 
 
 def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
-    """Those of a table."""
+    """Return the votes of a table."""
     if labels and classes is None:
         raise PatebenchError(f"{path}: votes do not say how many classes there are; add --classes")
     if classes is not None and not labels:
@@ -99,7 +99,7 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
 
 
 def _table(path: Path, wanted: str) -> NDArray[Any]:
-    """The array in a file of any of the kinds that hold one; an archive has the one that is wanted by name."""
+    """Return the array in a file of any kind that holds one; an archive has the wanted one by name."""
     magic = _first_bytes(path)
     if magic.startswith(np.lib.format.MAGIC_PREFIX):
         return _load(path)
@@ -109,7 +109,7 @@ def _table(path: Path, wanted: str) -> NDArray[Any]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether an archive is an artefact, sound or not; one that can not be opened is taken for ours, which says why."""
+    """Return True if an archive is an artefact, sound or not, or cannot be opened, which reading it explains."""
     try:
         with zipfile.ZipFile(path) as archive:
             return META in archive.namelist()
@@ -118,7 +118,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _of_archive(path: Path, wanted: str) -> NDArray[Any]:
-    """The only array of an .npz file, or the one called as it should be."""
+    """Return the only array of an .npz file, or the one with the wanted name."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
@@ -144,7 +144,7 @@ def _of_archive(path: Path, wanted: str) -> NDArray[Any]:
 
 
 def _of_text(path: Path) -> NDArray[Any]:
-    """A table of numbers in lines of text, with or without a line of names above them."""
+    """Return a table of numbers in lines of text, with or without a line of names above them."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -242,7 +242,7 @@ def _described(path: Path, stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype
 
 
 def _whole(path: Path, array: NDArray[Any]) -> NDArray[np.integer]:
-    """The array as integers; floating-point numbers pass if each is exactly one."""
+    """Return the array as integers; floating-point numbers pass if each is exactly one."""
     if array.ndim != 2:
         raise PatebenchError(f"{path}: holds an array of shape {array.shape}; two dimensions are needed")
     if array.dtype.kind not in "iuf":

@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def _words(fault: Exception) -> str:
-    """What the line about a fault says."""
+    """Return the line about a fault."""
     match fault:
         case MemoryError():
             return f"not enough memory; give the job more ({fault or 'none was left'})"

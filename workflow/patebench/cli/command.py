@@ -126,12 +126,12 @@ def together(*options: Decorator) -> Decorator:
 
 
 def file_option(name: str, help: str = "", *, needed: bool = True, several: bool = False) -> Decorator:
-    """An option for a file or folder that is read or written: a Path, None, or a tuple of Paths."""
+    """Return an option for a file or folder that is read or written: a Path, None, or a tuple of Paths."""
     return click.option(f"--{name}", type=FILE, required=needed, multiple=several, help=help)
 
 
 def parameter_options(model: type[Parameters], name: str = "parameters", *, needed: bool = True) -> Decorator:
-    """An option for each parameter of the model; the function gets the checked model under `name`.
+    """Return an option for each parameter of the model; the function gets the checked model under `name`.
 
     If they are not `needed` and none is given, it gets None.
     """
@@ -167,12 +167,12 @@ def _option(key: str, field: FieldInfo, needed: bool) -> Decorator:
 
 
 def _argument(key: str) -> str:
-    """The name under which click keeps a parameter: no other option of the command has it."""
+    """Return the name under which click keeps a parameter: no other option of the command has it."""
     return f"parameter_{key}"
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """The type of one value of a field, and whether it takes several."""
+    """Return the type of one value of a field, and whether it takes several."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         return _kind(next(each for each in inner if each is not NoneType))
@@ -204,7 +204,7 @@ def _use_processes(ctx: click.Context, param: click.Parameter, value: int) -> in
 
 
 def each_once(ctx: click.Context, param: click.Parameter, value: Any) -> dict[str, Any]:
-    """The pairs of a repeated option as a mapping; PatebenchError for a key that is given twice."""
+    """Return the pairs of a repeated option as a mapping; PatebenchError for a key that is given twice."""
     names = [name for name, _ in value]
     for name in names:
         if names.count(name) > 1:

@@ -47,7 +47,7 @@ class MechanismCommand(StageCommand):
         return [*super().shell_complete(ctx, incomplete), *items]
 
     def _spelt_out(self, args: list[str]) -> Iterator[str]:
-        """The words with `--parameter sigma=10` in place of `--sigma 10`."""
+        """Yield the words with `--parameter sigma=10` in place of `--sigma 10`."""
         words = iter(args)
         for word in words:
             head, equals, value = word.partition("=")
@@ -61,17 +61,17 @@ class MechanismCommand(StageCommand):
             yield from (_PARAMETER, f"{name}={given}")
 
     def _words(self) -> set[str]:
-        """The options of the command itself."""
+        """Return the options of the command itself."""
         return {"--help", *(word for param in self.params for word in (*param.opts, *param.secondary_opts))}
 
     def _options(self) -> list[click.Option]:
-        """An option for each parameter of any mechanism, for the help alone."""
+        """Return an option for each parameter of any mechanism, for the help alone."""
         taken = self._words()
         return [_option(name, owners, taken) for name, owners in _parameters().items()]
 
 
 def _may_be(name: str, args: list[str]) -> bool:
-    """Whether that is a parameter of the mechanism that is named, or of any: whoever makes it says which are its own.
+    """Return True if `name` is a parameter of the mechanism in `args`, or of any mechanism.
 
     Where that mechanism can not be loaded anything may be one, as the fault is told when the log is open.
     """

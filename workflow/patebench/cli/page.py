@@ -16,7 +16,7 @@ ones are the stages of the workflow, which calls them by these names. What is wr
 
 
 def page() -> str:
-    """All commands in Markdown."""
+    """Return all commands in Markdown."""
     context = click.Context(cli, info_name="patebench")
     found = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
     place = [name for name, _ in found].index("audit") + 1
@@ -40,7 +40,7 @@ def _section(name: str, command: click.Command, level: int) -> str:
 
 
 def _rows(command: click.Command, context: click.Context) -> Iterator[str]:
-    """A row of the table for each option but those that mechanisms bring, which docs of the mechanism have."""
+    """Yield a row of the table for each option except those of mechanisms, which have docs of their own."""
     for option in command.params:
         record = option.get_help_record(context)
         if record and isinstance(option, click.Option) and not (option.help or "").startswith("Parameter of "):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show_on_terminal(words: Any) -> None:
-    """Words as they are, tables as wide as the terminal, or wide enough where there is none."""
+    """Print words as they are, and tables as wide as the terminal, or wide enough without one."""
     if isinstance(words, str):
         click.echo(words)
         return

@@ -92,7 +92,7 @@ class Ensemble:
 
     @property
     def chunks(self) -> list[str]:
-        """The first and last teacher of each job that trains some of them, such as "0-24"."""
+        """Return the first and last teacher of each job that trains some of them, such as "0-24"."""
         size = self.work.chunk
         return [f"{first}-{min(first + size, self.teachers) - 1}" for first in range(0, self.teachers, size)]
 
@@ -144,17 +144,17 @@ class Round:
 
     @property
     def rounds(self) -> list["Round"]:
-        """All rounds so far, this one last."""
+        """Return all rounds so far, this one last."""
         return [*(self.before.rounds if self.before else []), self]
 
     @property
     def total(self) -> int:
-        """The number of queries in all rounds so far."""
+        """Return the number of queries in all rounds so far."""
         return sum(each.selection.queries for each in self.rounds)
 
     @property
     def slugs(self) -> str:
-        """The names of all rounds so far as a path."""
+        """Return the names of all rounds so far as a path."""
         return "/".join(f"round-{i}_{each.selection.slug}" for i, each in enumerate(self.rounds))
 
     @property
@@ -205,7 +205,7 @@ class LabelSet:
 
     @property
     def voters(self) -> str:
-        """The folder of the votes: the ensemble's, or the round's if the teachers vote in each round."""
+        """Return the folder of the votes: the ensemble's, or the round's if the teachers vote in each round."""
         return self.round.name if self.round and self.ensemble.votes_in_rounds else self.ensemble.name
 
     @property

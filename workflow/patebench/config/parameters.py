@@ -46,7 +46,7 @@ ClassName = Annotated[Text, Field(min_length=1)]
 
 
 def _path(path: str) -> str:
-    """A path that Snakemake takes as it is: braces would be wildcards there."""
+    """Return a path that Snakemake takes as it is: braces would be wildcards there."""
     if set(path) & set("{}"):
         raise mistake(f"is {show(path)}; a path without braces is needed")
     if path.startswith(("~", "-")):
@@ -102,7 +102,7 @@ class ClassParameters(Parameters):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of all classes, if they are given here."""
+        """Return the names of all classes, if they are given here."""
         return self.class_names if self.classes is None else tuple(map(str, range(self.classes)))
 
 
@@ -200,7 +200,7 @@ class TrainingParameters(Parameters):
 
     @property
     def training(self) -> "TrainingParameters":
-        """These parameters alone, of a model that has more."""
+        """Return the parameters of training alone, of a model that has more."""
         return TrainingParameters.of(self)
 
 
@@ -211,7 +211,7 @@ class LearnerParameters(TrainingParameters):
 
 
 def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
-    """A model that is trained without privacy: on so many true labels of the pool, or on all private data."""
+    """Return the name of a model trained without privacy, on `true_labels` of the pool or on all private data."""
     return slug(("truth", true_labels), training.slug)
 
 
@@ -272,7 +272,7 @@ class LedgerSettings(Parameters):
 
     @property
     def limit(self) -> LedgerParameters | None:
-        """The (ε, δ) of all releases together; None if there is only a name."""
+        """Return the (ε, δ) of all releases together; None if there is only a name."""
         if self.budget is None or self.delta is None:
             return None
         return LedgerParameters(budget=self.budget, delta=self.delta)
@@ -406,7 +406,7 @@ class DpsgdParameters(Parameters):
         return slug(self.form, *privacy, *self.parts("form", "epsilon", "delta"))
 
     def chosen(self) -> dict[str, float]:
-        """The numbers that steer the training: what is given here, and else the form's own."""
+        """Return the numbers that steer the training: those given here, else the form's own."""
         form = DPSGD_FORMS[self.form]
         names = ("rate", "steps", "clip", "learning_rate", "views", "ema")
         given = {name: getattr(self, name) for name in names}

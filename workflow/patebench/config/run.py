@@ -87,12 +87,12 @@ class Run:
 
     @property
     def pages(self) -> str:
-        """The folder of the report, its figures and tables."""
+        """Return the folder of the report, its figures and tables."""
         return f"{self.results}/{self.name}".rstrip("/")
 
     @property
     def label(self) -> str:
-        """The name of this configuration in logs and benchmark files."""
+        """Return the name of this configuration in logs and benchmark files."""
         return self.name or "default"
 
     def command_options(self, file: str) -> str:

@@ -54,7 +54,7 @@ Mechanisms = Annotated[Map[Map[OneOrMore[Number]]], Field(min_length=1)]
 
 
 def _strategy(value: Any) -> Any:
-    """A strategy's name stands for the strategy without settings."""
+    """Return a strategy without settings for its name."""
     return {"strategy": value} if isinstance(value, str) else value
 
 

@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
     @property
     def words(self) -> str:
-        """As people write it."""
+        """Return the kind as people write it."""
         return _WORDS.get(self, self.value)
 
 
@@ -132,18 +132,18 @@ class Bound:
             raise PatebenchError(f"a bound of kind '{self.kind}' can not be publishable ({self.accountant})")
 
     def said_of(self, release: bool) -> "Bound":
-        """The same, told of labels that are a release or are none: then no worst case may be published as theirs."""
+        """Return the bound for labels that are a release or not: no worst case is publishable for others."""
         return self if release or self.kind is not Kind.WORST_CASE else replace(self, publishable=False)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary; ε = ∞ becomes the string "inf", which strict JSON can hold."""
+        """Return a plain dictionary; ε = ∞ becomes the string "inf", which strict JSON can hold."""
         record = asdict(self)
         record["epsilon"] = in_json(self.epsilon)
         return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "Bound":
-        """The inverse of `to_json`; raises PatebenchError when a field is missing, unknown or out of range."""
+        """Return the bound of a record; raise PatebenchError if a field is missing, unknown or out of range."""
         names = {field.name for field in fields(cls)}
         if set(record) != names:
             raise PatebenchError(f"a bound record has the fields {sorted(record)} instead of {sorted(names)}")
@@ -166,7 +166,7 @@ class Bound:
 
 
 def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
-    """One record for each statement that `bounds` make of several numbers of queries, ready for strict JSON."""
+    """Return one record for each statement that `bounds` make at several numbers of queries, as strict JSON."""
     found: dict[Bound, dict[int, Any]] = {}
     for bound in bounds:
         statement = replace(bound, epsilon=0.0, queries=0, order=None)
@@ -179,7 +179,7 @@ def curves(bounds: Iterable[Bound]) -> list[dict[str, Any]]:
 
 
 def points(curve: dict[str, Any]) -> list[Bound]:
-    """The bounds that a curve runs through, without their orders; PatebenchError where it is malformed."""
+    """Return the bounds that a curve runs through, without their orders; PatebenchError if it is malformed."""
     try:
         pairs = zip(curve["queries"], curve["epsilon"], strict=True)
         return [Bound.from_json({**curve, "queries": T, "epsilon": epsilon, "order": None}) for T, epsilon in pairs]

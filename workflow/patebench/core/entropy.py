@@ -63,11 +63,11 @@ class Entropy:
         return found[:wanted].reshape(size)
 
     def random(self, size: Size) -> NDArray[np.float64]:
-        """Multiples of 2⁻⁵³ in [0, 1), all equally likely."""
+        """Draw multiples of 2⁻⁵³ in [0, 1), all equally likely."""
         return (_words(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def integers(self, low: int, high: int, *, size: Size) -> Integers:
-        """Uniform among low … high − 1, without bias: words beyond the last whole multiple are drawn again."""
+        """Draw uniformly from low … high − 1, without bias: words beyond the last whole multiple are drawn again."""
         span = high - low
         if not 1 <= span <= 2**63:
             raise PatebenchError(f"no integers can be drawn from {low} up to {high}")
@@ -77,7 +77,7 @@ class Entropy:
         return (words % np.uint64(span)).astype(np.int64) + low
 
     def spawn(self, n_children: int) -> list[Self]:
-        """Independent sources, which this one is to itself."""
+        """Return independent sources; one of entropy is independent of itself."""
         return [self] * n_children
 
 
@@ -109,7 +109,7 @@ class Rehearsal(Entropy):
 
 
 def discrete_normal(source: Source, scale: float, size: Size) -> Integers:
-    """Discrete Gaussian noise from any source; from a seeded one by inverting its distribution, to 2⁻⁵³.
+    """Draw discrete Gaussian noise; from a seeded source by inverting its distribution, to 2⁻⁵³.
 
     That is what seeded draws are good for: to be repeated, not to protect.
     """
@@ -133,7 +133,7 @@ def _distribution(scale: float) -> NDArray[np.float64]:
 
 
 def uniform_words(source: Source, size: Size) -> NDArray[np.uint64]:
-    """Words of 64 bits, all equally likely, from any source."""
+    """Draw words of 64 bits, all equally likely, from any source."""
     if isinstance(source, np.random.Generator):
         return source.integers(0, 2**64, size=size, dtype=np.uint64)
     return _words(size)
@@ -148,7 +148,7 @@ class Draws:
 
     @classmethod
     def of(cls, release: bool, seed: int | None, stream: str | None) -> "Draws":
-        """From what a command was given: a seed and a stream, or `release` and neither."""
+        """Return the draws of a command that was given a seed and a stream, or `release` and neither."""
         if release and (seed is not None or stream is not None):
             raise PatebenchError("a release draws from the operating system's entropy; leave out --seed and --stream")
         if not release and (seed is None or stream is None):
@@ -160,7 +160,7 @@ class Draws:
         return Mode.RELEASE if self.seed is None else Mode.SEEDED
 
     def source(self, *names: str | int) -> Source:
-        """The source for one purpose, which `names` tell from the stage's others."""
+        """Return the source for one purpose, which `names` distinguish from others of the stage."""
         return Entropy() if self.seed is None else seeds.generator(self.seed, str(self.stream), *names)
 
 
@@ -176,7 +176,7 @@ def _up(scale: float) -> float:
 
 
 def _noise(measurement: Any, size: Size) -> Integers:
-    """What an OpenDP measurement adds to zeros."""
+    """Return what an OpenDP measurement adds to zeros."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.mod import enable_features
 

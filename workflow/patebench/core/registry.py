@@ -27,13 +27,13 @@ FaultOf = Callable[[object], str | None]
 
 
 def imported(target: str) -> Any:
-    """What "module:attribute" names."""
+    """Import what "module:attribute" names."""
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def called_with(*arguments: str) -> FaultOf:
-    """A check for functions that are called with so many arguments, by position."""
+    """Return a check for functions that are called with these arguments, by position."""
 
     def fault_of(found: object) -> str | None:
         said = f"is called with {plural(len(arguments), 'argument')} ({', '.join(arguments)})"
@@ -51,7 +51,7 @@ def called_with(*arguments: str) -> FaultOf:
 
 
 def taking(*names: str) -> FaultOf:
-    """A check for functions that take arguments of these names, beside others."""
+    """Return a check for functions that take arguments of these names, beside others."""
 
     def fault_of(found: object) -> str | None:
         if not callable(found):
@@ -68,7 +68,7 @@ def taking(*names: str) -> FaultOf:
 
 
 def instance_of(target: str) -> FaultOf:
-    """A check for values of the class that "module:class" names, which is imported only then."""
+    """Return a check for values of the class that "module:class" names, which is imported only then."""
 
     def fault_of(found: object) -> str | None:
         return None if isinstance(found, imported(target)) else f"is no {target.replace(':', '.')}"
@@ -77,7 +77,7 @@ def instance_of(target: str) -> FaultOf:
 
 
 def by(target: str) -> FaultOf:
-    """The check that "module:function" names, which is imported only then."""
+    """Return the check that "module:function" names, which is imported only then."""
 
     def fault_of(found: object) -> str | None:
         return imported(target)(found)  # type: ignore[no-any-return]
@@ -95,7 +95,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def nearest(name: object, allowed: Iterable[str]) -> str:
-    """A hint like " (did you mean 'lnmax'?)", or nothing when no allowed name is close."""
+    """Return a hint like " (did you mean 'lnmax'?)", or nothing if no allowed name is close."""
     close = difflib.get_close_matches(str(name).lower(), list(allowed), n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
 
@@ -148,12 +148,12 @@ class Registry:
         return f" (did you mean '{known}'?)" if known else nearest(name, self)
 
     def origin(self, thing: object) -> str | None:
-        """What another package calls a class or function that it offers, and itself; None for anything else."""
+        """Return what another package calls a class or function that it offers; None for anything else."""
         value = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
         return next((self._named(point) for point in self._outside.values() if point.value == value), None)
 
     def is_built_in(self, name: str) -> bool:
-        """Whether `name` is registered here and by no other package."""
+        """Return True if `name` is registered here and by no other package."""
         return name in self._targets
 
     def load(self, name: str) -> Any:
@@ -168,7 +168,7 @@ class Registry:
             self.load(name)
 
     def fact(self, name: str, fact: str, default: Any = None) -> Any:
-        """What is said of `name` under `fact`, or `default` where nothing is.
+        """Return what is registered of `name` under `fact`, or `default`.
 
         Imports nothing if `name` is built in. What another package adds is loaded, and has the fact as an attribute.
         Raises PatebenchError for an unknown name, or a package that can not be loaded.
@@ -179,7 +179,7 @@ class Registry:
 
     @cached_property
     def _outside(self) -> dict[str, "EntryPoint"]:
-        """What other packages add; PatebenchError for a name that is taken or cannot be part of a path."""
+        """Return what other packages add; PatebenchError for a name that is taken or cannot be part of a path."""
         if self.group is None:
             return {}
         from importlib.metadata import entry_points
@@ -197,7 +197,7 @@ class Registry:
         return found
 
     def _elsewhere(self, name: str) -> str:
-        """A hint where a package offers that name, but under a group in which nobody looks for it."""
+        """Return a hint if a package offers that name under a group in which nobody looks for it."""
         for point in _points_like(self.group):
             if point.name == name and point.group != self.group:
                 return f" (the package {_package(point)} offers it under {point.group}, and not under {self.group})"
@@ -234,7 +234,7 @@ def check_groups(registries: Iterable[Registry]) -> None:
 
 
 def _points_like(group: str | None) -> Iterator["EntryPoint"]:
-    """All entry points of groups whose names begin as this one does, before the dot."""
+    """Yield all entry points of groups whose names begin as this one does, before the dot."""
     if group is None:
         return
     from importlib.metadata import entry_points

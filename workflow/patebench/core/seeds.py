@@ -58,11 +58,11 @@ def _first_spelling(word: str) -> str:
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for the stream that `names` spell; distinct names give independent streams."""
+    """Return a 63-bit seed for the stream that `names` spell; distinct names give independent streams."""
     words = "\x1f".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """A NumPy generator for the stream that `names` spell."""
+    """Return a NumPy generator for the stream that `names` spell."""
     return np.random.Generator(np.random.PCG64(derive(seed, *names)))

@@ -15,12 +15,12 @@ Part = str | None | tuple[str, str | float | None]
 
 
 def number(value: float) -> str:
-    """A number as slugs and command lines spell it: 12 significant digits, no trailing zeros."""
+    """Return a number as slugs and command lines spell it: 12 significant digits, no trailing zeros."""
     return format(value, ".12g")
 
 
 def slug(*parts: Part) -> str:
-    """The parts joined by "_", such as "skew-0.8_mlp_epochs-5" of ("skew", 0.8), "mlp", ("epochs", 5).
+    """Join the parts by "_", such as "skew-0.8_mlp_epochs-5" of ("skew", 0.8), "mlp", ("epochs", 5).
 
     A string stands as it is; a pair gives `name-value`, with dashes for the underscores of the name and floats as
     `number` has them; None and a pair whose value is None are left out. Without any part it is "".
@@ -29,7 +29,7 @@ def slug(*parts: Part) -> str:
 
 
 def parameters_slug(parameters: Mapping[str, float]) -> str:
-    """A mechanism's parameters, in the order given and under the very names that they have: "sigma1-4_sigma2-10"."""
+    """Return a mechanism's parameters in their order and under their names: "sigma1-4_sigma2-10"."""
     return slug(*(f"{name}-{number(value)}" for name, value in parameters.items()))
 
 

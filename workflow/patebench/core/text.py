@@ -11,7 +11,7 @@ from typing import Any
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 fault, 2 faults, 2 classes, 2 queries."""
+    """Return a count with its noun: 1 fault, 2 faults, 2 classes, 2 queries."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith("y") and noun[-2] not in "aeiou":
@@ -34,24 +34,24 @@ _NEXT_TO_NOTHING, _SHOWN_INSTEAD = 1e-12, 1e-4
 
 
 def in_json(value: float) -> float | str:
-    """The same, or "inf" for what is infinite. NaN stays, for strict JSON to refuse."""
+    """Return the value, or "inf" if it is infinite. NaN stays, for strict JSON to refuse."""
     return str(float(value)) if math.isinf(value) else value
 
 
 def cell_in_json(cell: Any) -> Any:
-    """A cell of a table: None where a number is missing, and "inf" where it is infinite."""
+    """Return a cell of a table: None if a number is missing, and "inf" if it is infinite."""
     if not isinstance(cell, float):
         return cell
     return None if math.isnan(cell) else in_json(cell)
 
 
 def at_most(bound: float, digits: int = 4) -> str:
-    """An upper bound in so many digits that count, rounded up: "2.504" for 2.50301; or "∞"."""
+    """Return an upper bound in `digits` significant digits, rounded up: "2.504" for 2.50301; or "∞"."""
     return _counted(bound, digits, ROUND_CEILING)
 
 
 def at_least(found: float, digits: int = 4) -> str:
-    """A lower bound in so many digits that count, rounded down; or "∞"."""
+    """Return a lower bound in `digits` significant digits, rounded down; or "∞"."""
     return _counted(found, digits, ROUND_FLOOR)
 
 
@@ -61,22 +61,22 @@ def above_zero(epsilon: float) -> float:
 
 
 def upward(bound: float | Decimal, digits: int) -> str:
-    """A finite upper bound with so many digits after the point, rounded up."""
+    """Return a finite upper bound with `digits` digits after the point, rounded up."""
     return _placed(bound, digits, ROUND_CEILING)
 
 
 def downward(found: float | Decimal, digits: int) -> str:
-    """A finite lower bound with so many digits after the point, rounded down."""
+    """Return a finite lower bound with `digits` digits after the point, rounded down."""
     return _placed(found, digits, ROUND_FLOOR)
 
 
 def significant(value: float, digits: int) -> int:
-    """How many digits after the point give so many that count, of a positive value."""
+    """Return how many digits after the point give `digits` significant ones, for a positive value."""
     return digits - 1 - math.floor(math.log10(value))
 
 
 def exactly(value: float) -> Decimal:
-    """The shortest decimal number that names this floating-point number."""
+    """Return the shortest decimal number that names this floating-point number."""
     return Decimal(repr(float(value)))
 
 

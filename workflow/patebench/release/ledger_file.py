@@ -242,7 +242,7 @@ class Ledger:
 
     @property
     def kept(self) -> dict[str, float] | None:
-        """The limit, as JSON says it."""
+        """Return the limit as JSON has it."""
         return {"epsilon": self.limit.budget, "delta": self.limit.delta} if self.limit else None
 
 
@@ -403,7 +403,7 @@ def _draws(number: int) -> str:
 
 
 def _adds(before: Sequence[Spending], last: Spending) -> bool:
-    """Whether some teacher pays twice: not where chunks of teachers each cut their own shares of one release."""
+    """Return True if a teacher pays twice, unlike when chunks of teachers each cut shares of one release."""
     apart = np.maximum(spending.together(before)[0], spending.together([last])[0])
     return not np.array_equal(spending.together([*before, last])[0], apart)
 

@@ -63,7 +63,7 @@ def run(
 
 
 def _aloud(function: Callable[..., None]) -> Callable[..., None]:
-    """As a command of its own, and not inside of another, it says what was read on the terminal too."""
+    """Let a command of its own, but not one inside another, print what was read on the terminal too."""
 
     def say(line: str) -> None:
         log.info(line)
@@ -93,7 +93,7 @@ def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[s
 
 
 def _named(loader: str, load: Callable[..., Dataset], parameters: ClassParameters) -> dict[str, Any]:
-    """The names of the classes as the loader takes them, if they are given."""
+    """Return the names of the classes as the loader takes them, if they are given."""
     if parameters.names is None:
         return {}
     if "class_names" not in inspect.signature(load).parameters:

@@ -107,7 +107,7 @@ def run(
 
 
 def _before(earlier: Path | None, chunk: Artefact) -> Artefact | None:
-    """The VOTES of all rounds before that of a CHUNK, by the same teachers; None where there are none."""
+    """Return the VOTES of all rounds before that of a CHUNK, by the same teachers; None if there are none."""
     rounds = chunk.meta.get("queries_files", [])
     if earlier is None:
         if rounds[1:]:
@@ -134,7 +134,7 @@ def describe(
     *,
     abstentions: bool = False,
 ) -> dict[str, Any]:
-    """How accurate teachers and plurality are, and the gap between the two largest counts of each query.
+    """Return accuracies of teachers and plurality, and the gap between the two largest counts of each query.
 
     Without `test_votes` the teachers vote on queries alone, and their accuracy is that. One that keeps silent
     throughout has none (None), and a query that nobody votes on has no plurality.
@@ -153,7 +153,7 @@ def describe(
 
 
 def _accuracies(votes: NDArray[Any], truth: NDArray[Any]) -> list[float | None]:
-    """Of each teacher the share of its votes that is right."""
+    """Return the share of each teacher's votes that is right."""
     both = ((int(np.sum(row == truth)), int(np.sum(row != SILENT))) for row in votes)
     return [right / given if given else None for right, given in both]
 
@@ -176,7 +176,7 @@ def _gaps_and_plurality(
 
 
 def _in_order(parts: Sequence[Artefact], name: str) -> NDArray[Any]:
-    """An array of all chunks, in the order of the teachers: each row is copied once."""
+    """Return an array of all chunks, in the order of the teachers; each row is copied once."""
     rows = sum(len(part["teachers"]) for part in parts)
     result = np.empty((rows, *parts[0][name].shape[1:]), np.result_type(*(part[name] for part in parts)))
     for part in parts:

@@ -70,7 +70,7 @@ def run(
 
 
 def _votes(chunk: Artefact, party: Party) -> Votes:
-    """The votes of a CHUNK; ArtefactError for those that the party's mechanism or the secure path is not made for."""
+    """Return the votes of a CHUNK; ArtefactError for those that the mechanism or the secure path does not take."""
     if "queries_files" in chunk.meta:
         raise ArtefactError(
             chunk.path,

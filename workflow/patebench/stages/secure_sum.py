@@ -85,17 +85,17 @@ def check_agreement(found: Sequence[Artefact], entries: Sequence[str]) -> None:
 
 
 def shared(file: Artefact) -> dict[str, Any]:
-    """What a file of shares or sums says of the release that it belongs to."""
+    """Return what a file of shares or sums stores of its release."""
     return {entry: file.meta[entry] for entry in SHARED if entry in file.meta}
 
 
 def asked(file: Artefact) -> dict[str, NDArray[Any]]:
-    """Of which queries a file is, where these were selected beforehand; nothing where it is of the whole pool."""
+    """Return the queries of a file that were selected beforehand; nothing for the whole pool."""
     return {name: file[name] for name in ("queries",) if name in file.arrays}
 
 
 def promised(file: Artefact) -> NoiseShares:
-    """The mechanism whose noise a file of shares or sums was promised."""
+    """Return the mechanism whose noise a file of shares or sums was promised."""
     mechanism = mechanism_of(file.meta)
     assert isinstance(mechanism, NoiseShares)
     return mechanism

@@ -89,7 +89,7 @@ def _state(
     student: StudentParameters | None,
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
-    """What is known before this round, and the digests of the labels and predictions that it was known from."""
+    """Return what is known before this round, and the digests of its labels and predictions."""
     from patebench.students.interface import AcquisitionState, StudentConfig, StudentData
 
     config = config_of(student) if student else StudentConfig(method="none")

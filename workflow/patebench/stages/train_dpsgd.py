@@ -141,7 +141,7 @@ def _model(
     views: "torch.Generator",
     weights: int,
 ) -> tuple[str, "PrivateModel"]:
-    """What learns, with the name of its architecture; it starts from public samples and a seed alone."""
+    """Return what learns, and the name of its architecture; it starts from public samples and a seed alone."""
     from patebench.baselines.clipped_models import LinearModel, NetworkModel, with_new_head
     from patebench.features import contrast
     from patebench.models.architectures import untrained_network

@@ -124,12 +124,12 @@ def run(
 
 
 def _chosen(parameters: PetdlParameters) -> dict[str, Any]:
-    """What was chosen that is no setting of the form."""
+    """Return the parameters that are no settings of the form."""
     return {name: getattr(parameters, name) for name in ("epsilon", "delta", "compression", "guided")}
 
 
 def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]":
-    """What all teachers say of the pool, in their order, and the layer that hints are of."""
+    """Return what all teachers output for the pool, in their order, and the layer of their hints."""
     import torch
 
     from patebench.petdl.student import Knowledge
@@ -155,7 +155,7 @@ def _knowledge(paths: Sequence[Path], votes: Artefact) -> "tuple[Knowledge, str]
 
 
 def _parameters(summary: dict[str, Any], shape: tuple[int, ...], classes: int) -> int:
-    """How many parameters a teacher has, in proportion to which the student is small."""
+    """Return the number of parameters of a teacher, to which the student's size is relative."""
     from patebench.models.learner import make_learner
     from patebench.models.network import Network
 

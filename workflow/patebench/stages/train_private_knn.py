@@ -102,7 +102,7 @@ def run(
 def _votes(
     parameters: PrivateKnnParameters, given: Artefact, public: Artefact, test_set: Artefact, encoder: Path
 ) -> "NearestVotes":
-    """Who votes on the first queries."""
+    """Return the votes of the nearest records on the first queries."""
     from patebench.baselines.knn_labels import NearestVotes
 
     learnt = read_encoder(encoder, public)
@@ -118,7 +118,7 @@ def _votes(
 def _labelled(
     parameters: PrivateKnnParameters, votes: "NearestVotes", seed: int, stream: str
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], Bound]:
-    """The labels (queries,) of a form, −1 where there is none, and what they cost."""
+    """Return the labels (queries,) of a form, −1 for none, and what they cost."""
     import torch
 
     from patebench.baselines.knn_labels import published_labels, sound_labels
@@ -145,7 +145,7 @@ def _student(
     test_set: Artefact,
     seed: int,
 ) -> dict[str, Any]:
-    """What a student of these labels and the pool reaches."""
+    """Train a student of these labels and the pool, and return what it reaches."""
     from patebench.stages.train_student import accuracy
     from patebench.students.interface import Student, StudentConfig, StudentData
     from patebench.students.student_training import train

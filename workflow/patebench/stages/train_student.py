@@ -122,7 +122,7 @@ def run(
 def _seen(
     samples: Artefact, released: Artefact, queries: int, features: Artefact | None, parameters: StudentParameters
 ) -> "StudentData":
-    """What the student is told: labels, or a table that its method reads as a whole."""
+    """Return what the student sees: labels, or a table that its method reads as a whole."""
     whole_table = reads_table(parameters.method)
     if whole_table and parameters.hold_out:
         raise PatebenchError(f"the method '{parameters.method}' reads a table as a whole; leave out --hold-out")
@@ -132,7 +132,7 @@ def _seen(
 
 
 def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features | None":
-    """What makes features of any sample, for a method that looks at them."""
+    """Return what makes features of any sample, for a method that looks at them."""
     if encoder is None:
         return None
     if not needs_features(method):
@@ -141,7 +141,7 @@ def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features
 
 
 def accuracy(student: "Student", x: NDArray[Any], y: NDArray[np.integer]) -> float:
-    """The share of samples `x` for which the student predicts the label `y`; NotFiniteError where it predicts NaN."""
+    """Return the share of samples `x` that the student predicts right; NotFiniteError if it predicts NaN."""
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     return float(np.mean(predicted.argmax(1) == y))

@@ -148,7 +148,7 @@ class _Asked:
 
     @classmethod
     def read(cls, paths: Sequence[Path], pool: Artefact) -> "_Asked":
-        """Those of this pool, first round first, each selected by what is public alone."""
+        """Read the queries of this pool, first round first, each selected by public data alone."""
         files = [read_arrays(path, QUERIES) for path in paths]
         if files[0].meta["labels"] is not None:
             raise ArtefactError(
@@ -171,21 +171,21 @@ class _Asked:
 
     @property
     def last(self) -> Artefact:
-        """What is voted on."""
+        """Return the queries that are voted on."""
         return self.files[-1]
 
     @property
     def positions(self) -> NDArray[np.integer]:
-        """All queries so far, the last ones last."""
+        """Return the positions of all queries so far, the last ones last."""
         return np.concatenate([each["queries"] for each in self.files])
 
     @property
     def later(self) -> bool:
-        """Whether earlier labels chose some of them."""
+        """Return True if earlier labels chose some of them."""
         return len(self.files) > 1
 
     def facts(self) -> dict[str, Any]:
-        """What votes say of them: the one file that was selected beforehand, or those of all rounds so far."""
+        """Return what votes store: the file that was selected beforehand, or those of all rounds so far."""
         if self.last.meta["student"] is None and not self.later:
             return {"selected": self.last.digest}
         return {"queries_files": [each.digest for each in self.files]}
@@ -194,7 +194,7 @@ class _Asked:
 def _nearest(
     chunk: _Chunk, pool: Artefact, asked: _Asked | None, features: Path, encoder: Path, neighbours: int | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Votes of records for the queries that they are nearest to, and what they were made by.
+    """Return votes of records on the queries that they are nearest to, and facts about them.
 
     Cells are those of all queries so far. A record in the cell of an earlier one keeps silent: it had its vote on that,
     and what a later query asks about is what lies around it. So says public data and the record alone.
@@ -232,7 +232,7 @@ def _trained(
     randomness: tuple[int, str],
     kept: _Kept,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Votes of trained teachers, and what they were trained on."""
+    """Return votes of trained teachers, and facts about their training."""
     from patebench.models.learner import make_learner
     from patebench.teachers.teacher_outputs import SoftVotes, TeacherKnowledge
     from patebench.teachers.teacher_training import train
@@ -262,7 +262,7 @@ def _trained(
 
 
 def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The private samples and labels that `teacher` owns."""
+    """Return the private samples and labels that `teacher` owns."""
     start, stop = partition["offsets"][teacher : teacher + 2]
     rows = partition["indices"][start:stop]
     return samples["x"][rows], samples["y"][rows]
