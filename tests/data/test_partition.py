@@ -106,17 +106,6 @@ def test_skew_gives_the_exact_share_or_refuses_what_is_impossible(
         assert (y[shard] == teacher % 4).sum() == np.floor(share * len(shard) + 0.5)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.82, 1.0])
-def test_skew_on_ten_balanced_classes(share: float) -> None:
-    """PET-DL's unbalanced experiment has ten subsets with 82% of one label each."""
-    y = np.arange(1000) % 10
-    counts = [
-        np.bincount(y[shard], minlength=10) for shard in shards(skew(deal(y, classes=10, teachers=10, share=share)))
-    ]
-    np.testing.assert_array_equal(np.diag(counts), np.full(10, round(100 * share)))
-    assert np.sum(counts) == 1000
-
-
 def test_skew_draws_both_parts_at_random() -> None:
     y = np.arange(400) % 4
     first, second = (skew(deal(y, seed, teachers=4, share=0.5)) for seed in (0, 1))
@@ -134,11 +123,9 @@ SKEWED = np.repeat(np.arange(4), [2, 20, 20, 20])
         ({"teachers": 1, "share": 0.01}, "label 0 keeps|label 1 keeps|label 0 has"),
         ({"teachers": 4, "share": 0.0}, "a share above 0 and at most 1, and not 0"),
         ({"teachers": 4, "share": 1.01}, "a share above 0 and at most 1"),
-        ({"teachers": 4, "share": -0.5}, "a share above 0 and at most 1"),
         ({"teachers": 4, "share": float("nan")}, "a share above 0 and at most 1"),
         ({"teachers": 4, "share": None}, "a share above 0 and at most 1"),
         ({"teachers": 63, "share": 0.5}, "63 teachers cannot share 62 private samples; ask for at most 62"),
-        ({"teachers": 0, "share": 0.5}, "0 teachers were asked for; ask for at least one"),
         ({"teachers": None, "share": 0.5}, "ask for at least one"),
     ],
 )
@@ -325,10 +312,6 @@ def test_the_page_on_teachers_says_what_each_strategy_protects() -> None:
 def test_shards_that_are_none_are_refused(indices: list[int], offsets: list[int], words: str) -> None:
     with pytest.raises(PatebenchError, match=words):
         check_disjoint(np.array(indices), np.array(offsets), 5)
-
-
-def test_disjoint_shards_need_not_cover_the_samples() -> None:
-    check_disjoint(np.array([4, 0, 2]), np.array([0, 1, 3]), 5)
 
 
 def test_a_shard_that_lacks_a_class_is_named() -> None:

@@ -225,8 +225,3 @@ def test_hint_learning_trains_the_weights_up_to_the_guided_layer_alone() -> None
         if not torch.equal(one, other)
     }
     assert moved == {"block1", "block2"}
-
-
-def test_streams_of_a_seed_differ_by_name() -> None:
-    one, other = Streams(3).generator("noise"), Streams(3).generator("hint/order")
-    assert not torch.equal(torch.randn(5, generator=one), torch.randn(5, generator=other))

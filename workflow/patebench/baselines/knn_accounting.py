@@ -1,7 +1,7 @@
 """What labels by the nearest private records cost (Zhu, Yu, Chandraker, Wang 2020): a form with a proof, and the claim.
 
 Neighbours are data sets of which one has a record x that the other lacks. A *step* draws a Poisson subset of the
-records at a rate γ, takes the k of it that are nearest to a public query, counts their labels, and tells the largest
+records at a rate γ, takes the k of it that are nearest to a public query, counts their labels, and releases the largest
 count with noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose label is read off).
 
 **One step.** Let R be the drawn records other than x: they are the same on both data sets. Nearness is an order in
@@ -83,8 +83,8 @@ def sound(settings: KNNSettings, delta: float, spent: Sequence[SubsampledGaussia
 
 
 def claimed(settings: KNNSettings, answered: int, delta: float) -> Bound:
-    """Return what the authors' code says of so many answers: tests and answers as if each had a Poisson subset of its
-    own.
+    """Return the bound of the authors' code for `answered` answers, as if each test and answer had a Poisson subset of
+    its own.
 
     Their Rényi divergences add up and are converted as Mironov 2017, Proposition 3 has it. No proof: the subsets that
     the code draws are no Poisson samples, and test and answer share one.

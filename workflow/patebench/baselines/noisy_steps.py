@@ -105,7 +105,7 @@ def train(
     evaluate: Callable[[Tensor], float],
     report: Report | None = None,
 ) -> Trained:
-    """Take so many noisy steps; the learning rate falls to 0 along a line.
+    """Take `steps` noisy steps; the learning rate falls to 0 along a line.
 
     `evaluate` gives the accuracy of weights on public samples, ten times on the way.
     """

@@ -26,7 +26,7 @@ class Dataset:
     None where a part has nothing of the kind, and position has to do.
     `notes`: sentences on what was passed over or is not there, for whoever owns the data.
 
-    Classes, shape and type are public, so a loader takes them from the public samples or from what it is told, never
+    Classes, shape and type are public, so a loader takes them from the public samples or from the configuration, never
     from private ones. Raises PatebenchError when shapes, types, labels or rows are otherwise.
     """
 

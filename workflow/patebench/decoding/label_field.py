@@ -136,7 +136,7 @@ class _Labelings:
         return result
 
     def _draw_each(self) -> None:
-        """Draw each label anew, given all others (Gibbs sampling)."""
+        """Draw each label again, given all others (Gibbs sampling)."""
         shares = self._shares()
         for q, size in enumerate(self.sizes):
             drawn = (self._log_conditional(q, shares) + self.rng.gumbel(size=shares.shape)).argmax(axis=1)

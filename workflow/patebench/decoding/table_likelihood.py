@@ -96,7 +96,7 @@ def _fit(given: Array) -> tuple[float, Array]:
 
 #: A label that has most votes with less probability is more likely wrong than right: the noise hides it, …
 _HIDDEN = 0.5
-#: … if its class has so many labels that are not hidden.
+#: … if its class has at least this many labels that are not hidden.
 _FEW = 3
 
 #: ln of the least probability that a class is given, where noise is small: no label counts as certain.

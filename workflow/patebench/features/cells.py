@@ -54,7 +54,7 @@ def belong(
 ) -> NDArray[np.intp]:
     """Return the queries' numbers (samples × neighbours) that each vector (samples × features) belongs to.
 
-    Without `neighbours` that is one, in whose cell it lies. With it, so many of them in no order, those whose own
+    Without `neighbours` that is one, in whose cell it lies. With it, that many of them in no order, those whose own
     features are nearest, where `features` are the pool's and `queries` positions there. A row of the result follows
     from that vector and from what is public alone.
     """

@@ -26,7 +26,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
 from patebench.features import Encoder
 
-#: Patches are so many pixels wide, and so many pixels apart.
+#: Width of patches and distance between them, in pixels.
 SIZE, STRIDE = 6, 2
 #: The clusters of patches, each beside its mirror image, and the most features that are kept.
 CLUSTERS, WIDTH = 400, 600

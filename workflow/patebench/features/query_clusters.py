@@ -29,11 +29,11 @@ Array = NDArray[np.float64]
 
 #: Number of clusterings of which the best is taken: a single one of fifty clusters may leave out a rare kind of sample.
 _STARTS = 10
-#: Read together, rows are mostly right from so many times σ votes on.
+#: Votes of a row, in σ, from which rows that are read together are mostly right.
 LEAST_VOTES = 2.0
-#: So much of the pool may lie in clusters with fewer votes.
+#: Maximum share of the pool in clusters with fewer votes.
 HIDDEN = 0.05
-#: More clusters for each class than this have not been found to help.
+#: Maximum number of clusters per class: more have not helped.
 FOR_EACH_CLASS = 5
 #: Clusters that share less than this of their samples' second choices are not near: chance brings as much.
 _LEAST = 0.05
@@ -163,7 +163,7 @@ class QueryClusters:
 
 
 def _shares(member: NDArray[np.integer], count: int) -> Array:
-    """Return the share of samples of each of so many clusters."""
+    """Return the share of samples of each of `count` clusters."""
     return np.bincount(member, minlength=count) / len(member)
 
 

@@ -23,7 +23,7 @@ _WEAK = replace(MODERN, rotation=4.0, shear=4.0, scale=0.04, shift=0.04)
 _MEDIUM = replace(MODERN, rotation=10.0, shear=10.0, scale=0.1, shift=0.08, bend=0.02)
 _STRONG = replace(MODERN, rotation=15.0, shear=15.0, scale=0.15, shift=0.1, bend=0.03)
 
-#: A prediction for an image is the mean over the image and so many views (test-time augmentation).
+#: Number of views over which, and over the image itself, a prediction is averaged (test-time augmentation).
 _VIEWS = 5
 #: Samples in one batch of predictions.
 _PREDICT_BATCH = 200

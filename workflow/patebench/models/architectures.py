@@ -259,7 +259,7 @@ def untrained_network(
 ) -> tuple[nn.Module, Standardise]:
     """Build a network of the registered `model` for samples like those of `pool`, and standardise samples by the pool.
 
-    Both are on the device of `models.device`. With a `compression` the network has so many times fewer parameters, as
+    Both are on the device of `models.device`. The network has `compression` times fewer parameters, as
     PET-DL's students have. Raises PatebenchError if the model is no network, or cannot be compressed.
     """
     learner = require_network(make_learner(model, "modern", classes=outputs), model)

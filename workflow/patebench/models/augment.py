@@ -26,7 +26,7 @@ def random_affine(x: Tensor, recipe: Recipe, rng: torch.Generator, *, fill: floa
 
 
 def draw(samples: int, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Return the random numbers of the maps of so many images: (samples, 6), or (samples, 56) if `recipe` bends.
+    """Return the random numbers of the maps of images: (samples, 6), or (samples, 56) if `recipe` bends.
 
     Six numbers are uniform on [−1, 1), the others normal. The draws come from `rng` on the CPU, so that the
     maps are the same on every device.

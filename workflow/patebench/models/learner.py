@@ -33,7 +33,7 @@ class Learner(Protocol):
 
 
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:
-    """Return an unfitted learner: the registered `model`, trained by the registered `recipe`, for so many `classes`.
+    """Return an unfitted learner: the registered `model`, trained by the registered `recipe`.
 
     `epochs` replaces the recipe's number of epochs. Raises PatebenchError for an unknown name, a model that only votes
     on queries, or epochs below 1.

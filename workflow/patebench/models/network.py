@@ -22,7 +22,7 @@ from patebench.models.optimisers import SGD, AdamW, ema_copy, ema_update
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Standardise
 
-#: A layer's maps are averaged over a grid of so many cells on each side: what is kept of every sample stays small.
+#: Cells on each side of the grid over which a layer's maps are averaged: hints of a sample stay small.
 GRID = 2
 
 
@@ -246,7 +246,7 @@ def oversampled(x: NDArray[Any], y: NDArray[np.integer]) -> tuple[NDArray[Any], 
 
 
 def steps(samples: int, recipe: Recipe) -> int:
-    """Return how many steps of the optimiser `recipe` takes on a shard of so many samples, over all epochs."""
+    """Return how many steps of the optimiser `recipe` takes on a shard of `samples` samples, over all epochs."""
     return recipe.epochs * math.ceil(samples / recipe.batch)
 
 

@@ -102,7 +102,7 @@ class Stack:
 
     @torch.inference_mode()
     def hints(self, x: NDArray[Any], layer: str) -> NDArray[np.float32]:
-        """Return a layer's hints of each network for samples `x` (networks, samples, features); see `Network.hints`."""
+        """Return the hints of a layer of each network for samples `x` (networks, samples, features)."""
         net = WithHints(self.net, layer).eval()
 
         def one(weights: dict[str, Tensor], samples: Tensor) -> Tensor:

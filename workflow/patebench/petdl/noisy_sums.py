@@ -37,7 +37,7 @@ class Summand(Enum):
 
 
 def mu(noise: float, releases: dict[Summand, int]) -> float:
-    """Return the μ of so many releases of each sort together, all with noise of `noise` clips; ∞ without noise."""
+    """Return the μ of all `releases` (sort: count) together, with noise of `noise` clips; ∞ without noise."""
     together = sum(release.value * count for release, count in releases.items())
     if together == 0:
         return 0.0

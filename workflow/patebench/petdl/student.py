@@ -86,7 +86,7 @@ class PetdlStudent:
 
     @property
     def parameters(self) -> int:
-        """Return how many parameters the student has that is handed out: the regressor only helps to train it."""
+        """Return the number of parameters of the released student: the regressor only helps to train it."""
         return sum(each.numel() for each in self.net.parameters())
 
     def hint_weights(self) -> list[nn.Parameter]:

@@ -19,7 +19,7 @@ class NoisyTable:
     """A released table of noisy counts (queries, classes), and what is public of the votes in it.
 
     `queries` (queries,) are positions in the pool, `variance` is that of each cell's noise, and `records` is how many
-    private records voted, each on so many `neighbours`; None: on the query in whose cell it lies.
+    private records voted, each on `neighbours` queries; None: on the query in whose cell it lies.
     """
 
     counts: NDArray[np.float64]

@@ -110,7 +110,7 @@ class Spreading:
 
 
 def _gamma(x: NDArray[Any], near: int) -> float:
-    """Return 1/s² of the kernel, s half of the median distance to the last of so many nearest neighbours."""
+    """Return 1/s² of the kernel, s half of the median distance to the last of `near` nearest neighbours."""
     from sklearn.neighbors import NearestNeighbors
 
     distance = NearestNeighbors(n_neighbors=near).fit(x).kneighbors()[0][:, -1]

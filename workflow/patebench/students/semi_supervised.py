@@ -20,7 +20,7 @@ from patebench.models.device import device
 from patebench.models.optimisers import AdamW, ema_copy, ema_update
 from patebench.students.interface import StudentConfig, StudentData
 
-#: A pool of at least so many samples is large.
+#: Minimum number of samples of a large pool.
 LARGE = 2000
 
 

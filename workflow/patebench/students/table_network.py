@@ -2,7 +2,7 @@
 
 The regression (`table_regression.py`) sees fixed features and gives every sample of the pool the probabilities of its
 classes. A small convolutional network learns these (distillation; Hinton et al. 2015) from moved and mirrored images.
-What noise and features got wrong of single images it can not learn, so it is right more often than its teacher is. The
+It cannot learn what noise and features got wrong of single images, so it is right more often than its teacher. The
 pool and the table are public, so all of this is free.
 """
 
@@ -42,12 +42,12 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
         raise PatebenchError("the method 'table-network' is for images; for tables use table-regression")
     if config.epochs is not None and config.epochs < 1:
         raise PatebenchError(f"epochs = {config.epochs}; at least one is needed")
-    told = torch.from_numpy(np.exp(fitted(data, "table-network")(data.pool))).float()
+    targets = torch.from_numpy(np.exp(fitted(data, "table-network")(data.pool))).float()
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
     recipe = replace(_RECIPE, epochs=config.epochs or usual)
     network = Network(build, recipe, data.classes)
     rows = np.arange(len(data.pool))
-    fitting = network.begin(data.pool, rows, seed=seed, loss=partial(cross_entropy, told))
+    fitting = network.begin(data.pool, rows, seed=seed, loss=partial(cross_entropy, targets))
     return _MirrorTrainer(network, fitting, "mirror-cnn", "own", recipe.epochs)
 
 
@@ -78,9 +78,9 @@ class RandomView(nn.Module):
         return moved.contiguous(memory_format=torch.channels_last)
 
 
-def cross_entropy(told: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
-    """Return the mean of −Σ_class told · ln Pr[class] at the positions `rows` of `told` (samples, classes)."""
-    return -(told.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
+def cross_entropy(targets: Tensor, logits: Tensor, rows: Tensor) -> Tensor:
+    """Return the mean of −Σ_class targets · ln Pr[class] at the positions `rows` of `targets` (samples, classes)."""
+    return -(targets.to(logits.device)[rows] * logits.log_softmax(1)).sum(1).mean()
 
 
 def build(shape: tuple[int, ...], classes: int) -> nn.Module:
