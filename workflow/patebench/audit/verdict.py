@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from patebench.audit import agreement
 from patebench.audit.handed_out import HandedOut
@@ -151,41 +151,37 @@ def run_audit(
     """Audit one query, and each number of queries in `queries`."""
     wanted = sorted({1, *queries})
     look = _look_at_tables if mechanism.answering is Answering.AS_TABLE else _look_at_queries
-    findings, lines = look(mechanism, teachers, classes, wanted, delta, runs, confidence, streams)
+    findings, lines = look(_Setting(mechanism, teachers, classes, delta, runs, confidence, streams), wanted)
     return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
+
+
+class _Setting(NamedTuple):
+    """What is audited, and how."""
+
+    mechanism: Mechanism
+    teachers: int
+    classes: int
+    delta: float
+    runs: int
+    confidence: float
+    streams: Streams
 
 
 #: All findings, and the lines that say where the code does not do what it says.
 _Found = tuple[list[Finding], list[str]]
 
 
-def _look_at_tables(
-    mechanism: Mechanism,
-    teachers: int,
-    classes: int,
-    wanted: Sequence[int],
-    delta: float,
-    runs: int,
-    confidence: float,
-    streams: Streams,
-) -> _Found:
+def _look_at_tables(how: _Setting, wanted: Sequence[int]) -> _Found:
     """Audit a mechanism that releases one table."""
+    mechanism, teachers, classes, delta, runs, confidence, streams = how
     tables = TableAudit(cast(SparseArgmax, mechanism), teachers, classes, runs, confidence, delta, streams)
     lines = disagreements(tables, wanted)
     return [_of_tables(tables, T, sound=not lines) for T in wanted], lines
 
 
-def _look_at_queries(
-    mechanism: Mechanism,
-    teachers: int,
-    classes: int,
-    wanted: Sequence[int],
-    delta: float,
-    runs: int,
-    confidence: float,
-    streams: Streams,
-) -> _Found:
+def _look_at_queries(how: _Setting, wanted: Sequence[int]) -> _Found:
     """Audit a mechanism that answers queries, at the worst pairs of counts of one query."""
+    mechanism, teachers, classes, delta, runs, confidence, streams = how
     search = Search(mechanism, teachers, classes, delta)
     searches = {T: search.asking(T) for T in wanted}
     found = {T: searches[T].worst(T) for T in wanted}
