@@ -7,13 +7,14 @@ of teachers, a mechanism, a kind of bound) looks the same in every figure.
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.core.errors import PatebenchError
 from patebench.core.files import atomic
 from patebench.mechanisms import MECHANISMS
 
@@ -108,10 +109,18 @@ KINDS: Mapping[str, LineStyle] = {
 
 
 def mechanism_styles() -> dict[str, LineStyle]:
-    """Return the line style of each mechanism that has one, by its name in the registry."""
+    """Return the line style of each mechanism that has one, by its name in the registry.
+
+    A mechanism of another package that cannot be loaded has none.
+    """
     colors = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "vermillion": VERMILLION, "purple": PURPLE, "sky": SKY}
-    shown = {name: MECHANISMS.load(name).shown for name in MECHANISMS}
-    return {name: LineStyle(colors[how.color], how.marker) for name, how in shown.items() if how.color}
+    styles = {}
+    for name in MECHANISMS:
+        with suppress(PatebenchError):
+            shown = MECHANISMS.load(name).shown
+            if shown.color in colors:
+                styles[name] = LineStyle(colors[shown.color], shown.marker)
+    return styles
 
 
 def line_styles(things: Iterable[Any], fixed: Mapping[Any, LineStyle] | None = None) -> dict[Any, LineStyle]:
