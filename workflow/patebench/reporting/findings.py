@@ -314,7 +314,7 @@ def percent(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Such as "4.2 s", "3 min 12 s" or "1 h 02 min"."""
+    """Return a time such as "4.2 s", "3 min 12 s" or "1 h 02 min"."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -323,11 +323,11 @@ def duration(seconds: float) -> str:
 
 
 def join(words: Sequence[Any], last: str = "and") -> str:
-    """Such as "a, b and c"."""
+    """Return a list such as "a, b and c"."""
     named = [str(word) for word in words]
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} {last} {named[-1]}"
 
 
 def plural(count: Any, one: str, several: str = "") -> str:
-    """Such as "1 job" or "2,000 jobs"."""
+    """Return a count such as "1 job" or "2,000 jobs"."""
     return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -170,7 +170,7 @@ def records_of(records: Iterable[tuple[Path, dict[str, Any]]]) -> Records:
 
 
 def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
-    """Mean and sample standard deviation of `values` over the seeds, per group of equal `by`.
+    """Return mean and sample standard deviation of `values` over the seeds, per group of equal `by`.
 
     Returns the columns `by`, `seeds`, and `<value>_mean`, `<value>_std`; the deviation of a single seed is NaN.
     """
@@ -187,13 +187,13 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
 
 
 def deviation(values: Any) -> Any:
-    """Sample deviation of a column, or of each group of one: NaN of a single value, 0 of values that rounding parts."""
+    """Return the sample deviation of a column, or of each group: NaN for one value, 0 if only rounding differs."""
     found = values.std(ddof=1)
     return found * (found > ROUNDING * abs(values.mean()))
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:
-    """What `over_seeds` calls the columns of these values."""
+    """Return the names of the columns that `over_seeds` makes of these values."""
     return [f"{value}_{what}" for value in values for what in ("mean", "std")]
 
 
@@ -205,22 +205,22 @@ def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
 
 
 def least(bounds: "pd.DataFrame", by: Sequence[str], name: str) -> "pd.DataFrame":
-    """The least ε per group of equal `by`, as the column `name` beside these."""
+    """Return the least ε per group of equal `by`, as the column `name` beside these."""
     return bounds.groupby(list(by), dropna=False)["epsilon"].min().rename(name).reset_index()
 
 
 def sound(bounds: "pd.DataFrame") -> "pd.DataFrame":
-    """The worst-case bounds among these: what a release with fresh noise costs, whatever the votes are."""
+    """Return the worst-case bounds: what a release with fresh noise costs, whatever the votes are."""
     return bounds[bounds["kind"] == Kind.WORST_CASE]
 
 
 def distinct(frame: "pd.DataFrame", by: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The different values of the columns `by`, sorted as people do."""
+    """Return the different values of the columns `by`, sorted as people do."""
     return list(arrange(frame[list(by)].drop_duplicates(), by).itertuples(index=False, name=None))
 
 
 def natural(value: Any) -> tuple[Any, ...]:
-    """A sort key under which numbers inside words count as numbers and missing values come last."""
+    """Return a sort key under which numbers inside words count as numbers and missing values come last."""
     import pandas as pd
 
     if isinstance(value, Settings | tuple):
@@ -249,7 +249,7 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(wanted: type | UnionType) -> type:
-    """The type of a column's values, apart from None."""
+    """Return the type of a column's values, apart from None."""
     return wanted if isinstance(wanted, type) else get_args(wanted)[0]
 
 
@@ -288,14 +288,14 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
 
 def _frozen(value: Any) -> Any:
-    """A value of JSON that has a hash: mappings as `Settings`, lists as tuples."""
+    """Return a value of JSON that has a hash: mappings as `Settings`, lists as tuples."""
     if isinstance(value, Mapping):
         return Settings({name: _frozen(inner) for name, inner in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The same, with no recipe and no epochs beside a model that is not trained by any, such as a random forest."""
+    """Clear recipe and epochs of models that are not trained by any, such as a random forest."""
     for of in ("", "student_"):
         if {f"{of}model", f"{of}recipe"} <= set(frame):
             trained = frame[f"{of}model"].map(lambda name: name not in MODELS or by_recipe(name)).astype(bool)

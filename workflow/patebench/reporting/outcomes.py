@@ -41,16 +41,16 @@ PRIVATE_MODEL = [
 
 
 def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
-    """Those whose teachers learnt: records that vote on selected queries alone predict no test sample."""
+    """Return ensembles whose teachers learnt; records that vote on selected queries predict no test sample."""
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
 
 
 def outcomes(records: Records) -> "pd.DataFrame":
-    """One row per student setting and δ, in natural order.
+    """Return one row per student setting and δ, in natural order.
 
     Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
     `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`; `may_publish`
-    says "yes" where that worst case is the ε of the labels in hand, a release. What was not measured is NaN.
+    is "yes" if that worst case is the ε of the labels themselves, a release. Missing values are NaN.
     """
     students = over_seeds(records.students, STUDENT, ["answered", "label_accuracy", "accuracy"])
     key = [*LABEL_SET, "rounds", "queries"]
@@ -65,7 +65,7 @@ def outcomes(records: Records) -> "pd.DataFrame":
 
 
 def private_models(records: Records) -> "pd.DataFrame":
-    """One row per model that is private itself and bound on it, in natural order.
+    """Return one row per private model and bound on it, in natural order.
 
     Columns: those of `PRIVATE_MODEL`, `seeds`, mean and deviation of `epsilon`, `accuracy`, `seconds`, `answered`,
     `label_accuracy` and `baseline_accuracy`.
@@ -76,7 +76,7 @@ def private_models(records: Records) -> "pd.DataFrame":
 
 
 def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
-    """What public samples were used for by a student of released labels, and how many: without a label, all of them."""
+    """Return what a student of released labels used public samples for, and how many; without a label, all of them."""
     import pandas as pd
 
     strategy, method = student["strategy"], student["method"]
@@ -88,27 +88,24 @@ def public_use(student: Mapping[Any, Any]) -> tuple[str, int]:
 
 
 def caps(parameters: "pd.Series[Any]") -> list[float]:
-    """k of the mechanisms that count k votes of a teacher at most; NaN for all others."""
+    """Return k of mechanisms that count at most k votes of a teacher; NaN for all others."""
     return [float(each.get("k", "nan")) for each in parameters]
 
 
 def _beside_baseline(frame: "pd.DataFrame", records: Records) -> "pd.DataFrame":
-    """The same, with what the best model of all private data reached without privacy."""
+    """Add what the best model of all private data reached without privacy."""
     private = records.baselines[records.baselines["true_labels"].isna()]
     by = ["dataset", "setting"]
     return frame.merge(best_learners(private, by, "baseline_accuracy"), on=by, how="left")
 
 
 def account_of_paper(mechanism: str) -> tuple[str, str] | None:
-    """The accountant and the conversion of a mechanism's own paper, if it has any.
-
-    None where the mechanism is of a package that is not installed here: its records can be read all the same.
-    """
+    """Return the accountant and conversion of a mechanism's own paper; None for a mechanism that is not installed."""
     return MECHANISMS.load(mechanism).published if mechanism in MECHANISMS else None
 
 
 def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
-    """Which bounds are by the accountant and conversion of the mechanism's own paper."""
+    """Return True for bounds by the accountant and conversion of the mechanism's own paper."""
     import pandas as pd
 
     known = {name: account_of_paper(name) for name in set(bounds["mechanism"])}
@@ -117,9 +114,9 @@ def stated_by_paper(bounds: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
-    """Which outcomes no other of the same data set and split beats: more accurate at no larger worst-case ε.
+    """Return True for outcomes that no other of the same data set and split beats at no larger worst-case ε.
 
-    Of outcomes alike in both, the first; none has an infinite ε.
+    Of outcomes equal in both the first counts; none has an infinite ε.
     """
     import numpy as np
 
@@ -132,7 +129,7 @@ def frontier(students: "pd.DataFrame") -> "pd.Series[bool]":
 
 
 def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.DataFrame":
-    """The accuracy, under this name, of the most accurate learner per group of equal `by`."""
+    """Return the accuracy of the most accurate learner per group of equal `by`, in columns called `name`."""
     found = over_seeds(baselines, [*by, "learner"], ["accuracy"])
     found = found.sort_values(["accuracy_mean", "learner"], ascending=[False, True]).drop_duplicates(by)
     named = {f"accuracy_{what}": f"{name}_{what}" for what in ("mean", "std")}
@@ -140,7 +137,7 @@ def best_learners(baselines: "pd.DataFrame", by: list[str], name: str) -> "pd.Da
 
 
 def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
-    """The least ε of a kind for each set of labels, T and δ; among data-dependent ones the paper's own goes first."""
+    """Return the least ε of a kind for each set of labels, T and δ; the paper's own first if it is data-dependent."""
     chosen = bounds[bounds["kind"] == kind]
     chosen = chosen.assign(other=~stated_by_paper(chosen) if kind is Kind.DATA_DEPENDENT else False)
     ranked = chosen.sort_values(["other", "epsilon_mean", "accountant", "conversion"])
@@ -155,7 +152,7 @@ COUNTED_BY = ["accountant", "conversion", "kind", "publishable"]
 
 
 def compared_bounds(records: Records) -> "pd.DataFrame":
-    """Bounds on labels of the whole pool that students learn from, or on all without students, one row per seed.
+    """Return bounds on labels of the whole pool that students learn from, or all without students, a row per seed.
 
     Beside each: `least_sound`, the least worst-case ε, and `least_exact`, the least that the votes allow, of the same
     labels, number of queries, δ and seed; NaN where there is none.
@@ -172,7 +169,7 @@ def compared_bounds(records: Records) -> "pd.DataFrame":
 
 
 def bound_ratios(records: Records) -> "pd.DataFrame":
-    """Mean and deviation of ε, of ε over the least worst-case one and of ε over the exact one, per bound."""
+    """Return mean and deviation of ε and of its ratios to the least worst-case ε and the exact one, per bound."""
     frame = compared_bounds(records)
     with_ratios = frame.assign(
         over_sound=_quotient(frame["epsilon"], frame["least_sound"]),
@@ -182,7 +179,7 @@ def bound_ratios(records: Records) -> "pd.DataFrame":
 
 
 def _quotient(above: "pd.Series[float]", below: "pd.Series[float]") -> "pd.Series[float]":
-    """NaN where nothing can be said: 0/0, or ∞/∞."""
+    """Divide; 0/0 and ∞/∞ are NaN."""
     import numpy as np
 
     infinite = np.isinf(above) & np.isinf(below)
@@ -205,7 +202,7 @@ _ORDER = ("violated", "disagrees", "holds", "vacuous")
 
 
 def audited(records: Records) -> "pd.DataFrame":
-    """One row per mechanism, setting and number of queries, in natural order.
+    """Return one row per mechanism, setting and number of queries audited, in natural order.
 
     Columns: those of `AUDITED`, the ε of `STATED` and one for each way to audit (NaN for what is not stated; see
     `found_by`), `claim` and `verdict`: the verdicts on what is claimed and on what is stated as proven (None where
@@ -226,7 +223,7 @@ def audited(records: Records) -> "pd.DataFrame":
 
 
 def found_by(frame: "pd.DataFrame") -> dict[str, str]:
-    """The columns of `audited` that hold what audits found, and the label of each way to audit."""
+    """Return the columns of `audited` that hold what audits found, and the label of each way to audit."""
     names = map(str, frame.columns)
     return {name: name.removeprefix(_FOUND) for name in names if name.startswith(_FOUND)}
 
@@ -269,7 +266,7 @@ def petdl_students(records: Records) -> "pd.DataFrame":
 
 
 def is_printed_of(value: Value, row: Mapping[Any, Any]) -> bool:
-    """Whether a value is printed of such a student: of that data set, number of teachers, weighting and size."""
+    """Return True if a value is printed of a student of this data set, number of teachers, weighting and size."""
     chosen = value.parameters or {}
     if row["form"] != "published" or (value.dataset, value.teachers) != (row["dataset"], row["teachers"]):
         return False

@@ -98,9 +98,9 @@ NUMBER = ["paper", "table", "row", "column"]
 
 
 def verdicts(records: Records, published: Published) -> "pd.DataFrame":
-    """One row per printed number, and more where several settings of ours measured it; columns are `COLUMNS`.
+    """Return one row per printed number, more if several settings measured it; columns are `COLUMNS`.
 
-    Of each paper of which this run measured anything: of others there is nothing to say.
+    Papers of which this run measured nothing have no rows.
     """
     import pandas as pd
 
@@ -119,13 +119,13 @@ def verdicts(records: Records, published: Published) -> "pd.DataFrame":
 
 
 def tolerance(quantity: str, published: float, deviation: float) -> float:
-    """By how much a measured mean may differ from what is printed and reproduce it."""
+    """Return by how much a measured mean may differ from a printed number that it reproduces."""
     point = POINT if is_accuracy(quantity) else max(_SHARE * published, _ROUNDED)
     return point if math.isnan(deviation) else max(point, deviation)
 
 
 def compare(quantity: str, published: float, mean: float, deviation: float) -> Verdict:
-    """The verdict on a number, from the mean over the seeds and its deviation (NaN for one seed)."""
+    """Return the verdict on a number from the mean over the seeds and its deviation (NaN for one seed)."""
     if quantity == "epsilon_above":  # the paper prints "> 8.03"
         return Verdict.REPRODUCED if mean > published else Verdict.BETTER
     if quantity == "answered":
@@ -137,7 +137,7 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
 
 
 def why_not(value: Value) -> str | None:
-    """Why a number can not be compared with anything that a run measures; None where it can."""
+    """Return why a number cannot be compared with anything that a run measures; None if it can."""
     return (
         _NOT_COMPARABLE.get(value.quantity)
         or _NOT_COMPARABLE.get((value.quantity, value.mechanism))
@@ -147,12 +147,12 @@ def why_not(value: Value) -> str | None:
 
 
 def at_epsilon(spent: float, printed: float | None) -> bool:
-    """Whether a model stands beside a printed one: its ε is at most the printed, and at least nine tenths of it."""
+    """Return True if an ε is at most the printed one and at least nine tenths of it."""
     return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
 
 
 def no_way(value: Value, published: Published) -> str | None:
-    """Why no configuration here measures a number that could be compared; None where one may."""
+    """Return why no configuration measures a number that could be compared; None if one may."""
     if value.dataset not in DATASETS:
         return _NO_DATA.get(value.dataset, f"the data set {value.dataset} is not among those here")
     spent = published.spent(value) if value.quantity == "accuracy_at_epsilon" else None
@@ -248,7 +248,7 @@ class _Measures:
 
     @cached_property
     def _frames(self) -> "dict[str, pd.DataFrame]":
-        """The records for each quantity of `_WAYS`."""
+        """The records with numbers of each quantity of `_WAYS`."""
         records = self.records
         baselines = records.baselines.rename(columns={"true_labels": "queries"})
         return {

@@ -106,7 +106,7 @@ def _piece(part: str) -> str:
 
 
 def _spelt(name: str) -> str:
-    """A plain name without its hyphens; the one in 1e-05 stays."""
+    """Return a plain name without its hyphens; the one in 1e-05 stays."""
     return " ".join(_PIECES.get(word, word) for word in re.split(r"(?<![0-9]e)-", name))
 
 
@@ -127,9 +127,9 @@ def delta_in_words(delta: float) -> str:
 
 
 def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
-    """Such as "2.04", "0.0185", "9.2e-08" or "∞": rounded up as a bound is, and down `at_least`, as what was found.
+    """Return ε such as "2.04", "0.0185", "9.2e-08" or "∞", rounded up as a bound is.
 
-    Only what was found can be 0.
+    With `at_least` it is a lower bound: rounded down, and it can be 0.
     """
     if epsilon == math.inf:
         return "∞"
@@ -143,7 +143,7 @@ def epsilon_in_digits(epsilon: float, at_least: bool = False) -> str:
 
 
 def epsilon_in_words(epsilon: float) -> str:
-    """Such as "0.086" or "12.7 (weak)", rounded up as bounds are, and never 0."""
+    """Return ε such as "0.086" or "12.7 (weak)", rounded up as bounds are, and never 0."""
     if epsilon < 1e-3:
         return epsilon_in_digits(epsilon)
     if epsilon <= 0.99:

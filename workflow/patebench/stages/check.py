@@ -67,7 +67,7 @@ def run(*, place: Path, as_json: bool) -> None:
 
 
 def check(place: Path) -> Checked:
-    """Look at every artefact of the folder `place`, or at one file."""
+    """Check every artefact of the folder `place`, or one file."""
     if not place.exists():
         raise PatebenchError(f"{place}: there is no such folder or file; give the one that holds your results")
     if place.is_file() and place.suffix not in SUFFIXES:

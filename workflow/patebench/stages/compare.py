@@ -58,7 +58,7 @@ CLEAR = 2.0
 
 
 def compared(one: Records, other: Records) -> "pd.DataFrame":
-    """One row per quantity and setting that both have, those that differ most clearly first.
+    """Return one row per quantity and setting that both have, those that differ most clearly first.
 
     Columns: `what`, `setting` in words, `one` and `other` (means), `seeds_one`, `seeds_other`, `difference` (other less
     one), `standard_error` (NaN where a seed is alone), `errors` (their quotient; ∞ where all seeds differ alike, or one
@@ -75,7 +75,7 @@ def compared(one: Records, other: Records) -> "pd.DataFrame":
 
 
 def alone(one: Records, other: Records) -> tuple[list[str], list[str]]:
-    """What only one of them measured, in words: of the first and of the second."""
+    """Return what only one of them measured, in words: of the first and of the second."""
     found: tuple[list[str], list[str]] = ([], [])
     for each in _both(one, other):
         if not all(each.sides):
@@ -84,7 +84,7 @@ def alone(one: Records, other: Records) -> tuple[list[str], list[str]]:
 
 
 def settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The keys of two manifests whose values differ, with both values: configuration, versions, commit and hardware."""
+    """Return the keys of two manifests whose values differ, with both values."""
     parts = ("config", "seeds", "versions", "commit", "hardware")
     flat_one, flat_other = (_flat({part: each.get(part) for part in parts}) for each in (one, other))
     keys = [key for key in dict.fromkeys([*flat_one, *flat_other]) if flat_one.get(key) != flat_other.get(key)]
@@ -96,14 +96,14 @@ def _shown(value: Any) -> str:
 
 
 def times(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Rules that both manifests know, with the seconds of a job on average, longest first."""
+    """Return rules of both manifests with the mean seconds of a job, longest first."""
     first, second = ({rule["rule"]: rule["seconds"] / rule["jobs"] for rule in each["rules"]} for each in (one, other))
     both = [(rule, first[rule], second[rule]) for rule in first if rule in second]
     return sorted(both, key=lambda row: -max(row[1:]))
 
 
 def draw(frame: "pd.DataFrame", names: tuple[str, str], most: int = 40) -> "Figure":
-    """The clearest differences of accuracies, each with two standard errors; points right of 0: the second has more."""
+    """Draw the clearest differences of accuracies with two standard errors; right of 0 the second is higher."""
     from patebench.reporting.style import BLUE, GREY, empty, panels
 
     shown = frame[frame["what"].str.contains("accuracy") & (frame["difference"] != 0)].head(most)[::-1]
@@ -244,7 +244,7 @@ def run(
 
 
 def _records(folder: Path) -> "Records":
-    """Everything that was measured below a folder."""
+    """Return everything that was measured below a folder."""
     if not folder.is_dir():
         raise PatebenchError(f"{folder}: there is no such folder; give one that holds results")
     files: list[Path] = []
@@ -268,7 +268,7 @@ def _records(folder: Path) -> "Records":
 
 
 def _below(folder: Path) -> list[Path]:
-    """The artefacts below a folder, but for the ledger and for pages of other runs that are kept beside."""
+    """Return the artefacts below a folder, except the ledger and pages of other runs that are kept beside."""
     found = sorted(folder.rglob("*.json"))
     return [path for path in found if not {"reference", "ledger"} & set(path.relative_to(folder).parts)]
 

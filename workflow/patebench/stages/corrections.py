@@ -17,7 +17,7 @@ from patebench.core.errors import ArtefactError
 _MEND = "correct the entry; docs/corrections.yaml in the repository shows the form"
 _HEAD = """# Correct the record
 
-What in the papers and their code can not be right, by how much, and the tests that show it. Made from
+What in the papers and their code cannot be right, by how much, and the tests that show it. Made from
 `docs/corrections.yaml` by `patebench corrections`; `pytest <test>` runs a test. How bounds are computed here instead
 stands in [how ε is computed](epsilon.md).
 """
@@ -31,13 +31,13 @@ class Correction(BaseModel):
     paper: str = Field(min_length=1, description="The paper, as config/published.csv calls it.")
     where: str = Field(min_length=1, description="Its sections, tables or files.")
     said: str = Field(min_length=1, description="What it says.")
-    wrong: str = Field(min_length=1, description="Why that can not be.")
+    wrong: str = Field(min_length=1, description="Why that cannot be.")
     amount: str = Field(min_length=1, description="By how much.")
     tests: tuple[str, ...] = Field(min_length=1, description="The node ids of the tests that show it.")
 
 
 def read_corrections(path: Path) -> list[Correction]:
-    """Read and check the file; raises ArtefactError naming the first entry that is wrong."""
+    """Return the corrections in a file; raises ArtefactError naming the first entry that is wrong."""
     try:
         entries: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
@@ -51,7 +51,7 @@ def read_corrections(path: Path) -> list[Correction]:
 
 
 def page(corrections: Sequence[Correction]) -> str:
-    """Markdown: a section for each paper, in the order of the file."""
+    """Return Markdown with a section for each paper, in the order of the file."""
     papers = dict.fromkeys(each.paper for each in corrections)
     return "\n".join([_HEAD, *(line for paper in papers for line in _section(paper, corrections))])
 
@@ -72,7 +72,7 @@ def _section(paper: str, corrections: Sequence[Correction]) -> Iterator[str]:
 
 
 def run(*, home: Path) -> None:
-    """Print what in the papers and their code can not be right, each with the tests that show it, in Markdown."""
+    """Print what in the papers and their code cannot be right, each with the tests that show it, in Markdown."""
     click.echo(page(read_corrections(in_home(home, "docs/corrections.yaml"))), nl=False)
 
 
