@@ -13,6 +13,7 @@ from patebench.core.files import write_json
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
 from patebench.reporting.style import themed
+from patebench.reporting.tables import TABLES
 from patebench.stages import report
 from patebench.stages.manifest import circumstances
 
@@ -280,3 +281,32 @@ def words(figure: Any) -> str:
     """Return the words in all panels, their titles and the legend."""
     texts = [text.get_text() for axis in figure.axes for text in axis.texts]
     return " ".join([*texts, *legend(figure), *(axis.get_title() for axis in figure.axes)])
+
+
+def table(name: str, collected: Any = (), baselines: Any = (), audits: Any = (), models: Any = ()) -> Any:
+    """Return the frame of a table of these files of records."""
+    return TABLES.load(name).build(load_records(collected, baselines, audits, models), read_published(PUBLISHED))
+
+
+def forms(name: str, *files_of_records: Any) -> tuple[str, str, str]:
+    """Return a table of these files of records as CSV, Markdown and LaTeX."""
+    frame, kind = table(name, *files_of_records), TABLES.load(name)
+    return kind.csv(frame), kind.markdown(frame), kind.latex(frame)
+
+
+def known_students(folder: Path, seeds: tuple[int, ...]) -> tuple[list[Path], list[Path]]:
+    """Write one student of 100 queries for each seed, with known accuracies and bounds; return its files."""
+    collected, baselines = [], []
+    for seed in seeds:
+        facts = label_set(ensemble(seed=seed), "lnmax", 0.05)
+        found = [
+            student_record(facts, 100, (0.90, 0.92, 0.97)[seed]),
+            bound_record(facts, 100, (1.0, 2.0, 3.0)[seed], "moments", Kind.DATA_DEPENDENT),
+            bound_record(facts, 100, 0.5, "rdp", Kind.DATA_DEPENDENT),
+            bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
+            bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
+            bound_record(facts, 1000, 0.1, "pld", Kind.WORST_CASE),
+        ]
+        collected.append(write_collected(folder / f"{seed}.json", found))
+        baselines.append(write_baseline(folder / f"baseline-{seed}.json", baseline(seed=seed)))
+    return collected, baselines

@@ -6,43 +6,15 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
-
-PUBLISHED = read_published(made.PUBLISHED)
-
-
-def _write(name, collected, baselines):
-    """Return a table as CSV, Markdown and LaTeX."""
-    table = TABLES.load(name)
-    frame = table.build(made.load_records(collected, baselines), PUBLISHED)
-    return table.csv(frame), table.markdown(frame), table.latex(frame)
-
-
-def _students(tmp_path, seeds):
-    """One student of 100 queries for each seed, with known accuracies and bounds."""
-    collected, baselines = [], []
-    for seed in seeds:
-        facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
-        records = [
-            made.student_record(facts, 100, (0.90, 0.92, 0.97)[seed]),
-            made.bound_record(facts, 100, (1.0, 2.0, 3.0)[seed], "moments", Kind.DATA_DEPENDENT),
-            made.bound_record(facts, 100, 0.5, "rdp", Kind.DATA_DEPENDENT),
-            made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
-            made.bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
-            made.bound_record(facts, 1000, 0.1, "pld", Kind.WORST_CASE),
-        ]
-        collected.append(made.write_collected(tmp_path / f"{seed}.json", records))
-        baselines.append(made.write_baseline(tmp_path / f"baseline-{seed}.json", made.baseline(seed=seed)))
-    return collected, baselines
 
 
 def test_accountants_side_by_side_by_hand(tmp_path):
-    collected, baselines = _students(tmp_path, (0, 1, 2))
+    collected, baselines = made.known_students(tmp_path, (0, 1, 2))
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     tight = made.bound_record(facts, 100, 0.4, "rdp", Kind.DATA_DEPENDENT) | {"conversion": "tight"}
     collected.append(made.write_collected(tmp_path / "tight.json", [tight]))
-    frame = TABLES.load("accountants").build(made.load_records(collected, baselines), PUBLISHED)
+    frame = made.table("accountants", collected, baselines)
     first, later = frame.to_dict("records")
     assert (first["queries"], later["queries"]) == (100, 1000)
     assert first["worst_case: strong composition_mean"] == 5.8
@@ -72,7 +44,7 @@ def test_disagreement_by_hand(tmp_path):
         made.bound_record(other, 100, 9.0, "pld", Kind.WORST_CASE),
     ]
     path = made.write_collected(tmp_path / "c.json", records)
-    frame = TABLES.load("disagreement").build(made.load_records([path]), PUBLISHED)
+    frame = made.table("disagreement", [path])
     assert set(frame["noise"]) == {"gamma-0.05"}, "label sets that no student uses are left out"
     rows = {(row["accountant"], row["queries"]): row for row in frame.to_dict("records")}
     assert rows["moments", 100]["over_sound_mean"] == 0.5
@@ -82,14 +54,12 @@ def test_disagreement_by_hand(tmp_path):
     assert rows["pld", 100]["over_sound_mean"] == 1.0
     assert math.isnan(rows["pld", 1000]["over_sound_mean"]), "∞ over ∞ says nothing"
     assert [row["accountant"] for row in frame.to_dict("records")][:3] == ["exact-per-teacher", "exact", "moments"]
-    alone = TABLES.load("disagreement").build(
-        made.load_records([made.write_collected(tmp_path / "d.json", records[1:])]), PUBLISHED
-    )
+    alone = made.table("disagreement", [made.write_collected(tmp_path / "d.json", records[1:])])
     assert set(alone["noise"]) == {"gamma-0.05", "gamma-0.2"}, "without students, all are shown"
 
 
 def test_bounds_keep_all_that_makes_them_readable(tmp_path):
-    frame = TABLES.load("bounds").build(made.load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    frame = made.table("bounds", *made.known_students(tmp_path, (0, 1, 2)))
     assert len(frame) == 5
     moments = frame[frame["accountant"] == "moments"].iloc[0]
     assert (moments["kind"], moments["publishable"], moments["conversion"]) == ("data_dependent", False, "classic")
@@ -105,8 +75,8 @@ def test_an_infinite_bound_is_shown_as_such(tmp_path):
         made.bound_record(facts, 100, math.inf, "pld", Kind.WORST_CASE),
     ]
     path = made.write_collected(tmp_path / "c.json", records)
-    text, markdown, latex = _write("bounds", [path], [])
+    text, markdown, latex = made.forms("bounds", [path], [])
     assert ",inf," in text
     assert "∞" in markdown
     assert r"$\infty$" in latex
-    _write("utility-privacy", [path], [])
+    made.forms("utility-privacy", [path], [])

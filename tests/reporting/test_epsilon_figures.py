@@ -213,7 +213,7 @@ def test_a_third_way_to_audit_has_its_column_and_its_mark(audits):
 
 
 def test_the_figure_marks_what_is_violated(audits):
-    figure = FIGURES.load("audit")(made.load_records([], [], audits), PUBLISHED)
+    figure = made.draw("audit", [], [], audits)
     one, many = figure.axes
     assert "1 query" in one.get_title()
     assert "100 queries" in many.get_title()
@@ -240,7 +240,7 @@ def test_settings_of_other_numbers_of_queries_have_a_block_of_their_own(tmp_path
         audit(tmp_path / f"{name}.json", "lnmax", {"gamma": gamma}, dict.fromkeys(queries, (None, 1.0, 0.9, 0.9, 0.0)))
         for gamma, (name, queries) in zip((0.1, 0.2, 0.3), asked.items(), strict=True)
     ]
-    figure = FIGURES.load("audit")(made.load_records([], [], paths), PUBLISHED)
+    figure = made.draw("audit", [], [], paths)
     names = [[label.get_text() for label in axis.get_yticklabels()] for axis in figure.axes[::2]]
     assert names == [["LNMax  γ = 0.1"], ["LNMax  γ = 0.2", "LNMax  γ = 0.3"]]
     assert [axis.get_title().split("\n")[1].split(",")[0] for axis in figure.axes] == [
@@ -251,14 +251,14 @@ def test_settings_of_other_numbers_of_queries_have_a_block_of_their_own(tmp_path
 
 def test_without_violations_nothing_is_red(tmp_path):
     path = audit(tmp_path / "a.json", "lnmax", {"gamma": 0.5}, {1: (None, 1.0, 0.93, 0.92, 0.0)}, dataset="")
-    figure = FIGURES.load("audit")(made.load_records([], [], [path]), PUBLISHED)
+    figure = made.draw("audit", [], [], [path])
     assert "contradicted" not in " ".join(text.get_text() for text in figure.legends[0].get_texts())
     assert all(patch.get_height() >= 1 for patch in figure.axes[0].patches)
 
 
 def test_without_audits_both_say_so():
-    assert TABLES.load("audit").build(made.load_records([]), PUBLISHED).empty
-    assert is_empty(FIGURES.load("audit")(made.load_records([]), PUBLISHED))
+    assert made.table("audit", []).empty
+    assert is_empty(made.draw("audit", []))
 
 
 def test_an_audit_given_twice_or_damaged_is_refused(audits):

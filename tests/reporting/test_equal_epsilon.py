@@ -10,11 +10,8 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.reporting.figures.utility_figures import of_table
-from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.tables.utility_tables import together
-
-PUBLISHED = read_published(made.PUBLISHED)
 
 
 @pytest.fixture
@@ -25,7 +22,7 @@ def frame(tmp_path):
         *(made.private_model(1.5, accuracy, seed=n) for n, accuracy in ((0, 0.9), (1, 0.94))),
     ]
     models = [made.write_private_model(tmp_path / f"model-{n}.json", each) for n, each in enumerate(made_up)]
-    return TABLES.load("equal-epsilon").build(made.load_records(collected, baselines, models=models), PUBLISHED)
+    return made.table("equal-epsilon", collected, baselines, models=models)
 
 
 def row(frame, **facts):
@@ -59,7 +56,7 @@ def test_private_models_and_what_papers_print_stand_beside_them(frame):
 def test_numbers_that_a_paper_prints_twice_and_otherwise_hide_none(tmp_path):
     """Two tables of the same study differ on De et al. at the same ε; a number that is printed twice is one row."""
     model = made.write_private_model(tmp_path / "m.json", made.private_model(8.0, dataset="cifar10"))
-    frame = TABLES.load("equal-epsilon").build(made.load_records([], models=[model]), PUBLISHED)
+    frame = made.table("equal-epsilon", [], models=[model])
     printed = {
         table: row(frame, learner=f"DP reproducibility 2024, {table}, De et al.")["accuracy_at_8_mean"]
         for table in ("Table 8", "Table 11")
@@ -77,7 +74,7 @@ def test_models_of_other_settings_than_noise_are_other_methods(tmp_path):
         made_up.append({**model, "private_model": f"samples-{samples}_epsilon-{epsilon:.3f}"})
     made_up.append(made.private_model(2.0))  # which has no samples
     models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
-    frame = TABLES.load("equal-epsilon").build(made.load_records([], models=models), PUBLISHED)
+    frame = made.table("equal-epsilon", [], models=models)
     few, many = (row(frame, learner=f"tanh-cnn, samples: {samples}") for samples in (100, 1000))
     assert [few[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.7, 0.7]
     assert [many[f"accuracy_at_{target}_mean"] for target in (1, 8)] == [0.6, 0.98]
@@ -91,7 +88,7 @@ def test_students_of_other_teachers_are_other_methods(tmp_path):
         bound = made.bound_record(facts, 100, 1.9, "label", Kind.WORST_CASE)
         records += [made.student_record(facts, 100, accuracy), bound]
     path = made.write_collected(tmp_path / "c.json", records)
-    frame = TABLES.load("equal-epsilon").build(made.load_records([path]), PUBLISHED)
+    frame = made.table("equal-epsilon", [path])
     found = frame[frame["way"] == "gnmax"].set_index("learner")["accuracy_at_2_mean"]
     assert dict(found) == {
         "supervised, model: logistic, recipe: none, epochs: none": 0.60,
@@ -110,7 +107,7 @@ def test_students_of_other_numbers_of_free_queries_stand_side_by_side(tmp_path):
         )
     ]
     path = made.write_collected(tmp_path / "c.json", records)
-    frame = TABLES.load("equal-epsilon").build(made.load_records([path]), PUBLISHED)
+    frame = made.table("equal-epsilon", [path])
     found = frame[frame["way"] == "gnmax"].set_index("learner")["accuracy_at_2_mean"]
     assert dict(found) == {"supervised, T = 20": 0.97, "supervised, T = 100": 0.98}
 
@@ -163,7 +160,7 @@ def of_models(tmp_path, *models):
     for number, (epsilon, accuracy, changes) in enumerate(models):
         record = made.private_model(epsilon, accuracy) | {"private_model": f"model-{number}"} | changes
         paths.append(made.write_private_model(tmp_path / f"{number}.json", record))
-    return TABLES.load("equal-epsilon").build(made.load_records([], [], models=paths), PUBLISHED)
+    return made.table("equal-epsilon", [], [], models=paths)
 
 
 def test_what_we_measured_in_a_published_form_is_not_printed(tmp_path):

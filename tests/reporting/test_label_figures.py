@@ -9,9 +9,6 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.published import read_published
-
-PUBLISHED = read_published(made.PUBLISHED)
 
 
 def test_noisy_accuracy_draws_expectation_releases_and_the_published_point(tmp_path):

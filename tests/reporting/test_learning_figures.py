@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 from tests.reporting import made
 
-from patebench.reporting.published import read_published
 from patebench.reporting.style import (
     is_empty,
 )
-
-PUBLISHED = read_published(made.PUBLISHED)
 
 
 def test_gap_draws_mean_and_deviation(tmp_path):

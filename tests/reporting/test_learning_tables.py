@@ -15,7 +15,7 @@ PUBLISHED = read_published(made.PUBLISHED)
 
 
 def test_published_values_of_the_ensembles(tmp_path):
-    frame = TABLES.load("ensembles").build(made.load_records(*made.files(tmp_path, ("mnist", "svhn"))), PUBLISHED)
+    frame = made.table("ensembles", *made.files(tmp_path, ("mnist", "svhn")))
     large = frame[frame["teachers"] == 250]
     assert large["published_teacher_accuracy"].tolist() == [0.8386, 0.8318]
     assert large["published_label_accuracy"].tolist() == [0.9318, 0.8779]
@@ -23,9 +23,7 @@ def test_published_values_of_the_ensembles(tmp_path):
 
 
 def test_ensembles_by_hand(tmp_path):
-    frame = TABLES.load("ensembles").build(
-        made.load_records(*made.files(tmp_path, seeds=(0, 2), teachers=(250,))), PUBLISHED
-    )
+    frame = made.table("ensembles", *made.files(tmp_path, seeds=(0, 2), teachers=(250,)))
     (row,) = frame.to_dict("records")
     assert row["teacher_accuracy_mean"] == pytest.approx((0.94 + 0.944) / 2)
     assert row["teacher_accuracy_std"] == pytest.approx(0.004 / math.sqrt(2))
@@ -36,7 +34,7 @@ def test_ensembles_by_hand(tmp_path):
 
 
 def test_noisy_accuracy_lists_every_setting_in_order(tmp_path):
-    frame = TABLES.load("noisy-accuracy").build(made.load_records(*made.files(tmp_path)), PUBLISHED)
+    frame = made.table("noisy-accuracy", *made.files(tmp_path))
     assert len(frame) == 14
     assert frame["noise"].tolist()[:7] == [
         *("sigma-10", "sigma-40", "sigma-100"),
@@ -68,7 +66,7 @@ def table(tmp_path):
         opening = rounds(seed, "random", base)[:1]
         later = [rounds(seed, strategy, accuracy)[1] for strategy, accuracy in reached.items()]
         files.append(made.write_collected(tmp_path / f"{seed}.json", [*records, *opening, *later]))
-    return TABLES.load("active-learning").build(made.load_records(files), read_published(made.PUBLISHED))
+    return made.table("active-learning", files)
 
 
 def test_gains_are_over_random_queries_of_the_same_seed(table):
@@ -84,9 +82,7 @@ def test_gains_are_over_random_queries_of_the_same_seed(table):
 def test_first_rounds_are_compared_where_they_differ(tmp_path):
     records = [*made.records(), rounds(0, "random", 0.6)[0], rounds(0, "prototypes", 0.7, "prototypes")[0]]
     records[-1]["accuracy"] = 0.58
-    built = TABLES.load("active-learning").build(
-        made.load_records([made.write_collected(tmp_path / "c.json", records)]), read_published(made.PUBLISHED)
-    )
+    built = made.table("active-learning", [made.write_collected(tmp_path / "c.json", records)])
     gains = dict(zip(built["strategy"], built["gain_mean"], strict=True))
     assert gains == {"prototypes": pytest.approx(0.08), "random": 0}
     assert set(built["queries"]) == {100}

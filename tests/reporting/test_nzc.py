@@ -142,7 +142,7 @@ def test_ensembles_stand_with_labels_and_distances(records):
 def test_a_run_without_the_mechanism_has_empty_tables(tmp_path):
     collected, baselines = made.files(tmp_path)
     for name in ("nzc-students", "nzc-ensembles"):
-        assert TABLES.load(name).build(made.load_records(collected, baselines), PUBLISHED).empty
+        assert made.table(name, collected, baselines).empty
 
 
 def test_shares_of_distances_by_hand():

@@ -8,7 +8,6 @@ from tests.reporting import made
 from patebench.core.bound import Kind
 from patebench.reporting.figures import FIGURES
 from patebench.reporting.figures.drawing import SMALLER, stretch
-from patebench.reporting.published import read_published
 from patebench.reporting.style import (
     BLACK,
     BLUE,
@@ -23,8 +22,6 @@ from patebench.reporting.style import (
     svg,
     themed,
 )
-
-PUBLISHED = read_published(made.PUBLISHED)
 
 
 @pytest.mark.slow

@@ -8,12 +8,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures import FIGURES
-from patebench.reporting.published import read_published
 from patebench.reporting.style import is_empty, themed
-
-PUBLISHED = read_published(made.PUBLISHED)
-
 
 Row = dict[str, Any]
 
@@ -36,7 +31,7 @@ def draw(name: str, folder: Path, students: list[list[Row]], namings: tuple[Row,
     collected = [made.write_collected(folder / f"{n}.json", each) for n, each in enumerate(students)]
     compared = [made.write_naming(folder / f"naming-{n}.json", each) for n, each in enumerate(namings)]
     with themed():
-        figure = FIGURES.load(name)(made.load_records(collected, compared), PUBLISHED)
+        figure = made.draw(name, collected, compared)
         figure.draw_without_rendering()
     return figure
 

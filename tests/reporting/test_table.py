@@ -18,19 +18,12 @@ from patebench.reporting.wording import parameters_in_words, rounds_in_words
 PUBLISHED = read_published(made.PUBLISHED)
 
 
-def _write(name, collected, baselines):
-    """Return a table as CSV, Markdown and LaTeX."""
-    table = TABLES.load(name)
-    frame = table.build(made.load_records(collected, baselines), PUBLISHED)
-    return table.csv(frame), table.markdown(frame), table.latex(frame)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_same_records_same_bytes_in_any_order(tmp_path, name):
     collected, baselines = made.files(tmp_path, ("mnist", "digits"))
-    first = _write(name, collected, baselines)
-    assert first == _write(name, collected[::-1], baselines[::-1])
+    first = made.forms(name, collected, baselines)
+    assert first == made.forms(name, collected[::-1], baselines[::-1])
     assert all("\r" not in text and text.endswith("\n") for text in first)
 
 
@@ -38,8 +31,8 @@ def test_same_records_same_bytes_in_any_order(tmp_path, name):
 @pytest.mark.parametrize("name", TABLES)
 def test_csv_reads_back_at_full_precision(tmp_path, name):
     collected, baselines = made.files(tmp_path)
-    text = _write(name, collected, baselines)[0]
-    frame = TABLES.load(name).build(made.load_records(collected, baselines), PUBLISHED)
+    text = made.forms(name, collected, baselines)[0]
+    frame = made.table(name, collected, baselines)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == len(frame)
     numbers = list(frame.select_dtypes("number").columns)
@@ -53,7 +46,7 @@ def test_csv_reads_back_at_full_precision(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_forms_have_one_shape(tmp_path, name):
-    text, markdown, latex = _write(name, *made.files(tmp_path))
+    text, markdown, latex = made.forms(name, *made.files(tmp_path))
     count = text.count("\n") - 1
     lines = markdown.splitlines()
     assert len(lines) == count + 2
@@ -67,7 +60,7 @@ def test_forms_have_one_shape(tmp_path, name):
 def test_latex_is_escaped(tmp_path):
     record = made.ensemble_record({**made.ensemble(), "model": "a_B&c%d#e"})
     path = made.write_collected(tmp_path / "c.json", [record])
-    latex = _write("ensembles", [path], [])[2]
+    latex = made.forms("ensembles", [path], [])[2]
     assert r"a, B\&c\%d\#e" in latex
     assert r"$\gamma$" in latex
     assert latex.replace(r"\%", "").count("%") == 1  # the comment about booktabs
@@ -80,7 +73,7 @@ def test_latex_is_escaped(tmp_path):
 def test_any_subset_of_records_makes_a_table(tmp_path, name, kinds):
     records = [record for record in made.records() if record["record"] in kinds]
     collected = [made.write_collected(tmp_path / "c.json", records)] if kinds else []
-    assert all(_write(name, collected, []))
+    assert all(made.forms(name, collected, []))
 
 
 def test_settings_in_words():

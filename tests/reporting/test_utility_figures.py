@@ -5,11 +5,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.figures import FIGURES
-from patebench.reporting.published import read_published
 from patebench.reporting.style import METHODS, mechanism_styles, save, themed
-
-PUBLISHED = read_published(made.PUBLISHED)
 
 
 def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):
@@ -32,7 +28,7 @@ def test_private_models_stand_beside_the_students_and_also_alone(tmp_path):
     ]
     for collected, baselines in (made.files(tmp_path, seeds=(0, 1), teachers=(250,)), ([], [])):
         with themed():
-            figure = FIGURES.load("frontier")(made.load_records(collected, baselines, models=models), PUBLISHED)
+            figure = made.draw("frontier", collected, baselines, models=models)
         (axis,) = figure.axes
         assert axis.get_title() == "MNIST"
         lines = {bars.get_label(): bars.lines[0].get_xydata().tolist() for bars in axis.containers}

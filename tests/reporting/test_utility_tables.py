@@ -18,33 +18,8 @@ from patebench.reporting.tables import TABLES
 PUBLISHED = read_published(made.PUBLISHED)
 
 
-def _write(name, collected, baselines):
-    """Return a table as CSV, Markdown and LaTeX."""
-    table = TABLES.load(name)
-    frame = table.build(made.load_records(collected, baselines), PUBLISHED)
-    return table.csv(frame), table.markdown(frame), table.latex(frame)
-
-
-def _students(tmp_path, seeds):
-    """One student of 100 queries for each seed, with known accuracies and bounds."""
-    collected, baselines = [], []
-    for seed in seeds:
-        facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
-        records = [
-            made.student_record(facts, 100, (0.90, 0.92, 0.97)[seed]),
-            made.bound_record(facts, 100, (1.0, 2.0, 3.0)[seed], "moments", Kind.DATA_DEPENDENT),
-            made.bound_record(facts, 100, 0.5, "rdp", Kind.DATA_DEPENDENT),
-            made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
-            made.bound_record(facts, 100, 4.31, "pld", Kind.WORST_CASE),
-            made.bound_record(facts, 1000, 0.1, "pld", Kind.WORST_CASE),
-        ]
-        collected.append(made.write_collected(tmp_path / f"{seed}.json", records))
-        baselines.append(made.write_baseline(tmp_path / f"baseline-{seed}.json", made.baseline(seed=seed)))
-    return collected, baselines
-
-
 def test_utility_and_privacy_by_hand(tmp_path):
-    frame = TABLES.load("utility-privacy").build(made.load_records(*_students(tmp_path, (0, 1, 2))), PUBLISHED)
+    frame = made.table("utility-privacy", *made.known_students(tmp_path, (0, 1, 2)))
     (row,) = frame.to_dict("records")
     assert row["seeds"] == 3
     assert row["accuracy_mean"] == pytest.approx(0.93)
@@ -68,7 +43,7 @@ def test_the_frontier_by_hand(tmp_path):
             made.bound_record(facts, 100, epsilon, "gdp", Kind.WORST_CASE),
         ]
     collected = [made.write_collected(tmp_path / "c.json", records)]
-    frame = TABLES.load("frontier").build(made.load_records(collected), PUBLISHED)
+    frame = made.table("frontier", collected)
     assert list(zip(frame["worst_case_epsilon_mean"], frame["accuracy_mean"], strict=True)) == [
         (1.0, 0.95),
         (3.0, 0.97),
@@ -82,7 +57,7 @@ def test_private_models_by_hand(tmp_path):
     ]
     models = [made.write_private_model(tmp_path / f"{n}.json", each) for n, each in enumerate(made_up)]
     baselines = [made.write_baseline(tmp_path / "baseline.json", made.baseline())]
-    frame = TABLES.load("private-models").build(made.load_records([], baselines, models=models), PUBLISHED)
+    frame = made.table("private-models", [], baselines, models=models)
     first, second = frame.to_dict("records")
     assert (first["epsilon_mean"], second["epsilon_mean"]) == (2.0, 8.0), "as people sort"
     assert (first["seeds"], second["seeds"]) == (2, 1)
@@ -117,7 +92,7 @@ def test_students_of_labels_that_protect_a_record_say_how_many_and_how_many_are_
 
 
 def test_a_single_seed_has_no_deviation(tmp_path):
-    text, markdown, _ = _write("utility-privacy", *_students(tmp_path, (1,)))
+    text, markdown, _ = made.forms("utility-privacy", *made.known_students(tmp_path, (1,)))
     (row,) = csv.DictReader(io.StringIO(text))
     assert (row["accuracy_mean"], row["accuracy_std"]) == ("0.92", "")
     assert "| 92.00 |" in markdown
@@ -125,10 +100,10 @@ def test_a_single_seed_has_no_deviation(tmp_path):
 
 
 def test_a_single_seed_has_no_deviation_beside_others_that_have_one(tmp_path):
-    collected, baselines = _students(tmp_path, (0, 1))
+    collected, baselines = made.known_students(tmp_path, (0, 1))
     facts = made.label_set(made.ensemble(seed=0), "lnmax", 0.05)
     alone = made.write_collected(tmp_path / "alone.json", [made.student_record(facts, 1000, 0.88)])
-    _, markdown, _ = _write("utility-privacy", [*collected, alone], baselines)
+    _, markdown, _ = made.forms("utility-privacy", [*collected, alone], baselines)
     assert "| 88.00 |" in markdown
     assert "91.00 ± 1.41" in markdown
 
@@ -155,7 +130,7 @@ def test_a_worst_case_of_seeded_labels_is_shown_as_that_of_fresh_noise(tmp_path)
         made.bound_record(facts, 100, 5.8, "strong-composition", Kind.WORST_CASE),
     ]
     collected = [made.write_collected(tmp_path / "c.json", records)]
-    (row,) = TABLES.load("utility-privacy").build(made.load_records(collected), PUBLISHED).to_dict("records")
+    (row,) = made.table("utility-privacy", collected).to_dict("records")
     assert (row["worst_case_epsilon_mean"], row["worst_case_accountant"]) == (1.0, "pld")
     headings = [column.title for column in TABLES.load("utility-privacy").columns]
     assert "worst case, of fresh noise" in headings
@@ -182,7 +157,7 @@ def frame(tmp_path: Path) -> Any:
             compared.append(made.write_naming(tmp_path / f"naming-{clusters}-{seed}.json", naming))
     model = made.private_model(1.0, 0.9) | {"public_use": "features", "public_samples": 9000}
     models = [made.write_private_model(tmp_path / "model.json", model)]
-    return TABLES.load("bits").build(made.load_records(collected, compared, models=models), PUBLISHED)
+    return made.table("bits", collected, compared, models=models)
 
 
 def test_labels_of_clusters_stand_beside_as_many_named_ones(frame: Any) -> None:
@@ -213,7 +188,7 @@ def test_records_that_vote_in_rounds_do_so_by_features_whatever_selected_their_q
     bound = made.bound_record(of, 70, 0.5, "gdp", Kind.WORST_CASE)
     compared = [made.write_naming(tmp_path / "naming.json", made.naming(50, 0.9, 0, None))]
     collected = [made.write_collected(tmp_path / "rounds.json", [bound, student])]
-    frame = TABLES.load("bits").build(made.load_records(collected, compared), PUBLISHED)
+    frame = made.table("bits", collected, compared)
     (row,) = frame.to_dict("records")
     assert (row["public_use"], row["public_samples"]) == ("features, queries", 9000)
 
@@ -227,11 +202,4 @@ def test_the_best_that_public_data_tell_is_found(frame: Any) -> None:
 
 
 def test_without_named_clusters_there_is_nothing_to_compare(tmp_path: Path) -> None:
-    assert TABLES.load("bits").build(made.load_records(*made.files(tmp_path)), PUBLISHED).empty
-
-
-def test_what_people_read(frame: Any) -> None:
-    table = TABLES.load("bits")
-    head, *rows = table.rows(frame)
-    assert "At ε = 0: % of all, named by true labels" in head
-    assert any("91.00 ± 1.41" in row and "98.50 ± 0.71" in row for row in rows)
+    assert made.table("bits", *made.files(tmp_path)).empty
