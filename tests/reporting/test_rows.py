@@ -37,6 +37,7 @@ def _students(tmp_path, publishable=False):
 def test_a_student_by_hand(tmp_path, publishable):
     (row,) = rows(made.load_records(_students(tmp_path, publishable)), PUBLISHED).rows
     assert (row.method, row.variant, row.parameters, row.queries) == ("PATE", "lnmax", {"gamma": 0.05}, 100)
+    assert (row.student, row.model, row.rounds, row.teachers, row.epochs) == ("supervised", "small-cnn", [], 250, 50)
     assert row.accuracy.mean == pytest.approx(0.98)
     assert row.accuracy.std == pytest.approx(math.sqrt(2) / 100)
     assert row.accuracy.by_seed == {"0": 0.97, "1": 0.99}

@@ -171,23 +171,21 @@ def _printed_points(published: Published, dataset: str) -> Iterator[dict[str, An
 #: An ε: strict JSON has no infinity.
 Epsilon = float | Literal["inf"]
 
-_FORM = ConfigDict(extra="forbid", frozen=True)
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Printed(BaseModel):
+class Printed(_Form):
     """An ε that a paper prints for the same setting."""
-
-    model_config = _FORM
 
     paper: str
     row: str = Field(description="Table and row, as `patebench reproduce` names them.")
     epsilon: Epsilon
 
 
-class Costs(BaseModel):
+class Costs(_Form):
     """Every ε that is known of a row, the largest over the seeds; null where nothing is known."""
-
-    model_config = _FORM
 
     reported: list[Printed] = Field(description="What papers print for this setting.")
     recomputed: Epsilon | None = Field(description="By the accountant of the method's own paper.")
@@ -197,37 +195,42 @@ class Costs(BaseModel):
     publishable: Epsilon | None = Field(description="What may be published; null of what was drawn from a seed.")
 
 
-class Spread(BaseModel):
+class Spread(_Form):
     """A share of samples over the seeds."""
-
-    model_config = _FORM
 
     mean: float = Field(ge=0, le=1)
     std: float | None = Field(ge=0, description="The sample standard deviation; null of one seed.")
     by_seed: dict[str, float]
 
 
-class PublicData(BaseModel):
+class PublicData(_Form):
     """Which public data were used."""
-
-    model_config = _FORM
 
     use: str = Field(description="What for: features, queries, student; the scale of samples; or not said.")
     samples: int | None = Field(ge=0)
 
 
-class Row(BaseModel):
-    """One method on one data set at one ε."""
+class Round(_Form):
+    """One round of queries."""
 
-    model_config = _FORM
+    strategy: str
+    queries: int = Field(ge=1)
+
+
+class Row(_Form):
+    """One method on one data set at one ε."""
 
     dataset: str
     method: str = Field(description="PATE, PET-DL, Private-kNN or DP-SGD.")
     variant: str = Field(description="The mechanism, or the form.")
     parameters: dict[str, Any] = Field(description="Those of the mechanism, or of the form.")
     learner: str = Field(description="What was trained: method and network.")
+    student: str | None = Field(description="The student's method; null of a private model.")
+    model: str = Field(description="The network, or other model, that was trained.")
     selection: str = Field(description="How queries were selected; empty for the first ones of the pool.")
+    rounds: list[Round] = Field(description="The same, round by round.")
     teachers: int | None = Field(ge=1)
+    epochs: int | None = Field(ge=1, description="Passes of each teacher over its shard; null if it has none.")
     queries: int | None = Field(ge=0)
     delta: float = Field(gt=0, lt=1)
     protects: str = Field(description="How two data sets differ that ε is about.")
@@ -237,10 +240,8 @@ class Row(BaseModel):
     public_data: PublicData
 
 
-class Rows(BaseModel):
+class Rows(_Form):
     """All rows of a run."""
-
-    model_config = _FORM
 
     rows: list[Row]
 
@@ -289,8 +290,12 @@ def _student_rows(records: Records, published: Published) -> Iterator[Row]:
             variant=row["mechanism"],
             parameters=parameters,
             learner=", ".join(filter(None, (row["method"], row["student_model"]))),
+            student=row["method"],
+            model=row["student_model"],
             selection=rounds_in_words(row["selection"]),
+            rounds=[Round(strategy=each["strategy"], queries=each["queries"]) for each in row["selection"]],
             teachers=row["teachers"],
+            epochs=_or_none(row["epochs"]),
             queries=row["queries"],
             delta=row["delta"],
             protects=str(own["adjacency"].iloc[0]),
@@ -315,15 +320,18 @@ _OF_A_BOUND = ("queries", "kind", "accountant", "label", "conversion")
 def _model_rows(records: Records, published: Published) -> Iterator[Row]:
     for group in _groups(records.private_models, [name for name in PRIVATE_MODEL if name not in _OF_A_BOUND]):
         row, models = group.head(1).to_dict("records")[0], group.drop_duplicates("seed")
-        known = _present(row)
         yield Row(
             dataset=row["dataset"],
             method=row["system"],
             variant=row["form"],
             parameters={name: value for name, value in row["parameters"].items() if value is not None},
             learner=row["model"],
+            student=None,
+            model=row["model"],
             selection="",
-            teachers=known["teachers"],
+            rounds=[],
+            teachers=_or_none(row["teachers"]),
+            epochs=None,
             queries=row["queries"],
             delta=row["delta"],
             protects=row["adjacency"],
@@ -337,15 +345,17 @@ def _model_rows(records: Records, published: Published) -> Iterator[Row]:
             ),
             accuracy=_spread(models, "accuracy"),
             label_accuracy=_spread(models, "label_accuracy"),
-            public_data=PublicData(use=known["public_use"] or "not said", samples=known["public_samples"]),
+            public_data=PublicData(
+                use=_or_none(row["public_use"]) or "not said", samples=_or_none(row["public_samples"])
+            ),
         )
 
 
-def _present(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return what a model may be without, None if it is."""
+def _or_none(value: Any) -> Any:
+    """Return a cell of a frame, None if it is missing."""
     import pandas as pd
 
-    return {name: None if pd.isna(row[name]) else row[name] for name in ("teachers", "public_use", "public_samples")}
+    return None if pd.isna(value) else value
 
 
 def _groups(frame: "pd.DataFrame", keys: list[str]) -> Iterator["pd.DataFrame"]:
