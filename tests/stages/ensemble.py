@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.stages.digits import Divided
 
-from patebench.config.parameters import PartitionParameters, SplitParameters, TrainingParameters
+from patebench.config.parameters import KeptOutputs, PartitionParameters, SplitParameters, TrainingParameters
 from patebench.stages import join_votes, partition, train_teachers
 
 STREAM = "digits/seed-0_pool-100_test-100/teachers-6_iid_logistic_modern"
@@ -31,7 +31,8 @@ class Ensemble(Divided):
             "teachers": (first, last), "training": TrainingParameters(model=model, epochs=epochs),
             "seed": 0, "stream": STREAM, "out": out,
         }  # fmt: skip
-        train_teachers.run(**{**arguments, **changes})  # type: ignore[arg-type]
+        kept = {name: changes.pop(name) for name in ("soft", "hints") if name in changes}
+        train_teachers.run(**{**arguments, **changes, "kept": KeptOutputs.checked(kept)})  # type: ignore[arg-type]
         return out
 
     def join(self, *chunks: Path, **changes: Path) -> tuple[Path, Path]:

@@ -12,6 +12,7 @@ from patebench.artefacts.records import read_records
 from patebench.artefacts.student_data import student_data
 from patebench.config.parameters import (
     AccountParameters,
+    KeptOutputs,
     PartitionParameters,
     SelectionParameters,
     SplitParameters,
@@ -227,7 +228,7 @@ def test_what_does_not_fit_together_is_one_line(world: OneVote) -> None:
     with pytest.raises(PatebenchError, match="looks at no features"):
         world.vote(0, 1, training=TrainingParameters(model="logistic"))
     with pytest.raises(PatebenchError, match="neither weights nor probabilities"):
-        world.vote(soft=(1.0,))
+        world.vote(kept=KeptOutputs(soft=(1.0,)))
     with pytest.raises(ArtefactError, match=r"may keep silent.* use distributed-sparse-gnmax"):
         secure_share.run(
             chunk=world.vote(), mechanism="distributed-gnmax", parameters={"sigma": 3.0, "tolerance": 0.0},

@@ -13,6 +13,7 @@ from patebench.config.parameters import (
     AccountParameters,
     DistilParameters,
     DpsgdParameters,
+    KeptOutputs,
     LearnerParameters,
     PartitionParameters,
     PetdlParameters,
@@ -86,8 +87,8 @@ class World:
         select_queries.run(pool=self["pool"], **nothing, **choice, **self.named, out=self["selected"])
         training = TrainingParameters(model="logistic")
         inputs = self.files("private", "partition", "pool", "test")
-        kept = {"soft": (1.0,), "hints": "probabilities"}
-        train_teachers.run(**inputs, teachers=(0, 3), training=training, **kept, **self.named, out=self["chunk"])
+        kept = KeptOutputs(soft=(1.0,), hints="probabilities")
+        train_teachers.run(**inputs, teachers=(0, 3), training=training, kept=kept, **self.named, out=self["chunk"])
         inputs = self.files("partition", "pool", "truth", "test")
         join_votes.run(**inputs, chunk=[self["chunk"]], out=self["votes"], summary=self["ensemble"])
         noise = {"mechanism": "gnmax", "parameters": {"sigma": 1.0}}

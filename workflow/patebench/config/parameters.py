@@ -215,31 +215,36 @@ def baseline_slug(training: TrainingParameters, true_labels: int | None) -> str:
     return slug(("truth", true_labels), training.slug)
 
 
-class TeacherParameters(Parameters):
+class KeptOutputs(Parameters):
+    """What is kept of the teachers' outputs beside their votes; it changes no vote."""
+
+    soft: AnyNumber[PositiveNumber] = Field(
+        (),
+        description="For distillation, the temperatures at which the teachers' probabilities of the pool are summed.",
+        json_schema_extra=NOT_IN_PATH,
+    )
+    hints: Text | None = Field(
+        None,
+        min_length=1,
+        description="For PET-DL, the layer whose hints are kept beside each teacher's probabilities of the pool:"
+        " block1, block2 or block3 of conv-small and conv-middle, or probabilities for these alone.",
+        json_schema_extra=NOT_IN_PATH,
+    )
+
+
+class TeacherParameters(KeptOutputs):
     """How teachers are trained by jobs; nothing of it changes a vote."""
 
     chunk: Whole = Field(
         25,
         ge=1,
-        description="How many teachers one job trains; it changes no result, but for rounding on a GPU, which trains"
+        description="How many teachers one job trains; it changes no result, except for rounding on a GPU, which trains"
         " them all at once, so 1000.",
         json_schema_extra=NOT_IN_PATH,
     )
     keep_weights: Truth = Field(
         False,
         description="Whether the teachers' weights are kept; votes do not need them.",
-        json_schema_extra=NOT_IN_PATH,
-    )
-    soft: AnyNumber[PositiveNumber] = Field(
-        (),
-        description="For distillation, the temperatures at which the teachers' probabilities are kept.",
-        json_schema_extra=NOT_IN_PATH,
-    )
-    hints: Text | None = Field(
-        None,
-        min_length=1,
-        description="For PET-DL, the layer whose hints are kept beside each teacher's probabilities: block1, block2 or"
-        " block3 of conv-small and conv-middle, or probabilities for these alone.",
         json_schema_extra=NOT_IN_PATH,
     )
 

@@ -16,6 +16,7 @@ from patebench.config.parameters import (
     AuditParameters,
     DistilParameters,
     DpsgdParameters,
+    KeptOutputs,
     LedgerSettings,
     PetdlParameters,
     PrivateKnnParameters,
@@ -203,8 +204,7 @@ class Run:
         work, split = ensemble.work, ensemble.split
         options = {
             **ensemble.training.options(),
-            "soft": work.soft,
-            "hints": work.hints,
+            **KeptOutputs.of(work).options(),
             "weights": f"{self.results}/{folder}/weights" if work.keep_weights else None,
             **split.random(folder),
         }

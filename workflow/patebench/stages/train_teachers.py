@@ -22,7 +22,7 @@ from patebench.artefacts.reading import (
     read_samples,
 )
 from patebench.cli.command import TeacherRange, stage_command, threads
-from patebench.config.parameters import TrainingParameters
+from patebench.config.parameters import KeptOutputs, TrainingParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays
 from patebench.core.formats import CHUNK, ENCODER, FEATURES, POOL, QUERIES
@@ -31,6 +31,8 @@ from patebench.core.seeds import derive
 from patebench.models import on_queries
 
 log = logging.getLogger("patebench")
+
+_NOTHING = KeptOutputs()
 
 
 def run(
@@ -45,8 +47,7 @@ def run(
     stream: str,
     out: Annotated[Path, "Where the votes go."],
     weights: Annotated[Path | None, "Keep each teacher's weights in this folder."] = None,
-    soft: Sequence[float] = (),
-    hints: str | None = None,
+    kept: KeptOutputs = _NOTHING,
     selected: Annotated[
         Sequence[Path], "Vote on these queries alone; without, on the whole pool. In rounds, repeat for each so far."
     ] = (),
@@ -81,7 +82,7 @@ def run(
         )
     chunk = _Chunk(samples, shards, first, last)
     if on_queries(training.model):
-        if weights is not None or soft or hints is not None:
+        if weights is not None or kept != _NOTHING:
             raise PatebenchError(
                 f"'{training.model}' has neither weights nor probabilities; leave out --weights, --soft, --hints"
             )
@@ -93,8 +94,7 @@ def run(
             raise ArtefactError(partition, f"its shards may be empty, and '{training.model}' learns from samples")
         if features is not None or encoder is not None:
             raise PatebenchError(f"'{training.model}' looks at no features; leave out --features and --encoder")
-        kept = _Kept(weights, soft, hints)
-        arrays, facts = _trained(chunk, queries, asked, test_set, training, (seed, stream), kept)
+        arrays, facts = _trained(chunk, queries, asked, test_set, training, (seed, stream), kept, weights)
     if asked is not None:
         arrays["queries"] = asked.last["queries"]
         facts |= asked.facts()
@@ -111,8 +111,8 @@ def run(
         "epochs": epochs_of(training.recipe, training.epochs),
         "training": training.model_dump(),
         "seed": seed,
-        "temperatures": list(soft),
-        "hints": hints,
+        "temperatures": list(kept.soft),
+        "hints": kept.hints,
     }
     write_arrays(out, CHUNK, {"teachers": chunk.numbers, **arrays}, meta)
 
@@ -129,15 +129,6 @@ class _Chunk:
     @property
     def numbers(self) -> NDArray[np.int64]:
         return np.arange(self.first, self.last + 1)
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """What is kept of trained teachers beside their votes: see `run`."""
-
-    weights: Path | None
-    soft: Sequence[float]
-    hints: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +221,8 @@ def _trained(
     test_set: Artefact,
     training: TrainingParameters,
     randomness: tuple[int, str],
-    kept: _Kept,
+    kept: KeptOutputs,
+    weights: Path | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return votes of trained teachers, and facts about their training."""
     from patebench.models.learner import make_learner
@@ -255,8 +247,8 @@ def _trained(
                 accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
                 size = len(owned[position][1])
                 log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
-                if kept.weights is not None:
-                    trained.save(place, kept.weights / f"{numbers[position]}.pt")
+                if weights is not None:
+                    trained.save(place, weights / f"{numbers[position]}.pt")
     found = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
     return found, dict(trained.device_facts)
 
@@ -271,14 +263,5 @@ def shard(samples: Artefact, partition: Artefact, teacher: int) -> tuple[NDArray
 command = stage_command(
     run,
     click.option("--teachers", type=TeacherRange(), required=True, help="Which teachers, e.g. 0-24."),
-    click.option(
-        "--soft",
-        type=click.FloatRange(min=0, min_open=True),
-        multiple=True,
-        help="Also sum the teachers' probabilities of the pool at this temperature, for distillation.",
-    ),
-    click.option(
-        "--hints", default=None, help="Also keep each teacher's probabilities of the pool, and the hints of this layer."
-    ),
     threads,
 )
