@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.data import DATASETS, folder, public_samples, reads_own_files
+from patebench.data import DATASETS, public_samples, reads_own_files
 from patebench.data.dataset import Dataset
 
 NOWHERE = Path("no-such-root")
@@ -33,9 +32,10 @@ def test_the_registry_holds_the_documented_names() -> None:
         "wine",
         "npz",
         "folder",
+        "table",
     ]
     assert DATASETS.names() == expected
-    assert {name for name in DATASETS if reads_own_files(name)} == {"npz", "folder"}
+    assert {name for name in DATASETS if reads_own_files(name)} == {"npz", "folder", "table"}
     assert all(callable(DATASETS.load(name)) for name in DATASETS)
 
 
@@ -252,187 +252,3 @@ def test_npz_what_is_ignored_is_said(save: Saver) -> None:
     assert load("npz", **save(ARRAYS)).notes == ()
     notes = load("npz", **save(ARRAYS, ages=Y, place=Y)).notes
     assert [note.split(": ", 1)[1] for note in notes] == ["ignored 2 arrays: ages, place"]
-
-
-# --- a user's own folders ---
-
-
-def paint(folder: Path, name: str, mode: str = "L", size: tuple[int, int] = (7, 9), level: int = 50) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    Image.new(mode, size, level if mode == "L" else (level, level + 1, level + 2)).save(folder / name)
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> dict[str, str]:
-    for role, count in (("private", 3), ("public", 2)):
-        for label, name in enumerate(("ant", "bee")):
-            for number in range(count):
-                paint(tmp_path / role / name, f"{2 * number + label}.png", level=100 * label + number)
-    return {role: str(tmp_path / role) for role in ("private", "public")}
-
-
-def test_folder_images_come_by_name_whatever_their_class(folders: dict[str, str]) -> None:
-    (Path(folders["private"]) / "ant" / "notes.txt").write_text("not an image")
-    (Path(folders["private"]) / ".hidden").mkdir()
-    data = load("folder", **folders)
-    assert data.class_names == ("ant", "bee")
-    assert data.private_x.shape == (6, 1, 9, 7)
-    assert data.private_x[:, 0, 0, 0].tolist() == [0, 100, 1, 101, 2, 102]
-    assert data.private_y.tolist() == [0, 1, 0, 1, 0, 1]
-    assert data.public_y.tolist() == [0, 1, 0, 1]
-
-
-def test_folder_a_record_keeps_its_row_when_others_come_go_or_get_another_label(folders: dict[str, str]) -> None:
-    """Records are told apart by what was painted."""
-
-    def rows(role: str) -> dict[int, int]:
-        data = load("folder", **folders)
-        x, rows = getattr(data, f"{role}_x"), getattr(data, f"{role}_rows")
-        return dict(zip(x[:, 0, 0, 0].tolist(), rows.tolist(), strict=True))
-
-    for role in ("private", "public"):
-        before, ant = rows(role), Path(folders[role]) / "ant"
-        assert all(0 <= row < 2**63 for row in before.values())
-        (ant / "0.png").rename(ant.with_name("bee") / "0.png")
-        assert rows(role) == before
-        paint(ant, "00.png", level=200)
-        more = rows(role)
-        assert more == before | {200: more[200]}
-        (ant / "2.png").unlink()
-        assert rows(role) == {name: row for name, row in more.items() if name != 1}
-
-
-@pytest.mark.parametrize("role", ["private", "public"])
-def test_folder_two_images_of_one_name_are_refused(folders: dict[str, str], role: str) -> None:
-    paint(Path(folders[role]) / "bee", "0.png")
-    with pytest.raises(ArtefactError, match=rf"{role}/bee/0\.png: its name is that of .*{role}/ant/0\.png") as caught:
-        load("folder", **folders)
-    assert "\n" not in str(caught.value)
-
-
-def test_folder_names_of_one_hash_are_refused(folders: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "_row", lambda name: int(name[0]) % 5)
-    with pytest.raises(ArtefactError, match=r"bee/5\.png: its name has the same hash as that of .*ant/0\.png"):
-        load("folder", **folders)
-
-
-def test_folder_one_public_colour_image_makes_all_colour(folders: dict[str, str]) -> None:
-    paint(Path(folders["public"]) / "bee", "9.png", mode="RGB", level=200)
-    data = load("folder", **folders)
-    assert data.private_x.shape == (6, 3, 9, 7)
-    assert data.public_x[-1, :, 0, 0].tolist() == [200, 201, 202]
-    assert data.private_x[2, :, 0, 0].tolist() == [1, 1, 1]
-    (Path(folders["public"]) / "bee" / "9.png").unlink()
-    paint(Path(folders["private"]) / "bee", "1.png", mode="RGB", level=200)
-    assert load("folder", **folders).private_x.shape == (6, 1, 9, 7), "private colour images become grey"
-
-
-@pytest.mark.parametrize(
-    ("role", "name"), [("public", "ant/9.png"), ("private", "ant/0.png"), ("private", "bee/1.png")]
-)
-def test_folder_sizes_are_that_of_the_first_public_image(folders: dict[str, str], role: str, name: str) -> None:
-    paint((Path(folders[role]) / name).parent, name[4:], size=(8, 9))
-    with pytest.raises(ArtefactError, match=rf"{role}/{name}: it is 8×9 pixels where .*public/ant/0\.png is 7×9"):
-        load("folder", **folders)
-
-
-def test_folder_classes_are_the_public_ones(folders: dict[str, str]) -> None:
-    """Without any private image of a class, or a private folder for it, the public part is the same."""
-    paint(Path(folders["public"]) / "cat", "8.png")
-    data = load("folder", **folders)
-    assert data.class_names == ("ant", "bee", "cat")
-    (Path(folders["private"]) / "cat").mkdir()
-    np.testing.assert_array_equal(load("folder", **folders).private_y, data.private_y)
-
-
-def test_folder_a_private_class_beyond_the_public_ones_is_refused(folders: dict[str, str]) -> None:
-    paint(Path(folders["private"]) / "cat", "8.png")
-    with pytest.raises(
-        ArtefactError, match=r"private/cat: it is none of the 2 classes, .*private data never do; .*class_n"
-    ):
-        load("folder", **folders)
-    data = load("folder", **folders, class_names=("cat", "bee", "ant"))
-    assert data.private_y.tolist() == [2, 1, 2, 1, 2, 1, 0]
-    assert data.public_y.tolist() == [2, 1, 2, 1]
-    with pytest.raises(ArtefactError, match="bee: it is none of the 2 classes"):
-        load("folder", **folders, class_names=("cat", "ant"))
-
-
-def test_folder_broken_images_are_named(folders: dict[str, str]) -> None:
-    broken = Path(folders["private"]) / "bee" / "1.png"
-    broken.write_bytes(broken.read_bytes()[:40])
-    with pytest.raises(ArtefactError, match=r"1\.png: it cannot be read as an image"):
-        load("folder", **folders)
-
-
-def test_folder_images_of_more_than_8_bits_are_refused(folders: dict[str, str]) -> None:
-    Image.fromarray(np.full((9, 7), 40000, np.uint16)).save(Path(folders["private"]) / "ant" / "0.png")
-    with pytest.raises(ArtefactError, match=r"0\.png: it has more than 8 bits"):
-        load("folder", **folders)
-
-
-def test_folder_without_images_classes_or_at_all(folders: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(ArtefactError, match="there is no such folder"):
-        load("folder", private=str(tmp_path / "none"), public=folders["public"])
-    (tmp_path / "bare").mkdir()
-    bare = str(tmp_path / "bare")
-    with pytest.raises(ArtefactError, match="bare: it holds no class folders"):
-        load("folder", private=folders["private"], public=bare)
-    for role, given in (("private", folders | {"private": bare}), ("public", folders | {"public": bare})):
-        with pytest.raises(ArtefactError, match="bare: it holds no images"):
-            load("folder", **given, class_names=("ant", "bee"))
-        (Path(folders[role]) / "cat").mkdir()
-    with pytest.raises(ArtefactError, match="public/cat: it holds no images"):
-        load("folder", **folders)
-
-
-def bomb(path: Path, width: int, height: int) -> None:
-    """A PNG of one small chunk that promises so many pixels."""
-    import struct
-    import zlib
-
-    def chunk(name: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    content = zlib.compress(bytes(1000))
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", content) + chunk(b"IEND", b""))
-
-
-@pytest.mark.parametrize("name", ["public/ant/0.png", "public/bee/1.png", "private/ant/0.png"])
-@pytest.mark.parametrize("side", [5000, 11_000, 60_000])
-def test_folder_sizes_are_looked_at_before_anything_is_decoded(
-    folders: dict[str, str], tmp_path: Path, name: str, side: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bomb(tmp_path / name, side, side)
-    monkeypatch.setattr(Image.Image, "convert", lambda *given: pytest.fail("an image was decoded"))
-    with pytest.raises(ArtefactError, match=rf"{name}: it (is {side}×{side} pixels|cannot be read)") as caught:
-        load("folder", **folders)
-    assert "\n" not in str(caught.value)
-
-
-def test_folder_what_is_ignored_is_counted(folders: dict[str, str]) -> None:
-    private = Path(folders["private"])
-    for name in ("notes.txt", "ant/a.txt", "bee/.hidden.png", "ant/more/6.png"):
-        (private / name).parent.mkdir(exist_ok=True)
-        (private / name).write_text("no image of a class")
-    (private / "ant" / "folder.png").mkdir()
-    (private / "bee" / "1.png").rename(private / "bee" / "1.text")
-    notes = load("folder", **folders).notes
-    assert notes == (f"{private}: ignored what is no image of a class: 5 files, such as a.txt",)
-
-
-def test_folder_classes_that_differ_are_all_named(folders: dict[str, str]) -> None:
-    for name in ("cat", "dog"):
-        paint(Path(folders["private"]) / name, f"{name}.png")
-    (Path(folders["private"]) / "ant").rename(Path(folders["private"]) / "Ant")
-    words = (
-        r"private/Ant: it is none of the 2 classes, .*no classes: Ant, cat, dog; these classes have no folder: ant; "
-    )
-    with pytest.raises(ArtefactError, match=words):
-        load("folder", **folders)
-
-
-def test_folder_a_class_without_images_is_said(folders: dict[str, str]) -> None:
-    notes = load("folder", **folders, class_names=("ant", "bee", "cat", "dog")).notes
-    assert notes == tuple(f"{folders[role]}: has no image of 2 classes: cat, dog" for role in ("private", "public"))

@@ -161,7 +161,7 @@ def test_owners_of_any_number_become_teachers_in_order() -> None:
         (np.zeros((6, 1), int), 1, "give one integer for each"),
         (np.zeros(6), 1, "the column of owners is float64"),
         (np.array([0, 1, -1, 0, 1, 2]), 3, "the column of owners holds -1"),
-        (None, 3, "needs a column of owners"),
+        (None, 3, "needs the owner of each record"),
     ],
 )
 def test_owners_refuse(column: np.ndarray | None, teachers: int, words: str) -> None:
@@ -194,7 +194,7 @@ def test_hashes_refuse_what_leaves_a_teacher_without_samples(strategy: Callable[
     for teachers, words in ((None, "ask for at least one"), (7, "7 teachers cannot share 6 private samples")):
         with pytest.raises(PatebenchError, match=words):
             strategy(deal(np.zeros(6, int), teachers=teachers, owners=np.arange(6)))
-    with pytest.raises(PatebenchError, match="needs a column of owners"):
+    with pytest.raises(PatebenchError, match="needs the owner of each record"):
         by_owner(deal(np.zeros(6, int), teachers=2))
 
 

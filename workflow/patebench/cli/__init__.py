@@ -48,6 +48,8 @@ COMMANDS = {
     "crate": "Pack a run for others, as a Workflow Run RO-Crate.",
     "corrections": "Print what in the papers can not be right, with the tests that show it.",
     "check": "Check every artefact below a folder.",
+    "describe": "Propose the declaration of a table from public records.",
+    "init": "Write a configuration that runs on your table.",
     "config": "Check a configuration; print its schema or its page.",
     "test_mechanism": "Test whether a mechanism of your own keeps what its interface promises.",
 }

@@ -30,9 +30,10 @@ _CLASSES, _TRAINING = ClassParameters(), TeacherParameters()
 
 @dataclass(frozen=True)
 class Data:
-    """A data set: a built-in one, or the user's own with a loader and its files.
+    """A data set: a built-in one, or the user's own with a loader, its files and what is declared of them.
 
-    `copy_of` names the built-in data set of which it is a changed copy.
+    `names_owners` is True if the data name the owner of each record; `copy_of` names the built-in data set of which it
+    is a changed copy.
     """
 
     dataset: str
@@ -40,13 +41,15 @@ class Data:
     sources: tuple[tuple[str, str], ...] = ()
     classes: ClassParameters = _CLASSES
     copy_of: str | None = None
+    declared: tuple[tuple[str, str], ...] = ()
+    names_owners: bool = False
 
     @property
     def name(self) -> str:
         return self.dataset
 
     def options(self) -> Options:
-        own = {"option": {"loader": self.loader, **dict(self.sources)}} if self.loader else {}
+        own = {"option": {"loader": self.loader, **dict(self.sources), **dict(self.declared)}} if self.loader else {}
         return {**own, **self.classes.options()}
 
 

@@ -15,6 +15,7 @@ from patebench.config.parameters import (
     ClassParameters,
     DistilParameters,
     DpsgdParameters,
+    PartitionParameters,
     PetdlParameters,
     PrivateKnnParameters,
     SelectionParameters,
@@ -213,9 +214,10 @@ class _Expansion:
         for where, settings in _entries(f"{self.where}.ensembles", self.settings.ensembles):
             if settings.partition.owners is not None:
                 _check_exists(f"{where}.partition.owners", settings.partition.owners)
-            partition = settings.partition.chosen_in(self.mode)
+            partition = settings.partition.chosen_in(self.mode, names_owners=split.data.names_owners)
+            self._check_owners(where, partition, split.data)
             if self.mode is Mode.RELEASE:
-                _check_protects(where, settings)
+                _check_protects(where, settings, partition)
             work, training, queries = TeacherParameters.of(settings), TrainingParameters.of(settings), None
             most = self.asked or self.settings.pool
             if training.neighbours is not None and training.neighbours > most:
@@ -230,6 +232,22 @@ class _Expansion:
                     for key in parameters.not_in_path():
                         self.agreement.settle(ensemble.name, f"{above}.{key}", getattr(parameters, key))
                 yield ensemble
+
+    def _check_owners(self, where: str, partition: PartitionParameters, data: Data) -> None:
+        """Refuse a partition by owners that nothing names; warn of one that does not protect people who are named."""
+        by_owner = PARTITIONS.fact(partition.strategy, "parameter") == "owners"
+        if by_owner and partition.owners is None and not data.names_owners:
+            line = (
+                f"is missing; the strategy '{partition.strategy}' needs it, or a table that declares its owner column"
+            )
+            raise PatebenchError(line, code="missing", where=f"{where}.partition.owners")
+        if data.names_owners and not by_owner:
+            line = (
+                f"{where}.partition: '{partition.strategy}' protects "
+                f"{PARTITIONS.fact(partition.strategy, 'protection')}; a person with several records is not protected"
+            )
+            if line not in self.run.warnings:
+                self.run.warnings.append(line)
 
     def _refuse_in_release(self, where: str, why: str) -> None:
         if self.mode is Mode.RELEASE:
@@ -359,21 +377,25 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
     where = key_path("datasets", name)
     if name in {*DATASETS, *reserved}:
         raise PatebenchError(f"the name '{name}' is taken; call your data set otherwise", code="taken", where=where)
-    return Data(name, settings.loader, _files(settings), ClassParameters.of(settings), settings.copy_of)
+    return Data(
+        name,
+        settings.loader,
+        settings.files,
+        ClassParameters.of(settings),
+        settings.copy_of,
+        settings.declared,
+        settings.names_owners,
+    )
 
 
 def check_own_files(name: str, settings: DatasetSettings) -> None:
     """Refuse a data set of the user's own whose files are not there, or one and the same."""
     where = key_path("datasets", name)
-    for role, path in _files(settings):
+    for role, path in settings.files:
         _check_exists(f"{where}.{role}", path)
-    if Path(settings.private).samefile(settings.public):
+    if settings.private and settings.public and Path(settings.private).samefile(settings.public):
         line = f"{settings.public} is the private part too; give samples that no teacher has; {OWN_DATA}"
         raise PatebenchError(line, code="same-file", where=f"{where}.public")
-
-
-def _files(settings: DatasetSettings) -> tuple[tuple[str, str], ...]:
-    return ("private", settings.private), ("public", settings.public)
 
 
 def check_single(experiments: Iterable[Experiment]) -> None:
@@ -491,9 +513,8 @@ def _teachers(where: str, wanted: Sequence[int] | None, ensembles: Iterable[Ense
     return wanted or sizes
 
 
-def _check_protects(where: str, settings: EnsembleSettings) -> None:
+def _check_protects(where: str, settings: EnsembleSettings, partition: PartitionParameters) -> None:
     """Refuse for a release a partition that protects nobody, or that would leak the private data's classes."""
-    partition = settings.partition.chosen_in(Mode.RELEASE)
     if not PARTITIONS.fact(partition.strategy, "protects"):
         # With other settings the strategy has a key of its own.
         own_key = ".strategy" if settings.partition.model_fields_set - {"strategy"} else ""

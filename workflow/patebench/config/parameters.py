@@ -137,7 +137,8 @@ class PartitionParameters(Parameters):
     share: Number | None = Field(None, gt=0, le=1, description="With skew, the share of each shard that has one label.")
     owners: Place | None = Field(
         None,
-        description="With owners or hash-owners, a .npy file with the number of the owner of each private sample.",
+        description="With owners or hash-owners, a .npy file with the number of the owner of each private sample, if"
+        " the data do not name it.",
         json_schema_extra=NOT_IN_PATH,
     )
     every_class: Truth = Field(
@@ -150,7 +151,7 @@ class PartitionParameters(Parameters):
     def _belong_together(self) -> Self:
         for key in ("share", "owners"):
             value, taken = getattr(self, key), PARTITIONS.fact(self.strategy, "parameter") == key
-            if taken and value is None:
+            if taken and value is None and key != "owners":  # the data may name the owners
                 raise mistake(f"is missing; the strategy '{self.strategy}' needs it", key)
             if not taken and value is not None:
                 takers = " and ".join(f"'{each}'" for each in PARTITIONS if PARTITIONS.fact(each, "parameter") == key)
@@ -159,11 +160,11 @@ class PartitionParameters(Parameters):
                 )
         return self
 
-    def chosen_in(self, mode: Mode) -> Self:
-        """These, with the mode's own strategy where none was named."""
+    def chosen_in(self, mode: Mode, *, names_owners: bool = False) -> Self:
+        """Return these with a strategy: hash-owners for data that name owners, else the mode's, where none is given."""
         if "strategy" in self.model_fields_set:
             return self
-        return self.model_copy(update={"strategy": default_strategy(mode)})
+        return self.model_copy(update={"strategy": "hash-owners" if names_owners else default_strategy(mode)})
 
     @property
     def slug(self) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -107,6 +107,10 @@ def _annotated(annotation: Any) -> str:
     if annotation in _TYPES:
         return _TYPES[annotation]
     origin = get_origin(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(annotation))
+    if origin is tuple and Ellipsis not in get_args(annotation):
+        return f"{len(get_args(annotation))} values"
     if origin is list:
         return "list"
     if origin is dict or _is_model(annotation):

@@ -47,6 +47,7 @@ from patebench.core.fields import (
 )
 from patebench.core.seeds import Mode
 from patebench.data import DATASETS, reads_own_files
+from patebench.data.declaration import ImageParameters, TableDeclaration
 from patebench.models import on_queries
 
 #: Each mechanism with its parameters: a number or a list each.
@@ -77,12 +78,18 @@ class DatasetSettings(ClassParameters):
     """A data set of your own."""
 
     loader: Annotated[Text, one_of(lambda: filter(reads_own_files, DATASETS))] = Field(
-        description="How to read it: npz (arrays x and y) or folder (one folder of images for each class)."
+        description="How to read it: table (CSV, TSV, Parquet), folder (images of any size, in a folder for each class"
+        " or named by an index) or npz (arrays x and y)."
     )
-    private: Place = Field(description="The file or folder with the private samples.")
-    public: Place = Field(
-        description="The file or folder with the public samples, from which pool and test set are drawn."
+    private: Place | None = Field(None, description="The file or folder with the private samples.")
+    public: Place | None = Field(
+        None, description="The file or folder with the public samples, from which pool and test set are drawn."
     )
+    index: Place | None = Field(
+        None, description="With folder, instead of two folders: a table of the images' path, label, part and owner."
+    )
+    table: TableDeclaration | None = Field(None, description="With table, what its columns mean; all of it is public.")
+    images: ImageParameters | None = Field(None, description="With folder, how images become images of one size.")
     copy_of: Annotated[Text, one_of(lambda: filterfalse(reads_own_files, DATASETS))] | None = Field(
         None,
         description=(
@@ -90,6 +97,46 @@ class DatasetSettings(ClassParameters):
             " beside what is measured here, but nothing counts as reproduced."
         ),
     )
+
+    @model_validator(mode="after")
+    def _suits_the_loader(self) -> Self:
+        for key, loader in (("table", "table"), ("images", "folder"), ("index", "folder")):
+            if getattr(self, key) is not None and self.loader != loader:
+                raise mistake(f"is for the loader {loader}, and this is {self.loader}; leave it out", key)
+        if self.loader == "table" and self.table is None:
+            raise mistake("is missing; patebench describe proposes it from public data", "table", code="missing")
+        if self.index is not None:
+            needless = next((key for key in ("private", "public") if getattr(self, key) is not None), None)
+            if needless:
+                raise mistake("the index names all images; leave one of both out", needless)
+            return self
+        if self.private is None:
+            raise mistake("is missing; add it (the file or folder with the private samples)", "private", code="missing")
+        shared = self.table is not None and self.table.public_share is not None
+        if shared and self.public is not None:
+            raise mistake("table.public_share divides one file; leave one of both out", "public")
+        if not shared and self.public is None:
+            hint = "is missing; add it (the file or folder with the public samples)"
+            also = ", or say which share of one file is public: table.public_share" if self.table is not None else ""
+            raise mistake(hint + also, "public", code="missing")
+        return self
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """The user's own files and folders, by the loader's option."""
+        named = (("private", self.private), ("public", self.public), ("index", self.index))
+        return tuple((name, path) for name, path in named if path is not None)
+
+    @property
+    def declared(self) -> tuple[tuple[str, str], ...]:
+        """What is declared of the data, as JSON, by the loader's option."""
+        named = (("table", self.table), ("images", self.images))
+        return tuple((name, each.model_dump_json(exclude_unset=True)) for name, each in named if each is not None)
+
+    @property
+    def names_owners(self) -> bool:
+        """Whether the data name the owner of each record."""
+        return self.table is not None and self.table.owner is not None
 
 
 class EnsembleSettings(TrainingParameters, TeacherParameters):

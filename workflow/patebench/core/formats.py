@@ -10,8 +10,13 @@ _X = Field("uf", ("samples", "..."))
 _Y = Field("iu", ("samples",), low=0, below="classes")
 _ROW = Field("iu", ("samples",), low=0)
 
-#: Samples with labels: the private data, the public data before the split, the test set.
-SAMPLES = Layout("samples", {"x": _X, "y": _Y, "row": _ROW}, ("dataset", "role", "classes", "class_names"))
+#: Samples with labels: the private data, the public data before the split, the test set. `owner` numbers the person of
+#: each record, where the data say so.
+SAMPLES = Layout(
+    "samples",
+    {"x": _X, "y": _Y, "row": _ROW, "owner": Field("iu", ("samples",), low=0, optional=True)},
+    ("dataset", "role", "classes", "class_names"),
+)
 
 #: The public pool that the student may see: samples without labels. `row` is the position in the public data.
 POOL = Layout(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
+from patebench.core.text import plural
 
 #: Where messages about a user's own files point to.
 OWN_DATA = "docs/own-data.md shows how own data are laid out"
@@ -24,6 +25,8 @@ class Dataset:
     `private_y`, `public_y`: labels (samples,) int64 in 0 … len(class_names) − 1.
     `private_rows`, `public_rows`: what a record keeps when others come and go (samples,), distinct and not negative;
     None where a part has nothing of the kind, and position has to do.
+    `private_owners`, `public_owners`: the person of each record (samples,), not negative; None where unknown. No person
+    has records in both parts.
     `notes`: sentences on what was passed over or is not there, for whoever owns the data.
 
     Classes, shape and type are public, so a loader takes them from the public samples or from the configuration, never
@@ -38,6 +41,8 @@ class Dataset:
     private_rows: NDArray[np.int64] | None = None
     public_rows: NDArray[np.int64] | None = None
     notes: tuple[str, ...] = ()
+    private_owners: NDArray[np.int64] | None = None
+    public_owners: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         # The public part comes first: it says what is right.
@@ -45,6 +50,17 @@ class Dataset:
         _check_samples("private", self.private_x, self.private_y, len(self.class_names))
         _check_rows("private", self.private_rows, len(self.private_x))
         _check_rows("public", self.public_rows, len(self.public_x))
+        _check_owners("private", self.private_owners, len(self.private_x))
+        _check_owners("public", self.public_owners, len(self.public_x))
+        if self.private_owners is not None and self.public_owners is not None:
+            both = np.intersect1d(self.private_owners, self.public_owners)
+            if len(both):
+                raise PatebenchError(
+                    f"{plural(len(both), 'person')} own private and public records, such as private sample "
+                    f"{int(np.flatnonzero(self.private_owners == both[0])[0])}; ε would not protect them: divide the"
+                    " data by person",
+                    code="person-in-both-parts",
+                )
         if self.private_x.shape[1:] != self.public_x.shape[1:]:
             raise PatebenchError(
                 f"a private sample has shape {self.private_x.shape[1:]} and a public one {self.public_x.shape[1:]};"
@@ -72,6 +88,14 @@ def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: in
         raise PatebenchError(
             f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}; the public data"
             " or the configuration say so, and private data never do: mend the labels, or give classes or class_names"
+        )
+
+
+def _check_owners(role: str, owners: NDArray[np.int64] | None, samples: int) -> None:
+    if owners is not None and (owners.dtype != np.int64 or owners.shape != (samples,) or owners.min() < 0):
+        raise PatebenchError(
+            f"the {role} part has {samples} samples and owners that are {owners.dtype} of shape {owners.shape}; number"
+            " the owner of each from 0"
         )
 
 

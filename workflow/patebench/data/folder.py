@@ -1,188 +1,283 @@
-"""A user's own images: one folder for each class, below a private and a public folder.
+"""A user's own images: one folder for each class below a private and a public folder, or an index of files.
 
     private/cat/*.png  private/dog/*.png  public/cat/*.png  public/dog/*.png
 
-A file's name, without its folder, says which record it is: within a part no two images may share one. Order and rows
-follow from names alone, so a record that gets another label, comes or goes moves no other.
-
-All images must have one size. They become grey images if all public files are grey, and colour images otherwise. Which
-classes there are, the size and the mode are public, so private images tell none of them.
+A record is identified by its class folder and file name, or by its path in the index. Order and rows follow from these
+alone, so a record that comes or goes moves no other. Classes, size, mode and background are public: they come from the
+public images or from the configuration.
 """
 
 import hashlib
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import ArtefactError
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset
+from patebench.data.declaration import MISSING, ImageParameters
+from patebench.data.division import content
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
-_GREY = frozenset(("1", "L"))
-#: Maximum number of pixels of one image: a small file can promise more than any memory holds.
+T = TypeVar("T")
+
+_GREY = frozenset(("1", "L", "LA", "La"))
+
+#: Largest number of pixels of one image. A small file can promise more than any memory holds.
 _PIXELS = 1 << 24
+
+#: EXIF's tag for how the camera was held.
+_ORIENTATION = 0x0112
+
+#: Columns of an index; `owner` is optional.
+_INDEX_COLUMNS = ("path", "label", "part", "owner")
+
+
+_AS_THEY_ARE = ImageParameters()
 
 
 @dataclass(frozen=True)
 class _Image:
-    """What an image's file says before anything is decoded, and its label."""
+    """One file, its label, and the identity from which its row follows."""
 
     path: Path
-    size: tuple[int, int]
-    mode: str
-    label: int
-
-    def pixels(self, mode: str) -> NDArray[np.uint8]:
-        """Decode to (channels, height, width)."""
-        with _opened(self.path) as image:
-            pixels = np.asarray(image.convert(mode), dtype=np.uint8)
-        return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
+    label: str
+    identity: str
+    owner: str | None = None
 
 
-def load(root: Path, download: bool, private: str, public: str, class_names: Sequence[str] | None = None) -> Dataset:
-    """Read the folders `private` and `public`; relative paths start from the working directory.
+def load(
+    root: Path,
+    download: bool,
+    private: str | None = None,
+    public: str | None = None,
+    index: str | None = None,
+    images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
+    class_names: Sequence[str] | None = None,
+) -> Dataset:
+    """Read the images of two folders, or those that an index names.
 
-    Classes are `class_names`, or else the public sub-folders in alphabetical order; samples come by file name, whatever
-    the class. A class may be without private images, and one of `class_names` without any. Raises ArtefactError naming
-    the folder or file and the fault.
+    Parameters
+    ----------
+    root, download : ignored; relative paths start from the working directory.
+    private, public : the two folders, each with a folder for each class.
+    index : a .csv or .tsv file with the columns path, label, part (private or public) and, if known, owner.
+    images : size, resizing and background, also as JSON.
+    class_names : the classes; by default those of the public images, in alphabetical order.
+
+    Raises
+    ------
+    ArtefactError
+        Naming the files and the fault; all unreadable images are named at once.
     """
-    ours, others = Path(private), Path(public)
-    names = tuple(class_names or _shown_classes(others))
-    public_images, private_images = _read(others, names), _read(ours, names)
-    # The public images come first, so they say which size is right.
-    model, *rest = [*public_images, *private_images]
-    for image in rest:
-        if image.size != model.size:
-            size, right = ("×".join(map(str, each.size)) for each in (image, model))
-            fault = f"it is {size} pixels where {model.path} is {right}"
-            raise ArtefactError(image.path, fault, "bring all images to one size")
-    mode = "L" if all(image.mode in _GREY for image in public_images) else "RGB"
-    (x, y, rows), (public_x, public_y, public_rows) = (
-        (
-            np.stack([image.pixels(mode) for image in images]),
-            np.array([image.label for image in images], np.int64),
-            _rows([image.path for image in images]),
-        )
-        for images in (private_images, public_images)
-    )
-    notes = [
-        *_notes_on_ignored(ours, private_images),
-        *_notes_on_ignored(others, public_images),
-        *_notes_on_absent(ours, others, names),
-    ]
-    return Dataset(x, y, public_x, public_y, names, rows, public_rows, notes=tuple(notes))
-
-
-def _shown_classes(public: Path) -> tuple[str, ...]:
-    """Return the classes that the public folder shows, each with an image at least."""
-    names = _folders(public)
-    if not names:
-        fix = f"put the images of each class into a folder of its own; {OWN_DATA}"
-        raise ArtefactError(public, "it holds no class folders", fix)
-    for name in names:
-        if not _image_paths(public / name):
-            raise _without_images(public / name)
-    return names
-
-
-def _folders(folder: Path) -> tuple[str, ...]:
-    if not folder.is_dir():
-        fix = f"give a folder that holds one folder for each class; {OWN_DATA}"
-        raise ArtefactError(folder, "there is no such folder", fix)
-    return tuple(sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")))
-
-
-def _read(folder: Path, names: tuple[str, ...]) -> list[_Image]:
-    """Return the images below `folder` in the order of their names, nothing decoded yet."""
-    if extra := [name for name in _folders(folder) if name not in names]:
-        lacking = [name for name in names if not (folder / name).is_dir()]
-        besides = f"; these classes have no folder: {listing(lacking)}" if lacking else ""
-        raise ArtefactError(
-            folder / extra[0],
-            f"it is none of the {plural(len(names), 'class')}, which the public folder or the configuration say and "
-            f"private data never do; these folders are no classes: {listing(extra)}{besides}",
-            "move it away, rename it, or name all classes in the configuration: class_names",
-        )
-    labels = {path: label for label, name in enumerate(names) for path in _image_paths(folder / name)}
-    if not labels:
-        raise _without_images(folder)
-    return [_header(path, labels[path]) for path in sorted(labels, key=lambda path: path.name)]
-
-
-def _notes_on_ignored(folder: Path, images: Sequence[_Image]) -> list[str]:
-    """Say in a sentence what below `folder` is none of the `images`."""
-    read = {image.path for image in images}
-    ignored = sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in read)
-    if not ignored:
-        return []
-    files = plural(len(ignored), "file")
-    return [f"{folder}: ignored what is no image of a class: {files}, such as {ignored[0].name}"]
-
-
-def _notes_on_absent(private: Path, public: Path, names: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each part that shows fewer classes than there are."""
-    for folder in (private, public):
-        if lacking := [name for name in names if not _image_paths(folder / name)]:
-            yield f"{folder}: has no image of {plural(len(lacking), 'class')}: {listing(lacking)}"
-
-
-def _rows(paths: Sequence[Path]) -> NDArray[np.int64]:
-    """Return a row for each image, from its name alone; raises ArtefactError where two have one."""
-    seen: dict[int, Path] = {}
-    for path in paths:
-        if (other := seen.setdefault(_row(path.name), path)) is not path:
+    parameters, notes = ImageParameters.read(images, "images"), list[str]()
+    if index is not None:
+        if private is not None or public is not None:
+            raise PatebenchError("give an index, or a private and a public folder, not both", where="index")
+        own, shown = _of_index(Path(index))
+    elif private is None or public is None:
+        raise PatebenchError("images need a private and a public folder, or an index", code="missing", where="private")
+    else:
+        own, shown = _of_folder(Path(private), notes), _of_folder(Path(public), notes)
+    names = tuple(class_names or sorted({image.label for image in shown}))
+    for image in (*shown, *own):
+        if image.label not in names:
             raise ArtefactError(
-                path,
-                f"its name {'is' if path.name == other.name else 'has the same hash as'} that of {other}, and by names"
-                " records are told apart",
-                "rename one of them",
+                image.path,
+                f"its class '{image.label}' is none of the classes, which the public images or the configuration name: "
+                f"{listing(names)}",
+                "move it away, or name all classes in the configuration: class_names",
+                code="undeclared-label",
             )
-    return np.array(list(seen), np.int64)
+    shown_x, own_x = _read([*shown, *own], len(shown), parameters)
+    for part, role, here in ((own, "private", private or index), (shown, "public", public or index)):
+        if lacking := [name for name in names if all(image.label != name for image in part)]:
+            notes.append(f"{here}: no {role} image has {plural(len(lacking), 'class')}: {listing(lacking)}")
+    notes += _copies(own, own_x, shown, shown_x)
+    labels = [np.array([names.index(image.label) for image in part], np.int64) for part in (own, shown)]
+    owners = [_hashes([image.owner or "" for image in part]) if part[0].owner else None for part in (own, shown)]
+    rows = [_hashes([image.identity for image in part]) for part in (own, shown)]
+    return Dataset(own_x, labels[0], shown_x, labels[1], names, rows[0], rows[1], tuple(notes), owners[0], owners[1])
 
 
-def _row(name: str) -> int:
-    """Return 63 bits of a hash of a file's name."""
-    return int.from_bytes(hashlib.blake2b(os.fsencode(name), digest_size=8).digest(), "little") >> 1
+def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
+    """Return the images below `folder`, sorted by file name and then class; count other files in `notes`."""
+    if not folder.is_dir():
+        raise ArtefactError(
+            folder, "there is no such folder", f"give a folder that holds one folder for each class; {OWN_DATA}"
+        )
+    classes = sorted(each for each in folder.iterdir() if each.is_dir() and not each.name.startswith("."))
+    if not classes:
+        raise ArtefactError(
+            folder, "it holds no class folders", f"put the images of each class into a folder of its own; {OWN_DATA}"
+        )
+    images = [
+        _Image(path, each.name, f"{each.name}/{path.name}")
+        for each in classes
+        for path in each.iterdir()
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    ]
+    if not images:
+        raise ArtefactError(
+            folder, "it holds no images", f"put images there ({', '.join(sorted(SUFFIXES))}); {OWN_DATA}"
+        )
+    known = {image.path for image in images}
+    if others := sorted(path for path in folder.rglob("*") if path not in known and not path.is_dir()):
+        notes.append(f"{folder}: ignored {plural(len(others), 'file')}, no images of a class, such as {others[0].name}")
+    return sorted(images, key=lambda image: (image.path.name, image.label))
 
 
-def _without_images(folder: Path) -> ArtefactError:
-    return ArtefactError(folder, "it holds no images", f"put images there ({', '.join(sorted(SUFFIXES))}); {OWN_DATA}")
+def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
+    """Return the private and the public images of an index; paths start from its folder."""
+    from patebench.data.table import read_frame
+
+    frame = read_frame(index, MISSING).astype(object)
+    columns = list(map(str, frame.columns))
+    if not set(_INDEX_COLUMNS[:3]) <= set(columns) <= set(_INDEX_COLUMNS):
+        raise ArtefactError(
+            index, f"its columns are {listing(columns)}", "give path, label, part and, if known, owner",
+            code="missing-column",
+        )  # fmt: skip
+    parts: dict[str, list[_Image]] = {"private": [], "public": []}
+    seen: set[str] = set()
+    for number, record in enumerate(frame.to_dict("records"), 1):
+        for column in columns:
+            if not isinstance(record[column], str):
+                raise ArtefactError(index, f"record {number}, column '{column}': is missing", "fill it")
+        path, part = str(record["path"]), str(record["part"])
+        if part not in parts:
+            raise ArtefactError(
+                index, f"record {number}, column 'part': '{part}' is neither private nor public", "correct it"
+            )
+        if path in seen:
+            raise ArtefactError(index, f"record {number}, column 'path': '{path}' is there twice", "remove one")
+        seen.add(path)
+        owner = record.get("owner")
+        parts[part].append(
+            _Image(index.parent / path, str(record["label"]), path, None if owner is None else str(owner))
+        )
+    for role, images in parts.items():
+        if not images:
+            raise ArtefactError(index, f"no image is {role}", "say in the column part which are")
+    return tuple(sorted(images, key=lambda image: image.identity) for images in parts.values())  # type: ignore[return-value]
 
 
-def _image_paths(folder: Path) -> list[Path]:
-    """Return the images of a class in any order, none where it has no folder."""
-    paths = folder.iterdir() if folder.is_dir() else ()
-    return [path for path in paths if path.suffix.lower() in SUFFIXES and path.name[0] != "." and path.is_file()]
+def _hashes(identities: Sequence[str]) -> NDArray[np.int64]:
+    """Return 63 bits of a hash of each identity."""
+    digests = (hashlib.blake2b(os.fsencode(identity), digest_size=8).digest() for identity in identities)
+    return np.array([int.from_bytes(digest, "little") >> 1 for digest in digests], np.int64)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """Open the image in a file without decoding it; any fault of it is one line."""
+def _read(
+    images: Sequence[_Image], public: int, parameters: ImageParameters
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Read images, the first `public` of which decide size and mode; return the public and the private pixels.
+
+    All headers are checked before any image is decoded.
+    """
+    headers = _each(images, _header)
+    (width, height), _ = headers[0]
+    if parameters.size is None:
+        for image, (size, _) in zip(images, headers, strict=True):
+            if size != (width, height):
+                raise ArtefactError(
+                    image.path,
+                    f"it has {size[0]}×{size[1]} pixels and {images[0].path} has {width}×{height}",
+                    "declare a size for all images in the configuration (images: {size: [height, width]})",
+                    code="image-size",
+                )
+    mode = "L" if all(grey for _, grey in headers[:public]) else "RGB"
+    pixels = np.stack(_each(images, lambda path: _pixels(path, mode, parameters)))
+    pixels = pixels[:, None] if mode == "L" else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+    return pixels[:public], pixels[public:]
+
+
+def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:
+    """Return what `read` returns for each file; raises ArtefactError that names all files for which it fails."""
+    results: list[T] = []
+    faults: list[tuple[Path, str]] = []
+    for image in images:
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                results.append(read(image.path))
+        except Exception as fault:  # a damaged image fails in as many ways as there are formats
+            faults.append((image.path, str(fault) or type(fault).__name__))
+    if faults:
+        (path, words), *more = faults
+        others = f"; {plural(len(more), 'more file')}: {listing([str(path) for path, _ in more])}" if more else ""
+        raise ArtefactError(
+            path, f"it cannot be read as an image ({words}){others}", "replace or remove them", code="image"
+        )
+    return results
+
+
+def _header(path: Path) -> tuple[tuple[int, int], bool]:
+    """Return width and height as shown, and whether the image is grey."""
     from PIL import Image
 
-    try:
-        with warnings.catch_warnings(action="ignore"), Image.open(path) as image:
-            yield image
-    except ArtefactError:
-        raise
-    except Exception as fault:  # a damaged image fails in as many ways as there are formats
-        words = str(fault) or type(fault).__name__
-        raise ArtefactError(path, f"it cannot be read as an image ({words})", "replace it, or move it away") from None
-
-
-def _header(path: Path, label: int) -> _Image:
-    with _opened(path) as image:
+    with Image.open(path) as image:
         if image.mode.startswith(("I", "F")):
-            raise ArtefactError(path, "it has more than 8 bits for each grey value", "convert it to 8 bits")
+            raise ValueError("it has more than 8 bits for each grey value; convert it to 8 bits")
         if image.width * image.height > _PIXELS:
-            fault = f"it is {image.width}×{image.height} pixels, and no image may have more than {_PIXELS:,}"
-            raise ArtefactError(path, fault, "make it smaller")
-        return _Image(path, image.size, image.mode, label)
+            raise ValueError(f"it has {image.width}×{image.height} pixels, more than {_PIXELS:,}; make it smaller")
+        on_its_side = image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        width, height = image.size
+        return (height, width) if on_its_side else (width, height), image.mode in _GREY
+
+
+def _pixels(path: Path, mode: str, parameters: ImageParameters) -> NDArray[np.uint8]:
+    """Return the pixels of an image (height, width) or (height, width, channels): upright, opaque, of the size."""
+    from PIL import Image, ImageOps
+
+    with Image.open(path) as image:
+        flat = _resized(_flat(ImageOps.exif_transpose(image), parameters), parameters)
+        return np.asarray(flat.convert(mode), dtype=np.uint8)
+
+
+def _flat(image: Any, parameters: ImageParameters) -> Any:
+    """Return an image without transparency, on the declared background."""
+    from PIL import Image
+
+    if "A" not in image.getbands() and "a" not in image.getbands() and "transparency" not in image.info:
+        return image.convert("RGB")
+    behind = Image.new("RGBA", image.size, (*parameters.background, 255))
+    return Image.alpha_composite(behind, image.convert("RGBA")).convert("RGB")
+
+
+def _resized(image: Any, parameters: ImageParameters) -> Any:
+    from PIL import Image, ImageOps
+
+    if parameters.size is None:
+        return image
+    size, how = (parameters.size[1], parameters.size[0]), Image.Resampling.BILINEAR
+    if parameters.resize == "crop":
+        return ImageOps.fit(image, size, method=how)
+    if parameters.resize == "pad":
+        return ImageOps.pad(image, size, method=how, color=parameters.background)
+    return image.resize(size, how)
+
+
+def _copies(
+    own: Sequence[_Image], own_x: NDArray[np.uint8], shown: Sequence[_Image], shown_x: NDArray[np.uint8]
+) -> Iterator[str]:
+    """Say how many images are identical, within a part and between both, with an example of each."""
+    hashes = content(own_x), content(shown_x)
+    for part, found in zip((own, shown), hashes, strict=True):
+        counts = Counter(found.tolist())
+        if twice := [image for image, key in zip(part, found.tolist(), strict=True) if counts[key] > 1]:
+            yield (
+                f"{plural(len(twice), 'image')} are identical to another one of the same part, such as {twice[0].path} "
+                f"and {twice[1].path}; remove copies, or each counts as a record"
+            )
+    if both := [image for image, key in zip(own, np.isin(*hashes), strict=True) if key]:
+        yield (
+            f"{plural(len(both), 'private image')} are identical to public ones, such as {both[0].path}, and belong to "
+            "no teacher; remove them from the public part to protect them"
+        )

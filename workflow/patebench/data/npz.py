@@ -1,7 +1,8 @@
 """A user's own arrays: one `.npz` with the private samples and one with the public ones.
 
 Each holds `x` and `y`; the public one may hold `class_names`, and the private one no others. Each may hold `row`, an
-integer of its own for each record, which it keeps when others come and go. Images are uint8
+integer of its own for each record, which it keeps when others come and go, and `owner`, the number of each record's
+person. Images are uint8
 (samples, height, width), (samples, height, width, channels) or (samples, channels, height, width); tables are numbers
 (samples, features).
 """
@@ -22,7 +23,7 @@ from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset
 
 #: The arrays that a file may hold.
-ARRAYS = ("x", "y", "row", "class_names")
+ARRAYS = ("x", "y", "row", "owner", "class_names")
 CHANNELS = range(1, 5)
 
 
@@ -47,8 +48,11 @@ def load(root: Path, download: bool, private: str, public: str, class_names: Seq
             f"its class names are not those of the data set, which come from {public} or the configuration",
             "leave them out here, or give the same ones as class_names there",
         )
-    rows = ours.rows(), others.rows()
-    return Dataset(private_x, private_y, public_x, public_y, names, *rows, notes=(*ours.notes, *others.notes))
+    (rows, owners), (public_rows, public_owners) = (
+        (part.whole_numbers("row"), part.whole_numbers("owner")) for part in (ours, others)
+    )
+    notes = (*ours.notes, *others.notes)
+    return Dataset(private_x, private_y, public_x, public_y, names, rows, public_rows, notes, owners, public_owners)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,13 +116,15 @@ class _File:
             raise self.fault(fault, "give one integer label for each sample")
         return y.astype(np.int64)
 
-    def rows(self) -> NDArray[np.int64] | None:
-        """Return the array `row`, if any; numbers that are too large become negative, and are refused as those."""
-        if (rows := self.arrays.get("row")) is None:
+    def whole_numbers(self, name: str) -> NDArray[np.int64] | None:
+        """Return an array of integers, if any; numbers that are too large become negative, and are refused as those."""
+        if (numbers := self.arrays.get(name)) is None:
             return None
-        if rows.dtype.kind not in "iu":
-            raise self.fault(f"its array 'row' is {rows.dtype}", "give one integer for each sample, or none at all")
-        return rows.astype(np.int64)
+        if numbers.dtype.kind not in "iu":
+            raise self.fault(
+                f"its array '{name}' is {numbers.dtype}", "give one integer for each sample, or none at all"
+            )
+        return numbers.astype(np.int64)
 
     def class_names(self) -> tuple[str, ...] | None:
         """Return the array `class_names`, if any."""

@@ -194,7 +194,10 @@ def _column(deal: Deal) -> NDArray[Any]:
     """Return the owner of each sample, as the user's file says."""
     column = deal.owners
     if column is None:
-        raise PatebenchError("this partition needs a column of owners; give the path of a .npy file")
+        raise PatebenchError(
+            "this partition needs the owner of each record; declare the column of a table (owner), or give the path of"
+            " a .npy file (owners)"
+        )
     if column.dtype.kind not in "iu" or column.shape != deal.y.shape:
         raise PatebenchError(
             f"the column of owners is {column.dtype} of shape {column.shape}; give one integer for each of the"

@@ -168,7 +168,7 @@ class DataSet:
         public: dict[str, Any] = {**self.public.arrays, **named}
         np.savez(files["private"], **private)
         np.savez(files["public"], **public)
-        return replace(self.data, loader="npz", sources=tuple(files.items()))
+        return replace(self.data, loader="npz", sources=tuple(files.items()), declared=())
 
     def audit(self) -> AuditedData:
         """Check that public outputs do not change when a private record is unlike all others."""
@@ -351,6 +351,8 @@ class Comparison:
         self.dealt, ours = base.deal(data.private.arrays), data.private.arrays
         if (owners := ensemble.partition.owners) is not None:
             ours = {**ours, "owners": np.load(owners, allow_pickle=False)}
+        elif "owner" in ours:
+            ours = {**ours, "owners": ours["owner"]}
         partition = read_arrays(base.files["partition"], PARTITION)
         self.protects: list[str] = partition.meta["protects"]
         holders = np.full(partition.meta["samples"], NOBODY)

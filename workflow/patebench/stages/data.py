@@ -51,12 +51,13 @@ def run(
     _check_options(loader, load, options)
     named = _named(loader, load, parameters)
     data = load(root=Path(root), download=download, **options, **named)
-    for role, x, y, rows, out in (
-        ("private", data.private_x, data.private_y, data.private_rows, private),
-        ("public", data.public_x, data.public_y, data.public_rows, public),
+    for role, x, y, rows, owners, out in (
+        ("private", data.private_x, data.private_y, data.private_rows, data.private_owners, private),
+        ("public", data.public_x, data.public_y, data.public_rows, data.public_owners, public),
     ):
         facts = {"dataset": name, "role": role, "classes": data.classes, "class_names": list(data.class_names)}
-        write_arrays(out, SAMPLES, {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}, facts)
+        arrays = {"x": x, "y": y, "row": np.arange(len(x)) if rows is None else rows}
+        write_arrays(out, SAMPLES, arrays if owners is None else {**arrays, "owner": owners}, facts)
         say(f"{name}: {len(x)} {role} samples of shape {x.shape[1:]} in {plural(data.classes, 'class')}")
     for note in data.notes:
         say(f"{name}: {note}")
@@ -78,7 +79,8 @@ def _aloud(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
-    wanted = [name for name in inspect.signature(load).parameters if name not in ("root", "download", "class_names")]
+    taken = inspect.signature(load).parameters
+    wanted = [name for name in taken if name not in ("root", "download", "class_names")]
     for name in options:
         if name not in wanted:
             known = ", ".join(wanted) or "none"
@@ -86,7 +88,7 @@ def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[s
                 f"the data set '{loader}' has no option '{name}'{nearest(name, wanted)}; known: {known}"
             )
     for name in wanted:
-        if name not in options:
+        if name not in options and taken[name].default is inspect.Parameter.empty:
             raise PatebenchError(
                 f"the data set '{loader}' needs the option '{name}'; give the path of the {name} files"
             )

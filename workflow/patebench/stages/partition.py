@@ -60,7 +60,7 @@ def run(
         key=derive(seed, stream, "partition").to_bytes(8, "little"),
         teachers=teachers,
         share=parameters.share,
-        owners=None if parameters.owners is None else _read_owners(Path(parameters.owners)),
+        owners=samples.arrays.get("owner") if parameters.owners is None else _read_owners(Path(parameters.owners)),
     )
     # Whose a sample is comes first: one that is left out must not move any other.
     assignment = strategy(deal)

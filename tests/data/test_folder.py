@@ -1,0 +1,240 @@
+"""A user's own images: folders and indexes, sizes, rotation, transparency, copies and faults."""
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.data.dataset import Dataset
+from patebench.data.folder import load
+
+
+def paint(path: Path, mode: str = "L", size: tuple[int, int] = (7, 9), level: int = 50, **saved: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colours = {"L": level, "RGB": (level, level + 1, level + 2), "RGBA": (0, 0, 0, level), "I;16": level}
+    Image.new(mode, size, colours[mode]).save(path, **saved)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, str]:
+    for role, count in (("private", 3), ("public", 2)):
+        for label, name in enumerate(("ant", "bee")):
+            for number in range(count):
+                level = 100 * label + number + 50 * (role == "public")
+                paint(tmp_path / role / name / f"{2 * number + label}.png", level=level)
+    return {role: str(tmp_path / role) for role in ("private", "public")}
+
+
+def read(folders: dict[str, Any], **more: Any) -> Dataset:
+    return load(Path("."), False, **folders, **more)
+
+
+def test_images_come_by_name_and_classes_are_the_public_ones(folders: dict[str, str]) -> None:
+    paint(Path(folders["public"], "cat", "8.png"), level=8)
+    data = read(folders)
+    assert data.class_names == ("ant", "bee", "cat")
+    assert data.private_x.shape == (6, 1, 9, 7)
+    assert data.private_x[:, 0, 0, 0].tolist() == [0, 100, 1, 101, 2, 102]
+    assert data.private_y.tolist() == [0, 1, 0, 1, 0, 1]
+    assert data.notes == (f"{folders['private']}: no private image has 1 class: cat",)
+
+
+def test_a_record_keeps_its_row_when_others_come_and_go_and_names_may_repeat_in_other_classes(
+    folders: dict[str, str],
+) -> None:
+    """Records are told apart by what was painted."""
+
+    def rows() -> dict[int, int]:
+        data = read(folders)
+        assert data.private_rows is not None
+        return dict(zip(data.private_x[:, 0, 0, 0].tolist(), data.private_rows.tolist(), strict=True))
+
+    before = rows()
+    paint(Path(folders["private"], "bee", "0.png"), level=200)
+    more = rows()
+    assert more == before | {200: more[200]}
+    Path(folders["private"], "ant", "0.png").unlink()
+    assert rows() == {level: row for level, row in more.items() if level != 0}
+
+
+def test_one_public_colour_image_makes_all_colour(folders: dict[str, str]) -> None:
+    colour = Path(folders["public"], "bee", "9.png")
+    paint(colour, mode="RGB", level=200)
+    data = read(folders)
+    assert data.public_x[-1, :, 0, 0].tolist() == [200, 201, 202]
+    assert data.private_x[2, :, 0, 0].tolist() == [1, 1, 1]
+    colour.unlink()
+    paint(Path(folders["private"], "bee", "1.png"), mode="RGB", level=200)
+    assert read(folders).private_x.shape == (6, 1, 9, 7), "private colour images become grey"
+
+
+@pytest.mark.parametrize("name", ["public/ant/9.png", "private/ant/0.png", "private/bee/1.png"])
+def test_without_a_declared_size_all_have_that_of_the_first_public_image(
+    folders: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    paint(tmp_path / name, size=(8, 9))
+    with pytest.raises(
+        ArtefactError, match=r"has 8×9 pixels and .*public/ant/0\.png has 7×9; declare a size"
+    ) as caught:
+        read(folders)
+    assert (caught.value.code, caught.value.where) == ("image-size", str(tmp_path / name))
+
+
+@pytest.mark.parametrize("how", ["crop", "pad", "fit"])
+def test_images_of_any_size_become_images_of_one(folders: dict[str, str], how: str) -> None:
+    paint(Path(folders["private"], "ant", "0.png"), size=(40, 10), level=10)
+    paint(Path(folders["private"], "bee", "1.png"), size=(3, 30), level=20)
+    images = {"size": [12, 8], "resize": how, "background": [255, 255, 255]}
+    data = read(folders, images=images)
+    assert data.private_x.shape == (6, 1, 12, 8)
+    corner, centre = data.private_x[0, 0, 0, 0], data.private_x[0, 0, 6, 4]
+    assert (corner, centre) == ((255, 10) if how == "pad" else (10, 10))
+    with pytest.raises(PatebenchError, match=r"images\.resize"):
+        read(folders, images={**images, "resize": "stretch"})
+
+
+def test_a_photograph_is_turned_as_its_camera_was_held(folders: dict[str, str]) -> None:
+    half = np.zeros((4, 6), np.uint8)
+    half[:, 3:] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by a quarter, clockwise
+    Image.fromarray(half).save(Path(folders["private"], "ant", "x.jpg"), exif=exif, quality=95)
+    for path in (*Path(folders["private"]).rglob("*.png"), *Path(folders["public"]).rglob("*.png")):
+        paint(path, size=(4, 6), level=len(path.parts) + int(path.stem))
+    data = read(folders)
+    turned = data.private_x[-1, 0]
+    assert turned.shape == (6, 4)
+    assert turned[:2].max() < 50
+    assert turned[-2:].min() > 200
+
+
+@pytest.mark.parametrize("background", [[255, 255, 255], [10, 10, 10]])
+def test_icons_drawn_in_the_alpha_channel_are_drawn_on_the_background(
+    folders: dict[str, str], background: list[int]
+) -> None:
+    icon = np.zeros((9, 7, 4), np.uint8)
+    icon[2:5, 2:5, 3] = 255
+    Image.fromarray(icon).save(Path(folders["private"], "ant", "0.png"))
+    drawn = read(folders, images={"background": background}).private_x[0, 0]
+    assert drawn[0, 0] == background[0]
+    assert drawn[3, 3] == 0
+
+
+def test_copies_are_counted_with_an_example(folders: dict[str, str]) -> None:
+    for name in ("private/ant/7.png", "private/bee/8.png", "public/bee/9.png"):
+        paint(Path(folders["private"]).parent / name, level=222)
+    inside, across = read(folders).notes
+    assert "2 images are identical to another one of the same part" in inside
+    assert "2 private images are identical to public ones" in across
+
+
+def test_all_damaged_images_are_named_at_once(folders: dict[str, str]) -> None:
+    broken = [Path(folders["private"], "bee", f"{number}.png") for number in (1, 3, 5)]
+    for path in broken:
+        path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(ArtefactError, match="cannot be read as an image") as caught:
+        read(folders)
+    assert caught.value.code == "image"
+    assert all(str(path) in str(caught.value) for path in broken)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_fits_no_class_is_refused_or_counted(folders: dict[str, str], tmp_path: Path) -> None:
+    private = Path(folders["private"])
+    paint(private / "cat" / "8.png")
+    with pytest.raises(ArtefactError, match="'cat' is none of the classes") as caught:
+        read(folders)
+    assert caught.value.code == "undeclared-label"
+    assert read(folders, class_names=("cat", "bee", "ant")).private_y.tolist() == [2, 1, 2, 1, 2, 1, 0]
+    (private / "cat" / "8.png").unlink()
+    for name in ("notes.txt", "ant/a.txt", "bee/.hidden.png", "ant/more/6.png"):
+        (private / name).parent.mkdir(exist_ok=True)
+        (private / name).write_text("no image of a class")
+    assert read(folders).notes == (f"{private}: ignored 4 files, no images of a class, such as a.txt",)
+    for given, words in (
+        ({"private": str(tmp_path / "none")}, "no such folder"),
+        ({"private": str(private / "bee")}, "no class folders"),
+        ({"private": str(tmp_path)}, "is none of the classes|no images"),
+    ):
+        with pytest.raises(ArtefactError, match=words):
+            read({**folders, **given})
+    with pytest.raises(PatebenchError, match="or an index"):
+        load(Path("."), False, private=str(private))
+
+
+def test_images_of_16_bits_are_refused(folders: dict[str, str]) -> None:
+    Image.fromarray(np.full((9, 7), 40000, np.uint16)).save(Path(folders["private"], "ant", "0.png"))
+    with pytest.raises(ArtefactError, match="more than 8 bits"):
+        read(folders)
+
+
+def bomb(path: Path, width: int, height: int) -> None:
+    """Write a PNG of one small chunk that promises so many pixels."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    content = zlib.compress(bytes(1000))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", content) + chunk(b"IEND", b""))
+
+
+@pytest.mark.parametrize(("name", "side"), [("public/ant/0.png", 5000), ("private/bee/1.png", 60_000)])
+def test_sizes_are_checked_before_anything_is_decoded(
+    folders: dict[str, str], tmp_path: Path, name: str, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb(tmp_path / name, side, side)
+    monkeypatch.setattr(Image.Image, "convert", lambda *given: pytest.fail("an image was decoded"))
+    with pytest.raises(ArtefactError, match="cannot be read") as caught:
+        read(folders)
+    assert caught.value.where == str(tmp_path / name)
+
+
+@pytest.fixture
+def index(folders: dict[str, str], tmp_path: Path) -> Path:
+    lines = ["path,label,part,owner"]
+    for role in folders:
+        for path in sorted(Path(folders[role]).rglob("*.png")):
+            lines.append(f"{path.relative_to(tmp_path)},{path.parent.name},{role},{role[:3]}-{int(path.stem) // 2}")
+    file = tmp_path / "photos.csv"
+    file.write_text("\n".join(lines))
+    return file
+
+
+def test_an_index_names_paths_labels_parts_and_owners(folders: dict[str, str], index: Path) -> None:
+    data = load(Path("."), False, index=str(index))
+    whole = read(folders)
+    assert sorted(data.private_x[:, 0, 0, 0].tolist()) == sorted(whole.private_x[:, 0, 0, 0].tolist())
+    assert data.class_names == ("ant", "bee")
+    assert data.private_owners is not None
+    assert len(set(data.private_owners.tolist())) == 3
+    relabelled = index.read_text().replace("private/ant/0.png,ant", "private/ant/0.png,bee")
+    index.write_text(relabelled)
+    again = load(Path("."), False, index=str(index))
+    assert again.private_rows is not None
+    assert again.private_rows.tolist() == (
+        data.private_rows if data.private_rows is None else data.private_rows.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("private,pri-0", "secret,pri-0", "neither private nor public"),
+        ("path,label", "file,label", "give path, label, part"),
+        ("private/ant/2.png", "private/ant/0.png", "is there twice"),
+        ("private/ant/2.png", "private/ant/nothing.png", "cannot be read"),
+        ("private/ant/2.png,ant", "private/ant/2.png,", "column 'label': is missing"),
+        ("pub-0", "pri-0", "own private and public records"),
+        (",private,", ",public,", "no image is private"),
+    ],
+)
+def test_a_wrong_index_is_one_line(index: Path, old: str, new: str, words: str) -> None:
+    index.write_text(index.read_text().replace(old, new))
+    with pytest.raises(PatebenchError, match=words):
+        load(Path("."), False, index=str(index))

@@ -1,0 +1,201 @@
+"""Tables of people: declarations, encoding, division by person, and what is proposed from public records."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.data.dataset import Dataset
+from patebench.data.declaration import TableDeclaration
+from patebench.data.describe import configuration, propose
+from patebench.data.table import column_names, encode, load, public_by_hash, read_frame
+
+DECLARED: dict[str, Any] = {
+    "label": {"column": "state", "classes": ["ill", "well"]},
+    "owner": "person",
+    "features": {
+        "age": {"number": [0, 100]},
+        "sex": {"category": ["f", "m"]},
+        "day": {"date": ["2020-01-01", "2020-12-31"], "missing": "column"},
+        "note": {"text": 8},
+    },
+    "drop": ["id"],
+}
+HEADER = "id,person,age,sex,day,note,state"
+PRIVATE = ["1,Ä-1,20,f,2020-01-01,all well,well", "2,Ä-1,150,x,,pain,ill", "3,7,-3,m,2031-05-05,cough at night,ill"]
+PUBLIC = ["4,8,50,f,2020-07-01,cough,ill", "5,9,60,m,2020-12-31,well,well"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    return {"private": write(tmp_path / "ours.csv", PRIVATE), "public": write(tmp_path / "open.csv", PUBLIC)}
+
+
+def write(path: Path, lines: list[str], header: str = HEADER) -> str:
+    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def read(files: dict[str, str], **changes: Any) -> Dataset:
+    return load(Path("."), False, files["private"], {**DECLARED, **changes}, files.get("public"))
+
+
+def test_records_are_encoded_by_their_declaration_alone(files: dict[str, str]) -> None:
+    data = read(files)
+    names = column_names(TableDeclaration.checked(DECLARED))
+    assert names[:6] == ["age", "sex = f", "sex = m", "sex = other", "day", "day missing"]
+    assert data.private_x[:, :6].tolist() == [
+        [0.2, 1, 0, 0, 0, 0],
+        [1, 0, 0, 1, 0, 1],
+        [0, 0, 1, 0, 1, 0],
+    ] or np.allclose(data.private_x[:, :6], [[0.2, 1, 0, 0, 0, 0], [1, 0, 0, 1, 0, 1], [0, 0, 1, 0, 1, 0]])
+    assert np.linalg.norm(data.private_x[:, 6:], axis=1) == pytest.approx([1, 1, 1])
+    assert data.private_y.tolist() == [1, 0, 0]
+    assert data.private_owners is not None
+    assert data.private_owners[0] == data.private_owners[1] != data.private_owners[2]
+
+
+@given(st.data())
+def test_no_record_changes_another(data: st.DataObject) -> None:
+    """Whatever a record holds, the others keep their bytes."""
+    values = st.one_of(st.floats(allow_nan=False).map(str), st.text(max_size=5), st.sampled_from(["1e999", "-0", "∞"]))
+    frame = pd.DataFrame([line.split(",") for line in PUBLIC], columns=HEADER.split(","))
+    declared = TableDeclaration.checked(DECLARED)
+    before = encode(frame, declared, Path("t.csv"))
+    changed = frame.copy()
+    changed.loc[0, "age"] = str(data.draw(st.floats(allow_nan=False)))
+    changed.loc[0, "sex"], changed.loc[0, "note"] = data.draw(values), data.draw(values)
+    after = encode(changed, declared, Path("t.csv"))
+    assert np.array_equal(before[1], after[1])
+    assert np.isfinite(after).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "place"),
+    [
+        ("6,7,abc,f,2020-01-01,x,ill", "table-value", "record 4, column 'age': 'abc' is no number"),
+        ("6,7,,f,2020-01-01,x,ill", "missing-value", "record 4, column 'age': is missing"),
+        ("6,7,5,f,yesterday,x,ill", "table-value", "record 4, column 'day': 'yesterday' is no date"),
+        ("6,7,5,f,2020-01-01,x,dead", "undeclared-label", "record 4, column 'state': 'dead' is no declared class"),
+        ("6,7,5,f,2020-01-01,x,", "undeclared-label", "record 4, column 'state': is missing"),
+        ("6,,5,f,2020-01-01,x,ill", "missing-value", "record 4, column 'person': is missing"),
+        ("6,7,5,f,2020-01-01,x,ill,more", "artefact", "cannot be read as a table"),
+    ],
+)
+def test_a_wrong_value_is_named_with_file_record_and_column(
+    files: dict[str, str], line: str, code: str, place: str
+) -> None:
+    write(Path(files["private"]), [*PRIVATE, line])
+    with pytest.raises(ArtefactError) as caught:
+        read(files)
+    assert (caught.value.code, caught.value.where) == (code, files["private"])
+    assert place in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"features": {}}, "at least one feature"),
+        ({"drop": []}, "not declared: id"),
+        ({"drop": ["id", "age"]}, "'age' is declared twice"),
+        ({"owner": "nobody"}, "no column 'nobody'"),
+        ({"label": {"column": "state", "classes": ["ill"]}}, "at least two classes"),
+        ({"label": {"column": "state", "classes": [True, False]}}, "put quotes around"),
+        ({"features": {**DECLARED["features"], "age": {"number": [5, 5]}}}, "the lower one first"),
+        ({"features": {**DECLARED["features"], "age": {}}}, "one of number"),
+        ({"features": {**DECLARED["features"], "age": {"number": [0, 1], "text": 3}}}, "one of number"),
+        ({"public_share": 0.5}, "either a public file"),
+        ({"owners": "x"}, "unknown key"),
+    ],
+)
+def test_a_wrong_declaration_is_one_line(files: dict[str, str], changes: dict[str, Any], part: str) -> None:
+    with pytest.raises(PatebenchError, match=part) as caught:
+        read(files, **changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_person_in_both_parts_is_refused_or_left_out(files: dict[str, str]) -> None:
+    write(Path(files["public"]), [*PUBLIC, "6,Ä-1,5,f,2020-01-01,x,ill"])
+    with pytest.raises(ArtefactError) as caught:
+        read(files)
+    assert caught.value.code == "person-in-both-parts"
+    data = read(files, people="leave-out")
+    assert len(data.public_x) == 3
+    assert data.private_y.tolist() == [0]
+    assert "left out 2 records of 1 person who also have public records" in data.notes[0]
+
+
+def test_one_file_is_divided_by_person_and_nobody_moves_when_others_come_or_go(tmp_path: Path) -> None:
+    people = [f"{i},p{i % 40},{i % 90},f,2020-03-03,hello,{'ill' if i % 3 else 'well'}" for i in range(200)]
+    whole = {"private": write(tmp_path / "all.csv", people)}
+    data = read(whole, public_share=0.4)
+    assert data.private_owners is not None
+    assert data.public_owners is not None
+    assert not np.isin(data.private_owners, data.public_owners).any()
+    assert 40 <= len(data.public_x) <= 120
+    write(tmp_path / "all.csv", people[:-40])
+    less = read(whole, public_share=0.4)
+    assert less.public_owners is not None
+    assert set(less.public_owners) <= set(data.public_owners)
+    without = {key: value for key, value in DECLARED.items() if key != "owner"} | {"drop": ["id", "person"]}
+    by_record = load(tmp_path, False, whole["private"], {**without, "public_share": 0.5})
+    assert by_record.private_owners is None
+    assert len(by_record.private_x) + len(by_record.public_x) == 160
+
+
+def test_a_proposal_sees_public_records_alone(tmp_path: Path) -> None:
+    """A value that exists only in a private record changes nothing that is proposed."""
+    path = tmp_path / "all.csv"
+    people = [
+        f"{i},p{i % 60},{18 + i % 70},{'fm'[i % 2]},2020-0{1 + i % 9}-03,x y z,{'ill' if i % 3 else 'well'}"
+        for i in range(240)
+    ]
+    write(path, people)
+    before = propose(path, public_share=0.4)
+    frame = read_frame(path, ("",))
+    private = int(np.flatnonzero(~public_by_hash(frame, "person", 0.4))[0])
+    fields = people[private].split(",")
+    people[private] = ",".join([fields[0], fields[1], "119", "secret", "1900-01-01", "q", "unheard-of"])
+    write(path, people)
+    assert propose(path, public_share=0.4) == before
+
+
+def test_a_proposed_configuration_reads_its_table(tmp_path: Path) -> None:
+    path = tmp_path / "patients.csv"
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{i},P{rng.integers(80)},{rng.integers(18, 90)},{rng.choice(['f', 'm'])},2021-02-0{rng.integers(1, 9)},"
+        f"{rng.choice(['cough', 'pain', ''])},{rng.choice(['ill', 'well'])}"
+        for i in range(300)
+    ]
+    write(path, lines)
+    proposal = propose(path, label="state", public_share=0.3)
+    text = "\n".join(configuration(path, None, proposal, 80))
+    settings = yaml.safe_load(text)
+    table = settings["datasets"]["patients"]["table"]
+    assert table["owner"] == "person"
+    assert table["drop"] == ["id"]
+    assert table["features"]["note"] == {"category": ["cough", "pain"], "missing": "column"}
+    data = load(tmp_path, False, str(path), table)
+    assert len(data.public_x) == proposal.public_records
+    assert text.count("decide") >= 5
+    assert len(text.splitlines()) <= 32
+
+
+def test_tab_separated_values_and_unreadable_files(tmp_path: Path) -> None:
+    path = tmp_path / "open.tsv"
+    path.write_text("\n".join(line.replace(",", "\t") for line in [HEADER, *PUBLIC]), encoding="utf-8-sig")
+    assert read_frame(path, ("",)).shape == (2, 7)
+    for name, text in (("a.csv", ""), ("b.csv", "x,x\n1,2\n"), ("c.xls", "x"), ("d.csv", 'a,b\n"1,2\n')):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ArtefactError):
+            load(tmp_path, False, str(tmp_path / name), DECLARED, str(path))
+    (tmp_path / "e.csv").write_bytes(b"\xff\xfe\x00id")
+    with pytest.raises(ArtefactError, match="cannot be read as a table"):
+        read_frame(tmp_path / "e.csv", ("",))

@@ -1,0 +1,164 @@
+"""What a configuration declares of a user's data: the columns of a table, and how images are brought to one size.
+
+Everything that turns a record into numbers is declared here, by the user or from public data, so nothing is learned
+from private records. A value outside its declaration is clipped or becomes "other": its encoding depends on its own
+record alone.
+"""
+
+import datetime
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from patebench.core.errors import PatebenchError
+from patebench.core.fields import Parameters, mistake
+
+#: Values of a CSV file that stand for a missing one, unless the declaration names others.
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+
+
+_Side = Annotated[int, Field(ge=1, le=4096)]
+_Byte = Annotated[int, Field(ge=0, le=255)]
+
+
+class Declaration(Parameters):
+    """A declaration, which a command line gives as JSON."""
+
+    @classmethod
+    def read(cls, given: object, where: str) -> Self:
+        """Return the declaration of what was given: one, a mapping, or JSON. `where` names it in errors."""
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except ValueError as fault:
+                raise PatebenchError(f"is no JSON ({fault})", code="value", where=where) from None
+        return cls.checked(given, where)
+
+
+class Feature(Parameters):
+    """A feature of a table: exactly one of `number`, `category`, `date` and `text`."""
+
+    number: tuple[float, float] | None = Field(
+        None, description="A number: its lowest and its highest value; values beyond are clipped."
+    )
+    category: tuple[str, ...] | None = Field(
+        None, description='A category: its values; every other value becomes "other".'
+    )
+    date: tuple[datetime.date, datetime.date] | None = Field(
+        None, description="A date (2024-12-31): the first and the last day; days beyond are clipped."
+    )
+    text: int | None = Field(
+        None, ge=1, le=4096, description="Text: into how many columns its character n-grams are hashed."
+    )
+    missing: Literal["refuse", "column"] = Field(
+        "refuse",
+        description="What a missing value does: it is refused, or a further column says that the value is missing.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_texts(cls, given: Any) -> Any:
+        """Take values of a category that YAML reads as numbers, truth values or dates as text."""
+        if isinstance(given, dict) and isinstance(given.get("category"), list | tuple):
+            given = {**given, "category": [as_text(value) for value in given["category"]]}
+        return given
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        kinds = [name for name in ("number", "category", "date", "text") if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            raise mistake("declare one of number: [low, high], category: [values], date: [first, last], text: columns")
+        if self.number is not None and not 0 < self.number[1] - self.number[0] < 1e300:
+            raise mistake("the bounds of a number must be finite, the lower one first, and at most 1e300 apart")
+        if self.date is not None and not self.date[0] < self.date[1]:
+            raise mistake("the first day must be before the last")
+        if self.category is not None and (not self.category or len(set(self.category)) < len(self.category)):
+            raise mistake("a category needs at least one value, each once")
+        return self
+
+
+class Label(Parameters):
+    """The column to predict and its classes."""
+
+    column: str = Field(description="The column.")
+    classes: tuple[str, ...] = Field(description="The classes, as the column spells them; public.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_texts(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("classes"), list | tuple):
+            given = {**given, "classes": [as_text(value) for value in given["classes"]]}
+        return given
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.classes)) < max(2, len(self.classes)):
+            raise mistake("give at least two classes, each once")
+        return self
+
+
+class TableDeclaration(Declaration):
+    """The columns of a table."""
+
+    label: Label = Field(description="The column to predict and its classes.")
+    features: dict[str, Feature] = Field(description="The features, by column.")
+    owner: str | None = Field(
+        None,
+        description="The column that names the person a record belongs to, any text or number; ε then protects all"
+        " records of a person.",
+    )
+    people: Literal["refuse", "leave-out"] = Field(
+        "refuse",
+        description="What to do about people with records in both parts: refuse them, or leave their private records"
+        " out. Moving public records would show who is in the private part.",
+    )
+    public_share: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="With one file: the share of people, or of records where no owner is declared, that becomes public;"
+        " a hash of the owner or of the record chooses them.",
+    )
+    drop: tuple[str, ...] = Field((), description="Columns that are not used.")
+    missing_values: tuple[str, ...] = Field(MISSING, description="Texts that stand for a missing value in CSV and TSV.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.features:
+            raise mistake("declare at least one feature", "features")
+        roles = [self.label.column, *self.features, *self.drop, *([self.owner] if self.owner is not None else [])]
+        twice = sorted({name for name in roles if roles.count(name) > 1})
+        if twice:
+            raise mistake(f"the column '{twice[0]}' is declared twice; label, owner, features and drop share no column")
+        return self
+
+    @property
+    def columns(self) -> list[str]:
+        """Every declared column that is read."""
+        owner = [] if self.owner is None else [self.owner]
+        return [self.label.column, *owner, *self.features]
+
+
+class ImageParameters(Declaration):
+    """How images of any size become images of one size."""
+
+    size: tuple[_Side, _Side] | None = Field(
+        None, description="Height and width that images are brought to; by default all must have one size."
+    )
+    resize: Literal["crop", "pad", "fit"] = Field(
+        "crop",
+        description="How: crop (scale, cut the edges off), pad (scale, fill with the background) or fit (stretch).",
+    )
+    background: tuple[_Byte, _Byte, _Byte] = Field(
+        (255, 255, 255), description="The colour behind transparent pixels and padding: red, green and blue, 0 to 255."
+    )
+
+
+def as_text(value: object) -> str:
+    """Return a declared value as a table spells it."""
+    if isinstance(value, bool):
+        raise mistake("YAML reads yes, no, true and false as truth values; put quotes around each value of a column")
+    return str(value)

@@ -1,0 +1,183 @@
+"""Propose the declaration of a table from public records, and a configuration that runs on it.
+
+Only public records are looked at: a range or a category that is taken from private records would be a release of them.
+From a single file the share of people that becomes public is chosen first, by the hash that the loader uses.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patebench.core.errors import ArtefactError
+from patebench.core.registry import nearest
+from patebench.core.text import listing
+from patebench.data.declaration import MISSING
+from patebench.data.table import public_by_hash, read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Parts of the name of a column that names people.
+_PEOPLE = ("patient", "person", "people", "subject", "user", "customer", "client", "member", "owner", "household")
+
+#: A text column with at most this many values is a category; longer texts with more become hashed n-grams.
+_CATEGORIES, _LONG_TEXT, _TEXT_COLUMNS = 20, 12, 64
+
+#: Share of values that must read as numbers or dates for a column to be one.
+_MOSTLY = 0.95
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A proposed declaration: its lines of YAML, each with a comment on what to decide.
+
+    `public_records` and `public_people` count what it is based on; without an owner each record counts as a person.
+    """
+
+    lines: tuple[str, ...]
+    public_records: int
+    public_people: int
+
+
+def propose(
+    path: Path, *, label: str | None = None, owner: str | None = None, public_share: float | None = None
+) -> Proposal:
+    """Propose the declaration of the table at `path`.
+
+    Parameters
+    ----------
+    path : a CSV, TSV or Parquet file of public records, or a whole table if `public_share` is given.
+    label : the column to predict; the last one by default.
+    owner : the column that names people; by default one whose name says so.
+    public_share : the share of people, or of records, that becomes public; the others are not looked at.
+    """
+    frame = read_frame(path, MISSING)
+    columns = [str(name) for name in frame.columns]
+    for name in (label, owner):
+        if name is not None and name not in columns:
+            raise ArtefactError(
+                path, f"it has no column '{name}'{nearest(name, columns)}", f"give one of {listing(columns)}",
+                code="missing-column",
+            )  # fmt: skip
+    owner = owner or next((name for name in columns if any(part in name.lower() for part in _PEOPLE)), None)
+    others = [name for name in columns if name != owner]
+    if len(others) < 2:
+        raise ArtefactError(path, f"its columns are {listing(columns)}", "give a table with a label and a feature")
+    label = label or others[-1]
+    if public_share is not None:
+        frame = frame[public_by_hash(frame, owner, public_share)]
+    if not len(frame):
+        raise ArtefactError(path, "no public record is left to describe", "give more records, or a larger share")
+    classes = sorted({str(value) for value in frame[label].dropna()})
+    if len(classes) < 2:
+        raise ArtefactError(
+            path,
+            f"the public values of column '{label}' are {listing(classes) or 'all missing'}, and a label needs two",
+            "choose another column by --label",
+        )
+    lines = [f"label: {{column: {_quoted(label)}, classes: {_listed(classes)}}}  # decide: are these all classes?"]
+    if owner is not None:
+        lines.append(
+            f"owner: {_quoted(owner)}  # decide: does it name the person of each record? ε then protects people"
+        )
+    if public_share is not None:
+        unit = "records" if owner is None else "people"
+        lines.append(f"public_share: {public_share:g}  # decide: this share of the {unit} is shown to everybody")
+    features = {name: _feature(frame[name]) for name in columns if name not in (label, owner)}
+    dropped = [name for name, feature in features.items() if feature is None]
+    if len(dropped) == len(features):
+        raise ArtefactError(path, "no column is a feature: values are all equal or all different", "add features")
+    lines += ["features:", *(f"  {_quoted(name)}: {feature}" for name, feature in features.items() if feature)]
+    if dropped:
+        lines.append(f"drop: {_listed(dropped)}  # no two records share a value, or all do")
+    return Proposal(tuple(lines), len(frame), len(frame) if owner is None else int(frame[owner].nunique()))
+
+
+def configuration(path: Path, public: Path | None, proposal: Proposal, people: int) -> Iterator[str]:
+    """Yield the lines of a configuration with the proposed declaration for about so many private `people`."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in path.stem.lower()).strip("-") or "table"
+    pool = max(1, proposal.public_records // 2)
+    teachers = next((size for size in (250, 100, 50, 25, 10) if people >= 12 * size), 5)
+    sigma = max(2, teachers // 6)
+    queries = min(pool, 100)
+    student = f"{{method: supervised, model: logistic, mechanisms: {{gnmax: {{sigma: {sigma}}}}}, queries: {queries}}}"
+    yield f"# Run it: snakemake --cores all --configfile {name}.yaml, then open results/report.html."
+    yield '# Lines with "decide" are proposals from public records: correct what you know better.'
+    yield "seeds: [0, 1, 2]"
+    yield "datasets:"
+    yield f"  {name}:"
+    yield "    loader: table"
+    yield f"    private: {_quoted(str(path))}"
+    if public is not None:
+        yield f"    public: {_quoted(str(public))}"
+    yield "    table:"
+    yield from (f"      {line}" for line in proposal.lines)
+    yield "experiments:"
+    yield "  first:"
+    yield f"    dataset: {name}"
+    yield f"    pool: {pool}  # public records that teachers may label; the other half is the test set"
+    yield f"    ensembles: [{{teachers: {teachers}, model: random-forest}}]"
+    yield f"    mechanisms: {{gnmax: {{sigma: {sigma}}}}}  # more noise: a smaller ε and less accurate labels"
+    yield f"    accounting: {{delta: 1.0e-5, queries: {queries}}}"
+    yield f"    students: [{student}]"
+    yield "    baseline: {model: random-forest}"
+
+
+def _feature(column: "pd.Series[Any]") -> str | None:
+    """Return the declaration of a feature as YAML with a comment; None for a column that tells nothing."""
+    import pandas as pd
+
+    present = column.dropna()
+    texts = present.astype(str)
+    values = texts.value_counts()
+    if len(values) < 2:
+        return None
+    missing = ", missing: column" if len(present) < len(column) else ""
+    numbers = pd.to_numeric(texts, errors="coerce")
+    if len(values) == len(present) and (numbers % 1 == 0).all():
+        return None  # whole numbers that are all different number the records
+    days = pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
+    if numbers.notna().mean() >= _MOSTLY and len(values) > 2:
+        low, high = float(numbers.min()), float(numbers.max())
+        return (
+            f"{{number: [{_outwards(low, high, -1)}, {_outwards(low, high, 1)}]{missing}}}"
+            f"  # decide: public values are {low:g} to {high:g}"
+        )
+    if days.notna().mean() >= _MOSTLY:
+        return f"{{date: ['{days.min().year}-01-01', '{days.max().year + 1}-01-01']{missing}}}  # decide: the range"
+    if len(values) <= _CATEGORIES:
+        return f"{{category: {_listed(sorted(values.index))}{missing}}}  # decide: are these all values?"
+    if texts.str.len().mean() >= _LONG_TEXT:
+        return f"{{text: {_TEXT_COLUMNS}{missing}}}  # text in hashed n-grams"
+    if len(values) > len(present) / 2:
+        return None
+    common = sorted(values.index[:_CATEGORIES])
+    return f"{{category: {_listed(common)}{missing}}}  # decide: the most frequent of {len(values)} values"
+
+
+def _outwards(low: float, high: float, side: int) -> str:
+    """Return a bound as a round number: the range of public values, widened by a tenth on this side."""
+    width = high - low
+    step = 10.0 ** math.floor(math.log10(width)) / 2
+    value = (high + width / 10) if side > 0 else (low - width / 10)
+    if side < 0 <= low:
+        value = max(value, 0.0)
+    bound = (math.ceil if side > 0 else math.floor)(value / step) * step
+    return f"{bound:.12g}"
+
+
+def _listed(names: list[str]) -> str:
+    return f"[{', '.join(map(_quoted, names))}]"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as YAML reads it back as text."""
+    import yaml
+
+    plain = all(letter.isalnum() or letter in "-_ ./" for letter in text) and text == text.strip() != ""
+    try:
+        return text if plain and yaml.safe_load(text) == text else "'" + text.replace("'", "''") + "'"
+    except yaml.YAMLError:
+        return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,314 @@
+"""A user's own table: CSV, TSV or Parquet, in one file or in a private and a public one.
+
+The declaration (`data.declaration`) says what each column means and which values it has. Numbers and dates become
+values in 0 … 1 between their declared bounds, a category one column for each value and one for "other", text the counts
+of its hashed character n-grams, scaled to norm 1. Each record is encoded by itself, so no record changes another.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.text import listing, plural
+from patebench.data.dataset import Dataset
+from patebench.data.declaration import Feature, TableDeclaration
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+_PARQUET = (".parquet", ".pq")
+
+
+def load(
+    root: Path,
+    download: bool,
+    private: str,
+    table: TableDeclaration | Mapping[str, Any] | str,
+    public: str | None = None,
+) -> Dataset:
+    """Read a private and a public table, or one table that is divided by person.
+
+    Parameters
+    ----------
+    root, download : ignored; relative paths start from the working directory.
+    private : path of the private table, or of the only one.
+    table : the declaration of its columns, also as JSON.
+    public : path of the public table; None if `table.public_share` says what becomes public.
+
+    Raises
+    ------
+    ArtefactError
+        Naming the file, the record (counted from 1 without the header) and the column.
+    """
+    declared = TableDeclaration.read(table, "table")
+    if (public is None) == (declared.public_share is None):
+        raise PatebenchError(
+            "a table needs either a public file (public) or the share of one file that is public (table.public_share)",
+            code="missing",
+            where="public",
+        )
+    notes: list[str] = []
+    if public is None:
+        path = Path(private)
+        frame = read_frame(path, declared.missing_values)
+        whole = _Part.of(frame, path, declared)
+        shown = public_by_hash(frame, declared.owner, declared.public_share or 0)
+        open_part, own_part = whole.where(shown), whole.where(~shown)
+        unit = "people" if declared.owner else "records"
+        notes.append(f"{path}: a hash of each of the {unit} made {len(open_part)} of {len(whole)} records public")
+    else:
+        open_part, own_part = _Part.read(Path(public), declared), _Part.read(Path(private), declared)
+    if declared.owner is not None:
+        own_part, left_out = _apart(own_part, open_part, declared)
+        notes += left_out
+    for role, part in (("public", open_part), ("private", own_part)):
+        if not len(part):
+            raise ArtefactError(part.path, f"the {role} part has no record", "give more records, or another share")
+    notes += own_part.without_label(declared) + open_part.without_label(declared)
+    return Dataset(
+        own_part.x,
+        own_part.y,
+        open_part.x,
+        open_part.y,
+        declared.label.classes,
+        own_part.rows,
+        open_part.rows,
+        tuple(notes),
+        own_part.owners,
+        open_part.owners,
+    )
+
+
+class _Part:
+    """Encoded records of one file: features, labels, rows, and owners where they are declared."""
+
+    def __init__(self, path: Path, role_of: Mapping[str, NDArray[Any] | None]) -> None:
+        self.path, self._columns = path, dict(role_of)
+
+    @classmethod
+    def read(cls, path: Path, declared: TableDeclaration) -> "_Part":
+        return cls.of(read_frame(path, declared.missing_values), path, declared)
+
+    @classmethod
+    def of(cls, frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> "_Part":
+        _check_columns(path, list(map(str, frame.columns)), declared)
+        x = encode(frame, declared, path)
+        y = _labels(frame[declared.label.column], declared, path)
+        owners = None if declared.owner is None else _identifiers(frame[declared.owner], declared.owner, path)
+        return cls(path, {"x": x, "y": y, "rows": np.arange(len(y)), "owners": owners})
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._columns[name]
+
+    def where(self, chosen: NDArray[np.bool_]) -> "_Part":
+        return _Part(self.path, {name: None if part is None else part[chosen] for name, part in self._columns.items()})
+
+    def without_label(self, declared: TableDeclaration) -> list[str]:
+        lacking = [name for i, name in enumerate(declared.label.classes) if not (self.y == i).any()]
+        return [f"{self.path}: no record has {plural(len(lacking), 'class')}: {listing(lacking)}"] if lacking else []
+
+
+def _apart(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part, list[str]]:
+    """Refuse people with records in both parts, or leave their private records out.
+
+    What is public must not depend on who is in the private part, so no public record is moved or dropped.
+    """
+    both = np.isin(own.owners, shown.owners)
+    if not both.any():
+        return own, []
+    people, records = plural(len(np.unique(own.owners[both])), "person"), plural(int(both.sum()), "record")
+    if declared.people == "refuse":
+        raise ArtefactError(
+            own.path,
+            f"{people} of column '{declared.owner}' also have records in {shown.path}, for example that of record "
+            f"{int(np.flatnonzero(both)[0]) + 1}; ε would not protect them",
+            "divide the data by person, or say people: leave-out, which leaves their private records out",
+            code="person-in-both-parts",
+        )
+    return own.where(~both), [f"{own.path}: left out {records} of {people} who also have public records"]
+
+
+def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> NDArray[np.bool_]:
+    """Choose a share of the owners, or of the records where no column names one, by a hash of each alone.
+
+    Returns True for each public record. No record or owner that comes or goes changes the part of another.
+    """
+    columns = list(frame.columns) if owner is None else [owner]
+    keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
+    return np.array([_hash(key.encode()) < share * 2.0**63 for key in keys], bool)
+
+
+def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
+    """Read a table as text (CSV, TSV) or in its own types (Parquet); missing values are NA."""
+    import pandas as pd
+
+    if not path.is_file():
+        raise ArtefactError(path, "there is no such file", "give the path of a .csv, .tsv or .parquet file")
+    suffix = path.suffix.lower()
+    try:
+        if suffix in _PARQUET:
+            return pd.read_parquet(path, dtype_backend="pyarrow")
+        if suffix not in _SEPARATORS:
+            raise ArtefactError(path, f"its name ends in '{path.suffix}'", "give a .csv, .tsv or .parquet file")
+        frame = pd.read_csv(
+            path,
+            sep=_SEPARATORS[suffix],
+            dtype=str,
+            keep_default_na=False,
+            na_values=list(missing),
+            encoding="utf-8-sig",
+            index_col=False,
+            on_bad_lines="error",
+            skipinitialspace=True,
+        )
+    except ImportError:
+        raise ArtefactError(
+            path, "Parquet needs pyarrow", "pip install 'patebench[parquet]', or give a .csv file"
+        ) from None
+    except ArtefactError:
+        raise
+    except Exception as fault:  # parsers fail in as many ways as files are damaged
+        raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
+    names = list(map(str, frame.columns))
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ArtefactError(path, f"two columns are called '{twice[0]}'", "rename one of them")
+    return frame
+
+
+def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -> None:
+    for name in declared.columns:
+        if name not in present:
+            raise ArtefactError(
+                path,
+                f"it has no column '{name}', and has {listing(present)}",
+                "correct the declaration (table)",
+                code="missing-column",
+            )
+    if extra := [name for name in present if name not in (*declared.columns, *declared.drop)]:
+        raise ArtefactError(
+            path,
+            f"these columns are not declared: {listing(extra)}",
+            "declare them as features, or list them in drop",
+            code="undeclared-column",
+        )
+
+
+def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
+    """Encode the declared features of all records as (records, columns); see `column_names`."""
+    parts = [_encode(frame[name], name, feature, path) for name, feature in declared.features.items()]
+    encoded: NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
+    return encoded
+
+
+def column_names(declared: TableDeclaration) -> list[str]:
+    """Return the name of each encoded column: age, age missing, sex = f, sex = other, note #0."""
+    names: list[str] = []
+    for name, feature in declared.features.items():
+        if feature.category is not None:
+            names += [f"{name} = {value}" for value in (*feature.category, "other")]
+        elif feature.text is not None:
+            names += [f"{name} #{i}" for i in range(feature.text)]
+        else:
+            names.append(name)
+        names += [f"{name} missing"] if feature.missing == "column" else []
+    return names
+
+
+def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -> NDArray[np.float32]:
+    """Encode one feature of all records as (records, columns)."""
+    absent = column.isna().to_numpy(dtype=bool)
+    if absent.any() and feature.missing == "refuse":
+        raise _fault(path, absent, name, "is missing", "say missing: column, or fill the values", "missing-value")
+    if feature.category is not None:
+        positions = {value: i for i, value in enumerate(feature.category)}
+        codes = np.array([-1 if gone else positions.get(str(value), len(positions)) for value, gone in
+                          zip(column, absent, strict=True)])  # fmt: skip
+        encoded = (codes[:, None] == np.arange(len(positions) + 1)).astype(np.float32)
+    elif feature.text is not None:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        hashing = HashingVectorizer(
+            n_features=feature.text, analyzer="char_wb", ngram_range=(3, 5), alternate_sign=False, norm="l2"
+        )
+        texts = ["" if gone else str(value) for value, gone in zip(column, absent, strict=True)]
+        encoded = hashing.transform(texts).toarray().astype(np.float32)
+    else:
+        numbers = _numbers(column, absent, name, path) if feature.number else _days(column, absent, name, path)
+        low, high = feature.number or tuple(day.toordinal() for day in feature.date or ())
+        encoded = ((np.clip(np.where(absent, low, numbers), low, high) - low) / (high - low))[:, None]
+    if feature.missing == "column":
+        encoded = np.concatenate([encoded, absent[:, None]], axis=1)
+    single: NDArray[np.float32] = encoded.astype(np.float32)
+    return single
+
+
+def _numbers(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, path: Path) -> NDArray[np.float64]:
+    import pandas as pd
+
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.isnan(numbers) & ~absent
+    if wrong.any():
+        raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is no number", "correct it, or declare a category")
+    return numbers
+
+
+def _days(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, path: Path) -> NDArray[np.float64]:
+    """Return days since 0001-01-01, where 1 is that day."""
+    import pandas as pd
+
+    stamps = pd.to_datetime(column.astype(str).where(~absent), errors="coerce", format="ISO8601", utc=True)
+    wrong = stamps.isna().to_numpy() & ~absent
+    if wrong.any():
+        raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is no date of the form 2024-12-31", "correct it")
+    return np.array([0 if gone else stamp.toordinal() for stamp, gone in zip(stamps, absent, strict=True)], np.float64)
+
+
+def _labels(column: "pd.Series[Any]", declared: TableDeclaration, path: Path) -> NDArray[np.int64]:
+    positions = {name: i for i, name in enumerate(declared.label.classes)}
+    absent = column.isna().to_numpy(dtype=bool)
+    labels = np.array(
+        [-1 if gone else positions.get(str(value), -1) for value, gone in zip(column, absent, strict=True)], np.int64
+    )
+    if (labels < 0).any():
+        what = "is missing" if absent[labels < 0][0] else f"{_quoted(column, labels < 0)} is no declared class"
+        fix = "correct or remove it, or declare the class (table.label.classes)"
+        raise _fault(path, labels < 0, declared.label.column, what, fix, "undeclared-label")
+    return labels
+
+
+def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.int64]:
+    """Return 63 bits of a hash of each owner, so that owners of any type keep their number when others come and go."""
+    absent = column.isna().to_numpy(dtype=bool)
+    if absent.any():
+        raise _fault(path, absent, name, "is missing", "name the owner of each record", "missing-value")
+    hashes = {value: _hash(str(value).encode()) for value in set(column)}
+    if len(set(hashes.values())) < len({str(value) for value in hashes}):
+        raise ArtefactError(path, f"two owners of column '{name}' have the same hash", "rename one of them")
+    return np.array([hashes[value] for value in column], np.int64)
+
+
+def _hash(key: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little") >> 1
+
+
+def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:
+    value = str(column.iloc[int(np.flatnonzero(wrong)[0])])
+    return f"'{value if len(value) <= 40 else value[:40] + '…'}'"
+
+
+def _fault(
+    path: Path, wrong: NDArray[np.bool_], column: str, what: str, fix: str, code: str = "table-value"
+) -> ArtefactError:
+    """Return an error that names the first of the records where `wrong` is True, and how many more there are."""
+    first, count = int(np.flatnonzero(wrong)[0]) + 1, int(wrong.sum())
+    more = f" (and {count - 1:,} more)" if count > 1 else ""
+    return ArtefactError(path, f"record {first}{more}, column '{column}': {what}", fix, code=code)

@@ -1,0 +1,23 @@
+"""The command `describe`: propose the declaration of a table from public records."""
+
+from pathlib import Path
+
+import click
+
+from patebench.cli.command import FILE, stage_command
+from patebench.data.describe import propose
+
+LABEL = click.option("--label", default=None, help="The column to predict [default: the last one].")
+OWNER = click.option("--owner", default=None, help="The column that names people [default: one whose name says so].")
+
+
+def run(*, path: Path, label: str | None, owner: str | None) -> None:
+    """Propose the declaration of the PUBLIC table: types, ranges and values of its columns, as YAML.
+
+    Lines marked "decide" are for you: the declaration is public, and values of private records outside of it are
+    clipped or become "other".
+    """
+    click.echo("\n".join(propose(path, label=label, owner=owner).lines))
+
+
+command = stage_command(run, click.argument("path", type=FILE, metavar="PUBLIC"), LABEL, OWNER)

@@ -1,0 +1,54 @@
+"""The command `init`: write a configuration that runs on a table."""
+
+from pathlib import Path
+
+import click
+
+from patebench.cli.command import FILE, stage_command
+from patebench.core.errors import PatebenchError
+from patebench.core.files import write_text
+from patebench.data.describe import configuration, propose
+from patebench.stages.describe import LABEL, OWNER
+
+
+def run(
+    *,
+    path: Path,
+    public: Path | None,
+    public_share: float,
+    label: str | None,
+    owner: str | None,
+    people: int | None,
+    out: Path | None,
+) -> None:
+    """Write a configuration for the TABLE, with proposals from its public records.
+
+    Without --public, a share of the people in the table becomes public, and only their records are looked at.
+    """
+    share = None if public is not None else public_share
+    proposal = propose(public or path, label=label, owner=owner, public_share=share)
+    if people is None:
+        people = proposal.public_people if share is None else round(proposal.public_people * (1 - share) / share)
+    target = out or Path(path.stem + ".yaml")
+    if target.exists():
+        raise PatebenchError("is there already; choose another name by --out", code="exists", where=target)
+    write_text(target, "\n".join(configuration(path, public, proposal, people)) + "\n")
+    click.echo(f'wrote {target}; read the lines with "decide", then: snakemake --cores all --configfile {target}')
+
+
+command = stage_command(
+    run,
+    click.argument("path", type=FILE, metavar="TABLE"),
+    click.option("--public", type=FILE, default=None, help="The public table, if TABLE is private as a whole."),
+    click.option(
+        "--public-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.3, show_default=True,
+        help="Share of the people in TABLE that becomes public, without --public.",
+    ),
+    LABEL,
+    OWNER,
+    click.option(
+        "--people", type=click.IntRange(1), default=None,
+        help="About how many people the private part has [default: estimated from the public part].",
+    ),
+    click.option("--out", type=FILE, default=None, help="The configuration [default: the table's name, .yaml]."),
+)  # fmt: skip
