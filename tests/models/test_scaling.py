@@ -138,7 +138,7 @@ def test_teachers_can_read_a_flag_that_their_shard_lacks() -> None:
 
     queries, truth = flagged(500, 0.3, 1)
     right = []
-    for seed in range(8):
+    for seed in range(4):
         x, y = flagged(100, 0.003, 2 + seed)
         learner = make_learner("mlp", "plain", classes=2, epochs=20)
         learner.fit(x, y, seed=seed)

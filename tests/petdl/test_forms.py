@@ -42,12 +42,11 @@ def test_the_same_seed_gives_the_same_student(name: str) -> None:
 
 
 @pytest.mark.skipif(compute_dtype(torch.device("cpu")) is torch.float32, reason="no bfloat16 on this processor")
-@pytest.mark.parametrize("name", FORMS.names())
-def test_a_student_in_bfloat16_learns_as_well_and_hands_out_single_precision(name: str) -> None:
+def test_a_student_in_bfloat16_learns_as_well_and_hands_out_single_precision() -> None:
     x, y = world.pool()
     made = world.student(x, width=64)
     assert made.compute_dtype is torch.bfloat16, "wide enough for it to pay"
-    form(name).learn(made, made.samples(x), world.knowledge(y), QUIET, Streams(5), lambda epoch: None)
+    form("noisy-knowledge").learn(made, made.samples(x), world.knowledge(y), QUIET, Streams(5), lambda epoch: None)
     assert (made.predict(x) == y).double().mean() > 0.9
     assert {each.dtype for each in made.weights()} == {torch.float32}
     samples = made.samples(x)[:4]
