@@ -106,3 +106,8 @@ def test_only_stages_read_and_write_artefacts() -> None:
 def test_only_stages_and_the_command_line_define_commands() -> None:
     users = {module for module, tree in TREES.items() if {n.split(".")[0] for n in imported_names(tree)} & {"click"}}
     assert {module for module in users if package_of(module) not in MAY_USE_CLICK} == set()
+
+
+def test_file_names_are_unique() -> None:
+    stems = [path.stem for path in ROOT.rglob("*.py") if path.stem != "__init__"]
+    assert sorted({stem for stem in stems if stems.count(stem) > 1}) == []

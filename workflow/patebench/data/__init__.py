@@ -18,7 +18,7 @@ DATASETS.add("breast_cancer", "patebench.data.scikit_learn_sets:breast_cancer", 
 DATASETS.add("wine", "patebench.data.scikit_learn_sets:wine", public=70)
 DATASETS.add("npz", "patebench.data.npz:load", own_files=True)
 DATASETS.add("folder", "patebench.data.folder:load", own_files=True)
-DATASETS.add("table", "patebench.data.table:load", own_files=True)
+DATASETS.add("table", "patebench.data.own_table:load", own_files=True)
 
 
 def public_samples(name: str) -> int | None:

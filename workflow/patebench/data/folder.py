@@ -136,7 +136,7 @@ def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
 
 def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
     """Return the private and the public images of an index; paths start from its folder."""
-    from patebench.data.table import read_frame
+    from patebench.data.own_table import read_frame
 
     frame = read_frame(index, MISSING).astype(object)
     columns = list(map(str, frame.columns))

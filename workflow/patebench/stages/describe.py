@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from patebench.cli.command import FILE, stage_command
-from patebench.data.describe import propose
+from patebench.data.proposal import propose
 
 LABEL = click.option("--label", default=None, help="The column to predict [default: the last one].")
 OWNER = click.option("--owner", default=None, help="The column that names people [default: one whose name says so].")

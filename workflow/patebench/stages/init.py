@@ -7,7 +7,7 @@ import click
 from patebench.cli.command import FILE, stage_command
 from patebench.core.errors import PatebenchError
 from patebench.core.files import write_text
-from patebench.data.describe import configuration, propose
+from patebench.data.proposal import configuration, propose
 from patebench.stages.describe import LABEL, OWNER
 
 

@@ -14,7 +14,7 @@ from patebench.core.errors import ArtefactError
 from patebench.core.registry import nearest
 from patebench.core.text import listing
 from patebench.data.declaration import MISSING
-from patebench.data.table import public_by_hash, read_frame
+from patebench.data.own_table import public_by_hash, read_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.data.dataset import Dataset
 from patebench.data.declaration import TableDeclaration
-from patebench.data.describe import configuration, propose
-from patebench.data.table import column_names, encode, load, public_by_hash, read_frame
+from patebench.data.own_table import column_names, encode, load, public_by_hash, read_frame
+from patebench.data.proposal import configuration, propose
 
 DECLARED: dict[str, Any] = {
     "label": {"column": "state", "classes": ["ill", "well"]},
