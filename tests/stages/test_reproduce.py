@@ -109,7 +109,7 @@ def _measures(runs: dict[str, Run], value: Value, published: Published) -> bool:
         and value.mechanism in (None, labels.setting.mechanism)
         and value.noise in (None, labels.setting.slug)
     }
-    return any(value.queries in (None, *run.options[f"{name}/bounds.json"]["queries"]) for name in meant)
+    return any(value.queries in (None, *run.options[f"{name}/bounds.json"].get("queries", ())) for name in meant)
 
 
 def test_a_row_is_measured_by_one_configuration():
