@@ -22,7 +22,7 @@ from patebench.config import validate
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays
 from patebench.data import folder as folder_loader
-from patebench.data import npz
+from patebench.data import npz, own_table
 from patebench.data.dataset import Dataset
 from patebench.data.division import content
 from patebench.data.partitions import PARTITIONS, Change
@@ -326,6 +326,62 @@ def test_an_image_in_colour_changes_no_other(tmp_path: Path, monkeypatch: pytest
     found = audited(tmp_path / "faulty", written)
     assert found["new colour"].verdict is Moved.VIOLATED
     assert "public.npz changed" in found["new colour"].moved
+
+
+def table(folder: Path) -> dict[str, Any]:
+    """A table of 60 people with three records each, and a configuration that divides it by person."""
+    rng = np.random.default_rng(0)
+    lines = ["person,age,sex,state"]
+    for person in range(60):
+        lines += [
+            f"P{person},{rng.integers(18, 90)},{rng.choice(['f', 'm'])},{rng.choice(['a', 'b'])}" for _ in range(3)
+        ]
+    (folder / "all.csv").write_text("\n".join(lines))
+    features = {"age": {"number": [0, 100]}, "sex": {"category": ["f", "m"]}}
+    declared = {"label": {"column": "state", "classes": ["a", "b"]}, "owner": "person", "features": features}
+    written = settings(teachers=3)
+    own = {"loader": "table", "private": str(folder / "all.csv"), "table": {**declared, "public_share": 0.4}}
+    written["datasets"] = {"people": own}
+    written["experiments"]["small"] |= {"dataset": "people", "pool": 20}
+    return written
+
+
+def bounds_of_private_records(frame: Any, features: dict[str, Any]) -> None:
+    features["age"] = {"number": [float(min(frame["age"].astype(float))) - 1, float(max(frame["age"].astype(float)))]}
+
+
+def categories_of_private_records(frame: Any, features: dict[str, Any]) -> None:
+    features["sex"] = {"category": sorted(set(frame["sex"]))}
+
+
+@pytest.mark.parametrize("leak", [bounds_of_private_records, categories_of_private_records])
+def test_a_table_whose_declaration_is_learned_from_all_records_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leak: Callable[[Any, dict[str, Any]], None]
+) -> None:
+    only(monkeypatch, "owner")
+    written = table(tmp_path)
+    found = audited(tmp_path / "sound", written)
+    assert {kind: each.verdict for kind, each in found.items()} == {
+        "new label": Moved.REFUSED, "new values": Moved.HOLDS, "owner": Moved.HOLDS
+    }  # fmt: skip
+    load = own_table.load
+
+    @wraps(load)
+    def learned(private: str, table: str, **options: Any) -> Dataset:
+        declared = json.loads(table)
+        leak(own_table.read_frame(Path(private), ("",)), declared["features"])
+        return load(private=private, table=declared, **options)
+
+    monkeypatch.setattr(own_table, "load", learned)
+    assert audited(tmp_path / "faulty", written)["new values"].verdict is Moved.VIOLATED
+
+
+def test_a_table_that_is_not_divided_by_person_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, by_hash = table(tmp_path), own_table.public_by_hash
+    monkeypatch.setattr(own_table, "public_by_hash", lambda frame, owner, share: by_hash(frame, None, share))
+    with pytest.raises(PatebenchError) as caught:
+        audited(tmp_path / "faulty", written)
+    assert caught.value.code == "person-in-both-parts"
 
 
 def said(*arguments: str) -> tuple[int, str]:

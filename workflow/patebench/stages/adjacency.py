@@ -35,7 +35,9 @@ from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, VOTES
 from patebench.core.progress import progress
 from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
+from patebench.data.declaration import TableDeclaration
 from patebench.data.division import records
+from patebench.data.own_table import public_by_hash, read_frame
 from patebench.data.partitions import NOBODY
 
 #: Number of neighbouring teachers that are trained again together, unless all are.
@@ -194,6 +196,8 @@ class DataSet:
         what = f"record {at} has the label {y[at]}, which is no class"
         yield "new label", what, self.changed({**self.private.arrays, "y": y}, "new-label")
         sources = dict(self.data.sources)
+        if self.data.loader == "table":
+            yield from self._unseen_values(sources)
         if not Path(sources.get("private", os.devnull)).is_dir():
             return
         for name, what in (("colour", "one image has colours"), ("folder", "one image is in a folder of its own")):
@@ -206,6 +210,25 @@ class DataSet:
                 (folder := image.parent.parent / "a class of its own").mkdir()
                 image.rename(folder / image.name)
             yield f"new {name}", what, replace(self.data, sources=tuple({**sources, "private": str(copy)}.items()))
+
+    def _unseen_values(self, sources: Mapping[str, str]) -> Iterator[tuple[str, str, Data]]:
+        """Yield the table with a private record whose every feature has a value that no other record has."""
+        declared = TableDeclaration.read(dict(self.data.declared)["table"], "table")
+        path = Path(sources["private"])
+        frame = read_frame(path, declared.missing_values).astype(object)
+        private = np.ones(len(frame), bool)
+        if declared.public_share is not None:
+            if declared.owner is None:
+                return  # a hash of the whole record decides whether it is public
+            private = ~public_by_hash(frame, declared.owner, declared.public_share)
+        at = int(np.flatnonzero(private)[0])
+        for name, feature in declared.features.items():
+            unseen = "1e6" if feature.number else "1900-01-01" if feature.date else "a value of its own"
+            frame.loc[frame.index[at], name] = unseen
+        changed = self.folder / "new-values.csv"
+        frame.to_csv(changed, index=False, na_rep=declared.missing_values[0] if declared.missing_values else "")
+        what = f"record {at + 1} of {path} has values that nobody else has"
+        yield "new values", what, replace(self.data, sources=tuple({**sources, "private": str(changed)}.items()))
 
 
 def _samples(folder: Path, role: str) -> Artefact:
