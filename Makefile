@@ -64,7 +64,8 @@ bench: setup
 	$(RUN) python benchmarks/bench_scale.py
 	$(RUN) python benchmarks/bench_records.py
 
-# Runs all that results/reference keeps, or RUNS="folder …" of it; with KEEP=--keep puts what ran in its place.
+# Runs all that results/reference keeps, or RUNS="folder …" of it; with KEEP=--keep puts what ran in its place,
+# and with KEEP=--rebuild writes pages and tables of kept runs again from their records.
 reference: setup
 	$(RUN) python tests/reference.py --cores $(CORES) $(KEEP) $(RUNS)
 

@@ -2,13 +2,15 @@
 
 `make reference` runs what `results/reference/runs.yaml` names, each with a page of its own in `results/<folder>/`. It
 may be interrupted and started again: what is finished is not done twice. `make reference KEEP=--keep` then puts the new
-numbers in place of those that are kept; `make test` says which sentences they no longer bear.
+numbers in place of those that are kept; `make test` says which sentences they no longer bear. A kept run also stores
+its records, from which `make reference KEEP=--rebuild` writes its page, tables and figures again without training.
 """
 
 import argparse
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ RUNS = ROOT / KEPT / "runs.yaml"
 
 #: Larger tables are not kept.
 _MOST_BYTES = 1_000_000
+
+#: The records of a kept run: everything that its tables, figures and page are made of.
+RECORDS = "records.tar.xz"
 
 
 def command(folder: str, run: Mapping[str, Any], cores: str = "all") -> list[str]:
@@ -62,11 +67,12 @@ def keep(folder: str, root: Path = ROOT) -> str:
     manifest = made / "manifest.json"
     if not manifest.is_file():
         raise SystemExit(f"{made}: this run is not finished; run `make reference RUNS={folder}`")
-    made_by = read_json(manifest, "manifest")["commit"]
+    content = read_json(manifest, "manifest")
+    made_by = content["commit"]
     if not is_clean(made_by):
         raise SystemExit(f"{made}: not all of it was made by one clean commit; run all of it anew to keep it")
     if kept.is_dir():
-        names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file())
+        names = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file() and path.name != RECORDS)
     else:
         small = [path for path in (made / "tables").glob("*.csv") if path.stat().st_size < _MOST_BYTES]
         names = [path.relative_to(made) for path in [manifest, *sorted(small)]]
@@ -75,7 +81,39 @@ def keep(folder: str, root: Path = ROOT) -> str:
     for name in names:
         (kept / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / name, kept / name)
+    _store_records([path for files in content.get("records", {}).values() for path in files], root, kept / RECORDS)
     return str(made_by["id"])
+
+
+def _store_records(paths: Sequence[str], root: Path, archive: Path) -> None:
+    """Store files below `root`, with the same bytes for the same records."""
+
+    def without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = ""
+        return member
+
+    if paths:
+        with tarfile.open(archive, "w:xz") as stream:
+            for path in sorted(paths):
+                stream.add(root / path, path, filter=without_owner)
+
+
+def rebuild(folder: str, root: Path = ROOT) -> Path:
+    """Write page, tables and figures of a kept run again from its records, in `results/<folder>/`; return the page."""
+    kept, made = root / KEPT / folder, root / "results" / folder
+    if not (kept / RECORDS).is_file():
+        raise SystemExit(f"{kept}: it stores no {RECORDS}; run `make reference RUNS={folder}`")
+    made.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(kept / "manifest.json", made / "manifest.json")
+    with tarfile.open(kept / RECORDS) as stream:
+        stream.extractall(root, filter="data")
+    page = made / "report.html"
+    words = {"manifest": made / "manifest.json", "published": ROOT / "config" / "published.csv", "out": page}
+    words |= {"captions": ROOT / "report", "citation": ROOT / "CITATION.cff"}
+    options = [part for name, path in words.items() for part in (f"--{name}", str(path))]
+    subprocess.run([Path(sys.executable).with_name("patebench"), "report", *options], cwd=root, check=True)
+    return page
 
 
 def _selected(wanted: Sequence[str]) -> dict[str, Mapping[str, Any]]:
@@ -91,8 +129,13 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", help="Some of them; without any, all.")
     parser.add_argument("--cores", default="all", metavar="NUMBER", help="How many cores to use; without it, all.")
     parser.add_argument("--keep", action="store_true", help="Keep what was run, instead of running it.")
+    parser.add_argument("--rebuild", action="store_true", help="Write pages again from the kept records.")
     given = parser.parse_args()
     runs = _selected(given.folders)
+    if given.rebuild:
+        for folder in runs if given.folders else [name for name in runs if (ROOT / KEPT / name / RECORDS).is_file()]:
+            print(f"wrote {rebuild(folder)}")
+        return
     if given.keep:
         commits = {keep(folder) for folder in runs}
         print(f"Kept {plural(len(runs), 'run')} of {plural(len(commits), 'commit')}: {', '.join(sorted(commits))}")

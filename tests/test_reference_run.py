@@ -1,6 +1,7 @@
 """`make reference` runs what is kept, as the page on it says, and keeps only what one clean commit made."""
 
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -111,6 +112,20 @@ def test_of_another_run_the_files_that_are_kept_are_replaced(made: Path, tmp_pat
     reference.keep("nzc", tmp_path)
     assert kept.read_text(encoding="utf-8") == "new\n"
     assert files(tmp_path / reference.KEPT / "nzc") == {"audit.csv"}
+
+
+def test_a_kept_run_stores_its_records_and_tables_are_made_of_them_again(tmp_path: Path) -> None:
+    folder = "one-vote-adult"
+    shutil.copytree(ROOT / reference.KEPT / folder, tmp_path / reference.KEPT / folder)
+    page = reference.rebuild(folder, tmp_path)
+    assert page.is_file()
+    for kept in (ROOT / reference.KEPT / folder / "tables").glob("*.csv"):
+        assert (page.parent / "tables" / kept.name).read_bytes() == kept.read_bytes()
+    archive = (ROOT / reference.KEPT / folder / reference.RECORDS).read_bytes()
+    reference.keep(folder, tmp_path)
+    assert (tmp_path / reference.KEPT / folder / reference.RECORDS).read_bytes() == archive
+    with pytest.raises(SystemExit, match="stores no records"):
+        reference.rebuild("nzc-2020", tmp_path)
 
 
 def test_a_kept_file_that_was_not_made_is_told_and_nothing_changed(made: Path, tmp_path: Path) -> None:
