@@ -112,6 +112,9 @@ def test_a_wrong_value_is_named_with_file_record_and_column(
         ({"features": {**DECLARED["features"], "age": {"number": [0, 1], "text": 3}}}, "one of number"),
         ({"public_share": 0.5}, "either a public file"),
         ({"owners": "x"}, "unknown key"),
+        ({"features": {**DECLARED["features"], "age": {"number": [1, 2, 3]}}}, "features.age.number"),
+        ({"features": {**DECLARED["features"], "age": {"number": [1]}}}, "features.age.number"),
+        ({"people": "move"}, "people: is 'move'; it should be 'refuse' or 'leave-out'"),
     ],
 )
 def test_a_wrong_declaration_is_one_line(files: dict[str, str], changes: dict[str, Any], part: str) -> None:
@@ -192,7 +195,7 @@ def test_tab_separated_values_and_unreadable_files(tmp_path: Path) -> None:
     path = tmp_path / "open.tsv"
     path.write_text("\n".join(line.replace(",", "\t") for line in [HEADER, *PUBLIC]), encoding="utf-8-sig")
     assert read_frame(path, ("",)).shape == (2, 7)
-    for name, text in (("a.csv", ""), ("b.csv", "x,x\n1,2\n"), ("c.xls", "x"), ("d.csv", 'a,b\n"1,2\n')):
+    for name, text in (("a.csv", ""), ("b.csv", HEADER + "\n"), ("c.xls", "x"), ("d.csv", 'a,b\n"1,2\n')):
         (tmp_path / name).write_text(text)
         with pytest.raises(ArtefactError):
             load(tmp_path, False, str(tmp_path / name), DECLARED, str(path))

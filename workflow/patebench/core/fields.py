@@ -317,7 +317,7 @@ def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
     for step in error["loc"]:
         if isinstance(value, Mapping) and step in value:
             value, place = value[step], key_path(place, step)
-        elif isinstance(value, list | tuple) and isinstance(step, int):
+        elif isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
             value, place = value[step], key_path(place, step)
         else:  # a value that was put into a list, or spells a mapping
             scalar = scalar or isinstance(step, int)
@@ -334,6 +334,8 @@ def _fault(error: ErrorDetails, given: object, where: str) -> PatebenchError:
         words, limit = _BOUNDS[error["type"]]
         line = f"is {show(error['input'])}; {words} {context[limit]:g} is needed"
         return PatebenchError(line, code="bound", where=place)
-    what = context.get("what", error["msg"])
-    line = f"is {show(value)}; {what}{' or a list' if scalar else ''} is needed"
+    if "what" in context:
+        line = f"is {show(value)}; {context['what']}{' or a list' if scalar else ''} is needed"
+    else:
+        line = f"is {show(value)}; it {error['msg'].removeprefix('Input ')}"
     return PatebenchError(line, code="type", where=place)

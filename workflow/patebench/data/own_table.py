@@ -156,20 +156,21 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     suffix = path.suffix.lower()
     try:
         if suffix in _PARQUET:
-            return pd.read_parquet(path, dtype_backend="pyarrow")
-        if suffix not in _SEPARATORS:
+            frame = pd.read_parquet(path, dtype_backend="pyarrow")
+        elif suffix in _SEPARATORS:
+            frame = pd.read_csv(
+                path,
+                sep=_SEPARATORS[suffix],
+                dtype=str,
+                keep_default_na=False,
+                na_values=list(missing),
+                encoding="utf-8-sig",
+                index_col=False,
+                on_bad_lines="error",
+                skipinitialspace=True,
+            )
+        else:
             raise ArtefactError(path, f"its name ends in '{path.suffix}'", "give a .csv, .tsv or .parquet file")
-        frame = pd.read_csv(
-            path,
-            sep=_SEPARATORS[suffix],
-            dtype=str,
-            keep_default_na=False,
-            na_values=list(missing),
-            encoding="utf-8-sig",
-            index_col=False,
-            on_bad_lines="error",
-            skipinitialspace=True,
-        )
     except ImportError:
         raise ArtefactError(
             path, "Parquet needs pyarrow", "pip install 'patebench[parquet]', or give a .csv file"
@@ -181,6 +182,8 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     names = list(map(str, frame.columns))
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ArtefactError(path, f"two columns are called '{twice[0]}'", "rename one of them")
+    if not len(frame):
+        raise ArtefactError(path, "it holds no record below its header", "give a table with records")
     return frame
 
 
