@@ -107,7 +107,12 @@ def rebuild(folder: str, root: Path = ROOT) -> Path:
     made.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(kept / "manifest.json", made / "manifest.json")
     with tarfile.open(kept / RECORDS) as stream:
-        stream.extractall(root, filter="data")
+        for member in stream:
+            target, content = root / member.name, stream.extractfile(member)
+            if content is None or not target.resolve().is_relative_to((root / "results").resolve()):
+                raise SystemExit(f"{kept / RECORDS}: {member.name} is no record of a run; put a good copy back")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.read())
     page = made / "report.html"
     words = {"manifest": made / "manifest.json", "published": ROOT / "config" / "published.csv", "out": page}
     words |= {"captions": ROOT / "report", "citation": ROOT / "CITATION.cff"}
