@@ -111,8 +111,11 @@ def rebuild(folder: str, root: Path = ROOT) -> Path:
             target, content = root / member.name, stream.extractfile(member)
             if content is None or not target.resolve().is_relative_to((root / "results").resolve()):
                 raise SystemExit(f"{kept / RECORDS}: {member.name} is no record of a run; put a good copy back")
+            record = content.read()
+            if target.exists() and target.read_bytes() != record:
+                raise SystemExit(f"{target}: it differs from the kept record; move your results away first")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content.read())
+            target.write_bytes(record)
     page = made / "report.html"
     words = {"manifest": made / "manifest.json", "published": ROOT / "config" / "published.csv", "out": page}
     words |= {"captions": ROOT / "report", "citation": ROOT / "CITATION.cff"}

@@ -124,6 +124,11 @@ def test_a_kept_run_stores_its_records_and_tables_are_made_of_them_again(tmp_pat
     archive = (ROOT / reference.KEPT / folder / reference.RECORDS).read_bytes()
     reference.keep(folder, tmp_path)
     assert (tmp_path / reference.KEPT / folder / reference.RECORDS).read_bytes() == archive
+    record = min((tmp_path / "results" / "adult").rglob("collected.json"))
+    record.write_text("another run")
+    with pytest.raises(SystemExit, match="differs from the kept record"):
+        reference.rebuild(folder, tmp_path)
+    assert record.read_text() == "another run"
     with pytest.raises(SystemExit, match="stores no records"):
         reference.rebuild("nzc-2020", tmp_path)
 
