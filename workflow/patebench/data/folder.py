@@ -7,8 +7,6 @@ alone, so a record that comes or goes moves no other. Classes, size, mode and ba
 public images or from the configuration.
 """
 
-import hashlib
-import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +21,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.text import listing, plural
 from patebench.data.dataset import OWN_DATA, Dataset
 from patebench.data.declaration import MISSING, ImageParameters
-from patebench.data.division import content
+from patebench.data.division import content, identifiers
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 T = TypeVar("T")
@@ -102,8 +100,8 @@ def load(
             notes.append(f"{here}: no {role} image has {plural(len(lacking), 'class')}: {listing(lacking)}")
     notes += _copies(own, own_x, shown, shown_x)
     labels = [np.array([names.index(image.label) for image in part], np.int64) for part in (own, shown)]
-    owners = [_hashes([image.owner or "" for image in part]) if part[0].owner else None for part in (own, shown)]
-    rows = [_hashes([image.identity for image in part]) for part in (own, shown)]
+    owners = [identifiers([image.owner or "" for image in part]) if part[0].owner else None for part in (own, shown)]
+    rows = [identifiers([image.identity for image in part]) for part in (own, shown)]
     return Dataset(own_x, labels[0], shown_x, labels[1], names, rows[0], rows[1], tuple(notes), owners[0], owners[1])
 
 
@@ -167,12 +165,6 @@ def _of_index(index: Path) -> tuple[list[_Image], list[_Image]]:
         if not images:
             raise ArtefactError(index, f"no image is {role}", "say in the column part which are")
     return tuple(sorted(images, key=lambda image: image.identity) for images in parts.values())  # type: ignore[return-value]
-
-
-def _hashes(identities: Sequence[str]) -> NDArray[np.int64]:
-    """Return 63 bits of a hash of each identity."""
-    digests = (hashlib.blake2b(os.fsencode(identity), digest_size=8).digest() for identity in identities)
-    return np.array([int.from_bytes(digest, "little") >> 1 for digest in digests], np.int64)
 
 
 def _read(

@@ -5,8 +5,8 @@ values in 0 … 1 between their declared bounds, a category one column for each 
 of its hashed character n-grams, scaled to norm 1. Each record is encoded by itself, so no record changes another.
 """
 
-import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.text import listing, plural
 from patebench.data.dataset import Dataset
 from patebench.data.declaration import Feature, TableDeclaration
+from patebench.data.division import identifiers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,9 +65,8 @@ def load(
         notes.append(f"{path}: a hash of each of the {unit} made {len(open_part)} of {len(whole)} records public")
     else:
         open_part, own_part = _Part.read(Path(public), declared), _Part.read(Path(private), declared)
-    if declared.owner is not None:
-        own_part, left_out = _apart(own_part, open_part, declared)
-        notes += left_out
+    own_part, left_out = _apart(own_part, open_part, declared)
+    notes += left_out
     for role, part in (("public", open_part), ("private", own_part)):
         if not len(part):
             raise ArtefactError(part.path, f"the {role} part has no record", "give more records, or another share")
@@ -85,11 +85,15 @@ def load(
     )
 
 
+@dataclass(frozen=True, eq=False)
 class _Part:
     """Encoded records of one file: features, labels, rows, and owners where they are declared."""
 
-    def __init__(self, path: Path, role_of: Mapping[str, NDArray[Any] | None]) -> None:
-        self.path, self._columns = path, dict(role_of)
+    path: Path
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    owners: NDArray[np.int64] | None
 
     @classmethod
     def read(cls, path: Path, declared: TableDeclaration) -> "_Part":
@@ -101,16 +105,14 @@ class _Part:
         x = encode(frame, declared, path)
         y = _labels(frame[declared.label.column], declared, path)
         owners = None if declared.owner is None else _identifiers(frame[declared.owner], declared.owner, path)
-        return cls(path, {"x": x, "y": y, "rows": np.arange(len(y)), "owners": owners})
+        return cls(path, x, y, np.arange(len(y)), owners)
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getattr__(self, name: str) -> Any:
-        return self._columns[name]
-
     def where(self, chosen: NDArray[np.bool_]) -> "_Part":
-        return _Part(self.path, {name: None if part is None else part[chosen] for name, part in self._columns.items()})
+        owners = None if self.owners is None else self.owners[chosen]
+        return _Part(self.path, self.x[chosen], self.y[chosen], self.rows[chosen], owners)
 
     def without_label(self, declared: TableDeclaration) -> list[str]:
         lacking = [name for i, name in enumerate(declared.label.classes) if not (self.y == i).any()]
@@ -122,6 +124,8 @@ def _apart(own: _Part, shown: _Part, declared: TableDeclaration) -> tuple[_Part,
 
     What is public must not depend on who is in the private part, so no public record is moved or dropped.
     """
+    if own.owners is None or shown.owners is None:
+        return own, []
     both = np.isin(own.owners, shown.owners)
     if not both.any():
         return own, []
@@ -144,7 +148,7 @@ def public_by_hash(frame: "pd.DataFrame", owner: str | None, share: float) -> ND
     """
     columns = list(frame.columns) if owner is None else [owner]
     keys = frame[columns].astype(str).agg("\x1f".join, axis=1)
-    return np.array([_hash(key.encode()) < share * 2.0**63 for key in keys], bool)
+    return identifiers(keys) < share * 2.0**63
 
 
 def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
@@ -179,9 +183,6 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
         raise
     except Exception as fault:  # parsers fail in as many ways as files are damaged
         raise ArtefactError(path, f"it cannot be read as a table ({fault})", "repair the file") from None
-    names = list(map(str, frame.columns))
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ArtefactError(path, f"two columns are called '{twice[0]}'", "rename one of them")
     if not len(frame):
         raise ArtefactError(path, "it holds no record below its header", "give a table with records")
     return frame
@@ -293,14 +294,11 @@ def _identifiers(column: "pd.Series[Any]", name: str, path: Path) -> NDArray[np.
     absent = column.isna().to_numpy(dtype=bool)
     if absent.any():
         raise _fault(path, absent, name, "is missing", "name the owner of each record", "missing-value")
-    hashes = {value: _hash(str(value).encode()) for value in set(column)}
-    if len(set(hashes.values())) < len({str(value) for value in hashes}):
+    owners = [str(value) for value in column]
+    numbers = identifiers(owners)
+    if len(np.unique(numbers)) < len(set(owners)):
         raise ArtefactError(path, f"two owners of column '{name}' have the same hash", "rename one of them")
-    return np.array([hashes[value] for value in column], np.int64)
-
-
-def _hash(key: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little") >> 1
+    return numbers
 
 
 def _quoted(column: "pd.Series[Any]", wrong: NDArray[np.bool_]) -> str:

@@ -96,7 +96,7 @@ def propose(
 
 
 def configuration(path: Path, public: Path | None, proposal: Proposal, people: int) -> Iterator[str]:
-    """Yield the lines of a configuration with the proposed declaration for about so many private `people`."""
+    """Yield the lines of a configuration with the proposed declaration for about `people` private people."""
     name = "".join(letter if letter.isalnum() else "-" for letter in path.stem.lower()).strip("-") or "table"
     pool = max(1, proposal.public_records // 2)
     teachers = next((size for size in (250, 100, 50, 25, 10) if people >= 12 * size), 5)
