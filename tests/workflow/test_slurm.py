@@ -29,6 +29,10 @@ def nodes() -> list[str]:
     names = [line.split()[0] for line in said.stdout.splitlines() if line.split()[1] in ("idle", "mix", "alloc")]
     if len(names) < 2:
         pytest.skip("no SLURM cluster with a partition 'main' of at least two nodes answers")
+    # Snakemake removes SLURM_CONF from the environment of a job, which then reads /etc/slurm/slurm.conf.
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    in_jobs = subprocess.run(["sinfo", "-h", "-N", "-p", "main", "-o", "%N"], capture_output=True, text=True, env=bare)
+    assert in_jobs.returncode == 0, f"jobs reach no cluster by /etc/slurm/slurm.conf: {in_jobs.stderr}"
     return names
 
 
@@ -50,7 +54,7 @@ class Cluster(Workflow):
         """Kill snakemake and cancel what it left to SLURM."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
+        self.process.wait()
         for number, _ in self.jobs("", "RUNNING,PENDING"):
             subprocess.run(["scancel", number], check=True)
         self.wait(lambda: not self.jobs("", "RUNNING,PENDING,COMPLETING"), "its jobs are cancelled")
