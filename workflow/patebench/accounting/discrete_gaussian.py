@@ -1,54 +1,15 @@
-"""What discrete Gaussian noise costs, tight: the privacy loss distribution of counts that move by one.
+"""Compute tight bounds for discrete Gaussian noise: the privacy loss distribution of counts that move by one.
 
 N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). Each of N *cells*, counts with
-independent noise N_Z(σ²), moves by one: N = 2T for T queries in each of which a vote moves from one class to another.
+independent noise N_Z(σ²), moves by one: N = 2T for T queries. Then
 
-**The dominating pair.** Let P be the noise of N cells and Q the same with every cell moved by one (up or down does not
-matter, as the noise is symmetric). Whatever is released is a random function of a draw from P on the one data set, from
-Q on the neighbour. Play the release query by query. What was released so far says, together with the public rules, what
-is asked next, and so how the teacher votes on both data sets: two counts move by one each, or none. If they move, take
-the next two cells as the noise of these two counts and draw the other noise afresh; if none moves, drop the two cells
-and draw all noise afresh. Then choose the label by any rule, with any rule for ties. So neither ties nor votes nor
-adaptive queries matter, and a query on which the teacher's vote is the same costs no more than one on which it is not.
-(So it is with the largest count in a threshold test, one cell, which moves by one or not, and with an answer that is
-not given.) By post-processing
+    δ(ε) ≤ E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
 
-    δ(ε) ≤ sup over events of P(event) − e^ε Q(event) = E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
-
-with Y the sum of the N draws: L = ln P/Q adds up (2z + 1)/(2σ²) (Sommer, Meiser, Mohammadi 2019, Lemma 5). No smaller ε
-holds for the noisy counts.
-
-**Y.** The losses lie on a lattice of spacing 1/σ². Upper bounds on Pr[Y = y] suffice, as all terms are positive; so
-does Pr[Y ≥ y] ≤ exp(−y²/2S²), S² = Nσ², for what is cut off: E e^{θz} ≤ e^{θ²σ²/2}, since by Poisson's summation
-formula Σ exp(−(z − c)²/2σ²) over the integers is largest at c = 0. They come from one of three:
-
-- *One discrete Gaussian.* Pr[Y = y] differs from that of N_Z(S²) by a factor of at most e^τ, τ = 10(N − 1)e^{−π²σ²},
-  for σ ≥ ½ (Kairouz, Liu, Steinke 2021, Corollary 12, with k/(k + 1) ≥ ½). Poisson: Σ exp(−y²/2S²) ≥ S√2π.
-- *A Fourier transform*, where τ is too large. See `_convolved`.
-- *Continuous noise*, where S is so large that the lattice does not show. See `_continuous`.
-
-Where none of these gives a number, or a larger one, stands the bound of Canonne, Kamath, Steinke 2020, Theorem 4, by
-Rényi divergences.
-
-Everything is rounded up. That covers noise drawn at the next larger double too, as `core.entropy` does: it changes
-ln Pr and L by less than the rounding that is paid for.
-
-**Noise that several parties add** is a sum of discrete Gaussians, which is not quite a discrete Gaussian.
-Kairouz, Liu, Steinke 2021, *The distributed discrete Gaussian mechanism for federated learning with secure
-aggregation*, bound the difference. With m shares of scale σ_s ≥ ½, let
-
-    τ = 10 Σ_{k=1}^{m−1} exp(−2π²σ_s² k/(k+1)).
-
-The probabilities of the sum and of one discrete Gaussian of variance mσ_s² then differ nowhere by more than a factor
-e^τ (their Corollary 12), and releasing integers of L2 sensitivity Δ, of which d change, with the sum as noise is
-½ε²-concentrated private with ε = Δ/(√m·σ_s) + τ√d (their Theorem 1; of its three forms the one that needs Δ alone).
-
-**One table with few votes of each teacher.** With at most m votes of a teacher, the tables of neighbours differ in at
-most 2m cells, by one each (`sparse.py`: the cap is a function of a teacher's row and place alone). Each teacher adds
-its share to every cell, whatever its votes, so both tables have the same noise: Δ = √(2m), d = 2m, and
-½ε² = m·(1/σ + τ)² is what m queries cost whose counts are all revealed. The tight bound below speaks of the 2m cells
-alone too. Both hold cell by cell given what was released before, so tables of several rounds cost what their m
-together cost.
+with Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma 5). Pr[Y = y] is bounded from above by one discrete
+Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier transform (`_convolved`) or by continuous noise
+(`_continuous`); where these fail the bound of Canonne, Kamath, Steinke 2020, Theorem 4, stands. Everything is rounded
+up. Noise that m parties add costs ½ε²-concentrated with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1).
+Proof: docs/proofs.md, "Discrete Gaussian noise".
 """
 
 import math

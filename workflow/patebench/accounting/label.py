@@ -1,49 +1,16 @@
-"""What the label of a noisy argmax costs at most, which is less than what the noisy counts cost.
+"""Bound what the label of a noisy argmax costs, which is less than what the noisy counts cost.
 
-Queries have counts n_j; one teacher changes its vote from a to b; each count gets independent noise with a symmetric
-log-concave density f and distribution function F; the label is the class of the largest noisy count. All is in noise
-scales, and s is one vote.
-
-**Theorem.** The Rényi divergence of order α between the labels of two adjacent data sets is at most
+**Theorem.** If one teacher changes its vote from a to b, and each count gets independent noise with a symmetric
+log-concave density, in units in which s is one vote, the Rényi divergence of order α between the labels is at most
 
     W(α) = sup over real u, v of D_α( P(u, v) ‖ P(u − s, v + s) ),
 
 where P(u, v) has the probabilities of three outcomes: a, which is S_a > max(S_b, 0); b, which is S_b > max(S_a, 0); and
-neither; with S_a = u + noise and S_b = v + noise. It holds for any votes of any number of teachers on any classes.
+neither; with S_a = u + noise and S_b = v + noise. It holds for any votes, classes and adaptive queries (van Erven &
+Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
-*Proof.* Let Y be the largest noisy count but those of a and b, and J the class that has it. Their joint law is the same
-on both data sets, and the noise of a and b does not depend on it. Given Y = y and J = j the label is a, b or j, with
-the probabilities P(n_a − y, n_b − y), and on the neighbour P(n_a − y − s, n_b − y + s). So the label's distributions
-are mixtures of such pairs with the same weights, and D_α is jointly quasi-convex (van Erven & Harremoës 2014, *Rényi
-divergence and Kullback–Leibler divergence*, Theorem 13; the outcomes j of all pairs are different or merged, which is
-processing, Theorem 9). The other direction, from the neighbour's labels, is that of a vote that moves from b to a. With
-two classes there is no Y, and P is the limit u, v → ∞ at the same u − v. Ties have probability 0. ∎
-
-Earlier answers may choose later queries, as this holds for all counts: costs add up (Mironov 2017, Proposition 1). It
-holds for an answer that is given only after a test with noise of its own, too: given the test's outcome, the answer is
-that of a noisy argmax with fresh noise, and the cost of the test is added.
-
-The supremum is not searched for but bounded. `label_tables` (and `label_integers`, where the noise is discrete, which
-has its own P) do so inside a finite region, by
-
-**Lemma 1.** With r_i = ln P_i(u, v) − ln P_i(u − s, v + s), every r_i falls with u and rises with v.
-
-*Proof.* P_a is ∫_{x>0} f(x − u) F(x − v) dx. It is a convolution of log-concave functions, in u and in v, so ln P_a is
-concave in each of them. Both factors are totally positive of order 2 in their two variables, so P_a is in (u, v)
-(Karlin & Rinott 1980, *Classes of orderings of measures*, Proposition 3.4): ∂_u ∂_v ln P_a ≥ 0. Hence ∂_u ln P_a − ∂_v
-ln P_a falls with u and rises with v, and r_a is its integral from (u − s, v + s) to (u, v). For b exchange the classes.
-And ln P_o = ln F(−u) + ln F(−v). ∎ So at the same w = u + v every r_i falls as t = u − v grows.
-
-*Inside*, where w ≥ −2X and |t| ≤ A, with A ≥ 2X, are cells of w and t. P_a and P_b rise with w, P_o falls; P_a rises
-with t, P_b falls, and P_o falls with |t|. r_a ≥ 0 is the integral of ∂ ln P_a/∂t over (t − 2s, t), and greatest at the
-cell's least t; −r_b ≥ 0 is greatest at its greatest t.
-
-*Outside*, where u ≤ −X, the label follows from max(S_a, 0) and S_b; it costs at most what S_b does (for Gaussian noise
-α s²/2) and what max(S_a, 0) does. The same holds for v ≤ −X. Else, where |t| > A, there is a c ≥ 0 between u and v, at
-least X from both; the label follows from whether one score is above c and the other one below, and from both scores
-where that is not so. In both cases all but one outcome is improbable, and lies in half-lines that begin X from the
-mean. As P·f(r) (see `label_tables`) is convex in (P, Q), these cost at most α(α−1)/2 · ∫ r²(e^{(α−1)r} + e^{−r}) dP
-over the half-lines.
+The supremum is bounded: inside w = u + v ≥ −2X, |t| = |u − v| ≤ A by cells (`label_tables`, and `label_integers` for
+discrete noise), outside by `_outside`. Proof: docs/proofs.md, "The cost of a label".
 """
 
 import math

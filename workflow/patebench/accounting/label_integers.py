@@ -1,18 +1,8 @@
-"""Where the three outcomes of a noisy argmax lie, for noise on the integers: the cells that `accounting.label` needs.
+"""Compute the cells of `accounting.label` for noise on the integers, where ties go to the lowest class.
 
-Counts and noise are integers, so scores tie, and the lowest class wins. Given Y = y and J = j (see `label`), let u be
-n_a − y, less 1 if j comes before a, and v be n_b − y, less 1 if j comes before b. Then a beats j where Z_a + u ≥ 0,
-and b where Z_b + v ≥ 0. Of both, a wins where Z_a + u ≥ Z_b + v + κ, and b where Z_b + v ≥ Z_a + u + 1 − κ, with
-
-    κ = [b comes before a] + [j comes before b] − [j comes before a],
-
-as n_a − n_b = u − v + [j before a] − [j before b]. κ is 0 or 1, and the same for the neighbour, which has u − 1 and v +
-1. So the theorem holds with the supremum over integers u, v and both κ. Lemma 1 holds too: convolutions of log-concave
-sequences are log-concave (Hoggar 1974), and p(x − u) and F(x − v − κ) are totally positive of order 2 on the integers
-as well.
-
-P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ), P_b(u, v; κ) = P_a(v, u; 1 − κ), P_o = F(−1 − u) F(−1 − v). All are
-sums of positive terms, rounded outward by more than they may be wrong by; that covers a scale that was rounded itself.
+Of classes a and b that both beat the rest, a wins where Z_a + u ≥ Z_b + v + κ, κ in {0, 1}; the supremum is over
+integers u, v and both κ. P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ), P_b(u, v; κ) = P_a(v, u; 1 − κ),
+P_o = F(−1 − u) F(−1 − v). Sums are rounded outward. Proof: docs/proofs.md, "The cost of a label with discrete noise".
 """
 
 import math

@@ -1,17 +1,7 @@
-"""Where the three outcomes of a noisy argmax lie, for continuous noise: tables that `accounting.label` bounds D_α with.
+"""Compute the cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
 
-Everything is in noise scales. w = u + v and t = u − v; the neighbour has the same w, and t − 2s. Rows are cells of w,
-columns are edges of t. Numbers are bounds: upper ones are rounded up and lower ones down, by more than what quadrature
-and elementary functions may be wrong by.
-
-P_a rises with u by crossing S_a = 0, at the rate f(u)F(−v), and by crossing S_a = S_b, at the rate
-G = ∫_{x>0} f(x − u) f(x − v) dx, and falls with v at the rate G. So at fixed w its slope ∂ ln P_a/∂t is
-(G + f(u)F(−v)/2)/P_a. Within a cell of w, G and P_a rise with w and F(−v) falls; f is largest where u is nearest to 0.
-The slope is also half of ∂_u ln P_a − ∂_v ln P_a, which falls with u and rises with v (lemma 1 of `label`), so that it
-is at most what it is at the least u and the greatest v of the cell: at the middle of w, and t less half its width.
-
-*Cells.* With r = ln P − ln Q the divergence is ln(1 + Σ P·f(r))/(α − 1), f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1)
-≥ 0, as the probabilities sum to 1 on both sides. f grows with |r|.
+Numbers are bounds, rounded outward. With r = ln P − ln Q the divergence is ln(1 + Σ P·f(r))/(α − 1),
+f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0. Proof: docs/proofs.md, "Tables of the cost of a label".
 """
 
 from collections.abc import Callable

@@ -1,11 +1,7 @@
 """Propose, test, release with the exact divergence: all labels of T queries, or none.
 
-Whether labels are released hangs on how far the votes are from costing more than a budget B, fixed beforehand as the
-order α is. So near-unanimous votes are released at the little they cost, and ε holds whatever the votes are.
-
-*The release.* G(γ) bounds the Rényi divergence D_α between the labels of a query on D and on D′, in both directions,
-for all votes D whose two largest counts on it differ by γ or more and all neighbours D′; it does not rise with γ, and
-G(γ) = G(0) for γ < 0. Let g_q be the gap of query q, the largest count less the second largest, and
+G(γ) bounds the Rényi divergence D_α between the labels of a query on D and any neighbour, in both directions, for all
+votes whose two largest counts differ by γ or more; it does not rise with γ. With gaps g_q and a budget B,
 
     k(D) = the least k ≥ 0 with Σ_q G(g_q − 2k) > B.
 
@@ -15,33 +11,9 @@ p_{k+1} is the largest p for which, with p′ = p_k, both directions of
     ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R.                                        (*)
 
 Theorem. For R ≥ B, if M_α(R) is an ε for which every (α, R)-Rényi private release is (ε, δ)-DP, then the release is
-(M_α(R), δ)-DP for every δ ≥ p₀, whatever the votes are: δ is not divided between failure and conversion.
-
-Proof. *One vote changes every gap by at most 2*, since it changes the largest and the second largest count by at most
-one each. *So k differs by at most 1 between neighbours*: g′_q − 2(k + 1) ≤ g_q − 2k, so with k = k(D) the sum of
-D′ at k + 1 is at least that of D at k, above B, and k(D′) ≤ k(D) + 1; exchange D and D′. *Where k(D) ≥ 1, the labels of
-D and of any neighbour diverge by at most B in either direction*: k = 0 does not exceed B, so Σ_q G(g_q) ≤ B, and the
-queries being fixed beforehand the labels are independent, whose divergences add up (Mironov 2017, Proposition 1).
-*Neighbours with k = 0 both* release something with probability p₀ each, so outcomes differ in total variation by at
-most p₀ ≤ δ. *All others*: at least one of the two has k ≥ 1, so their labels diverge by at most B both ways. "Nothing"
-and the labels are told apart, so the moment of the release is the sum of both parts, as in (*). If k differs, (*) is
-what makes p. If k is the same, p = p′, it is ln(1 − p + p e^{(α−1)B})/(α − 1) ≤ B ≤ R. So these pairs are (α, R)-Rényi
-private in both directions, and (M_α(R), δ)-DP. Each pair is of one sort or the other, so nothing is added.  ∎
-
-Also p_{k+1} ≥ p_k: (*) holds at p = p_k, and both left sides are convex in p, so what fulfils them is an interval. If
-even T·G(0) ≤ B, no k exceeds B on any votes; that is public, and labels are always released, at B.
-
-Queries may not depend on what earlier labels were: whether there are any is decided once, for all of them together.
-
-*Rounding.* p_k is a multiple of 2⁻⁵³, so that it and 1 − p_k are exact and it is the exact probability that a uniform
-multiple of 2⁻⁵³ in [0, 1) lies below it. The largest that fulfils (*) with room for rounding is taken. Sums of G are
-rounded correctly, hence monotone, so that k is as proved.
-
-The theorem is ours. Testing a data-dependent privacy loss in place of a sensitivity is generalised
-propose-test-release (Redberg, Zhu, Wang 2023, *Generalized PTR*, after Dwork & Lei 2009); the recursion without a cost
-of what is released is partition selection (Desfontaines, Voss, Gipson, Mandayam 2022, *Differentially private partition
-selection*), whose Rényi form is in Harrison & Manurangsi 2026, *Optimal partition selection with Rényi differential
-privacy*.
+(M_α(R), δ)-DP for every δ ≥ p₀, whatever the votes are. Queries must not depend on earlier labels.
+p_k is a multiple of 2⁻⁵³ and sums of G are rounded correctly, so that k and p_k are exact.
+Proof (ours, after Redberg, Zhu, Wang 2023): docs/proofs.md, "Propose, test, release".
 """
 
 import math

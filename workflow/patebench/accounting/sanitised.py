@@ -1,49 +1,15 @@
-"""The private release of a data-dependent Rényi bound, after which it may be published (Scalable PATE, appendix B).
+"""Release a data-dependent Rényi bound with noise, after which it may be published (Scalable PATE, appendix B).
 
-For f the bound at one order α and S its β-smooth sensitivity, both functions of the votes, what is released lies on a
-grid of step Δ that does not depend on them:
+For f the bound at one order α and S its β-smooth sensitivity, what is released lies on a grid of step Δ that does not
+depend on the votes:
 
     f̂ = Δ·(⌈f/Δ⌉ + ⌈s·(1 + σz)⌉ + N),   s = S/Δ + 2,   N a discrete Gaussian of scale τ = σs,
 
-cut off at 0 and at what no votes exceed. Every point of the grid in between can occur whatever the votes are, and what
-is published is a function of the point. (Of floating-point noise the lowest digits tell f and S apart from a
-neighbour's.) The scale itself may be any number: it is never shown, and what it tells is part of the cost.
-
-*Both directions.* f(D) bounds D_α(M(D) ‖ M(D′)) for every D′ adjacent to D, so D_α(M(D′) ‖ M(D)) ≤ f(D′) ≤ f(D) + S(D).
-Therefore f̂ is to exceed f + S, or else be what no votes exceed.
-
-*Failure.* z ≥ 0 is what a standard normal exceeds with probability δ′. A smaller f̂ needs N ≤ −(zτ + 2). For a ≥ 1,
-Pr[N ≤ −a] ≤ Pr[𝒩(0, τ²) ≥ a − 1]: each term of Σ_{x≥⌈a⌉} e^{−x²/2τ²} is below the integral over the unit before it,
-and the sum over all x is at least τ√(2π) (Canonne, Kamath, Steinke 2020, Proposition 25). So f̂ is too small with
-probability at most δ′.
-
-*Cost* (`cost`): shift and scale depend on the votes, so they are part of what releasing f̂ costs. With ρ = s′/s for
-adjacent D and D′, e^{−β} ≤ ρ ≤ e^β, as S and constants are β-smooth. Rounding up adds less than 1 to a difference,
-twice, so the middles are less than |f−f′|/Δ + 2 + (1+σz)|s−s′| ≤ s·(min(1, ρ) + (1+σz)|ρ−1|) apart. For integers μ, μ′
-and discrete Gaussians, with v = 1 + α(ρ²−1) > 0, w = τρ/√v and Z(t) = Σ_x e^{−x²/2t²},
-
-    D_α(N(μ, τ²) ‖ N(μ′, ρ²τ²)) ≤ α(μ−μ′)²/(2τ²v) + (ln Z(w) + (α−1) ln Z(ρτ) − α ln Z(τ))/(α−1),
-
-by completing the square: Σ_x e^{−(x−c)²/2w²} = w√(2π) Σ_k e^{−2π²w²k²} cos 2πkc (Poisson) is largest at c = 0. So
-Z(t) = t√(2π)·θ(t) with 1 ≤ θ(t) ≤ (1+q)/(1−q), q = e^{−2π²t²}. Without the θ this is the divergence of continuous
-Gaussians (Gil et al. 2013),
-
-    α(μ−μ′)²/(2τ²v) + (αb − ½ ln v)/(α−1),   b = ln ρ,
-
-and the θ add at most ln θ(w)/(α−1) + ln θ(ρτ). Over ρ ≤ 1 both terms are largest at e^{−β}; over ρ ≥ 1 the second at
-e^β and the first at 1 or e^β; at e^{−β} the first exceeds what it is at 1, and the second what it is at e^β. So one of
-the two ends bounds all. For the θ: τ, ρτ ≥ 2σ, and w ≥ τ for ρ ≤ 1 and w ≥ 2σ/√v for ρ ≥ 1, where v is largest at e^β.
-With σ ≥ 1 and α ≥ 2 they add less than 10⁻¹⁰. The cost that Scalable PATE states for continuous noise is not used: with
-σ small and 2αβ near 1 it is below a divergence that it should bound (the tests show one).
-
-What the published ε then means. Let D and D′ be adjacent, and f* the larger of f(D) and f(D′). By the theorem behind f
-and by composition, labels and f̂ together have D_α ≤ f* + cost in both directions; let ε* be its conversion at δ − δ′.
-From either data set f̂ < f* with probability at most δ′, as f* ≤ f + S there. The published ε is computed from f̂ as ε*
-is from f*, so ε ≥ ε* unless f̂ < f*; hence, for every event E about labels and f̂, and as well with D and D′ exchanged,
-
-    Pr[M(D) ∈ E] ≤ 𝔼[e^ε; M(D′) ∈ E] + δ.
-
-Publishing more numbers about the same votes costs more: one record stands for the labels of its queries and itself.
+cut off at 0 and at what no votes exceed. f̂ < f + S with probability at most δ′, z the normal quantile of δ′; shift and
+scale depend on the votes, and `cost` bounds what releasing f̂ costs. The cost that Scalable PATE states for continuous
+noise is not used: with σ small and 2αβ near 1 it is below a divergence that it should bound (the tests show one).
+Several numbers about the same votes cost more: one record stands for labels and itself.
+Proof: docs/proofs.md, "Sanitised bounds".
 """
 
 import logging

@@ -1,40 +1,15 @@
-"""Smooth sensitivity of the data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, appendix B).
+"""Bound the smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, app. B).
 
-f(D) = Σ_i h(q_i) adds a bound per query over the queries; q_i bounds Pr[M ≠ j*] from above and depends on the counts, h
-is the theorem at one order α. One teacher more or less changes every q_i a little. This page bounds by how much, at D
-and at whatever lies d teachers away from D. That is private: only `sanitised.py` turns it into something publishable.
+f(D) = Σ_i h(q_i): h is a theorem at order α, q_i bounds Pr[M ≠ j*]. Results are private: only `sanitised.py` turns them
+into something publishable. Needed of a theorem, and true of both that PATE has:
 
-Needed of a theorem, and true of both that PATE has:
-
-(1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the gaps and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density
-    (the difference of two independent noises, Gaussian or Laplace).
+(1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the gaps and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
-    LNMax: S(q) = (1−q)Aᵉ + qBᵉ with B = e^{2γ}, A = (1−q)/(1−Bq), e = α − 1 has S′ = Aᵉ(e(B−1)/(1−Bq) − 1) + Bᵉ
-    ≥ Bᵉ − Aᵉ, and A ≤ B is the guard q ≤ 1/(B+1).
-    GNMax: write q = e^{−x²}, u = 1/(σx) = 1/μ₂, r = e^{−x²(1−u)²}. Then A = (1−q)/(1−r) ≥ 1, B = e^{x²u(2+u)}, and the
-    guard on q reads r/q = e^{x²u(2−u)} ≥ (1+u)/(1−u), which holds up to one largest q. There, with e = α − 1 ≤ 1/u,
-    −(dS/dx)/(2xq) = (1−eu)Bᵉ + e(1−u)(r/q)A^{e+1} − (1+e)Aᵉ ≥ (1−eu)(Bᵉ − Aᵉ), and B ≥ A: A ≤ (1−u)⁻² as
-    1 − qˢ ≥ s(1−q) for s = (1−u)², and ln B = (2+u)/(2−u)·ln(r/q) ≥ (2+u)/(2−u)·ln((1+u)/(1−u)) ≥ −2 ln(1−u).
-    Beyond the guards, and wherever it is smaller, h is the data-independent bound.
 
-A step. One vote lessens no gap by more than 2; where it changes the plurality, the gaps to the old one, negative then,
-only overestimate q. So q ≤ Σ φ(Δ_j) becomes at most Σ φ(Δ_j − 2). As φ′ is log-concave, y ↦ φ(φ⁻¹(y) − 2) is concave
-and Jensen's inequality gives q″ ≤ G(q) with (m−1)φ(g) ↦ (m−1)φ(g−2). g is the gap of a query whose losers are all
-equally far behind: the *even gap*, at which everything here is tabulated. A pair of adjacent histograms, of which the
-one with the smaller q has even gap g, differs in h by at most W(g) = h(g−2) − h(g).
-
-The ball. Within d votes of counts c, q is largest when all d go from the plurality to the runner-up (φ is convex, gaps
-closest to 0 gain most), up to a tie, where q ≥ ½ and h is data-independent; it is smallest when d votes go to the
-plurality, always from the then largest other class. U_c(d), the largest W over all g between these two (at d, and at
-d+1 on the far side, for pairs of which one member lies in the ball), bounds the local sensitivity of h in the ball.
-
-Smoothness. The ball of radius d around c lies in that of radius d+1 around any neighbour c′, so U_c(d) ≤ U_c′(d+1), and
-S(D) = max_d e^{−βd} Σ_i U_i(d) has |f(D) − f(D′)| ≤ S(D) ≤ e^β S(D′) for adjacent D and D′, which change one vote in
-every query at once.
-
-Rounding. f is a sum of floating-point numbers, and so is what it changes to; the difference of two large sums can
-exceed a small S by their rounding. Every U(d) has a multiple of the data-independent bound added, the same for all
-votes.
+A query whose losers are all g behind has *even gap* g, at which everything is tabulated. Adjacent histograms, the one
+with the smaller q of even gap g, differ in h by at most W(g) = h(g−2) − h(g). U_c(d), the largest W over the even gaps
+within d votes of counts c, bounds local sensitivity, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U(d)
+includes a multiple of the data-independent bound for rounding. Proof: docs/proofs.md, "Smooth sensitivity".
 """
 
 from collections.abc import Callable, Iterator

@@ -1,20 +1,10 @@
-"""One table of noisy counts, in which each teacher has at most k votes of each round: what it costs.
+"""Bound the participation in one table of noisy counts, in which each teacher has at most k votes of each round.
 
-**The change.** Neighbours differ in one teacher's row of votes. The mechanism itself leaves the first k votes of a
-row in each round, in an order that its place fixes, and cuts off the rest (`votes.capped`). So the two capped tables,
-queries × classes, differ by at most k votes that vanish and k that appear in each round, one in each query. A cell
-holds at most one vote of a teacher; where a vote moves within a query, one cell falls and another rises, and where it
-is the same, none changes. So at most 2m cells change, by one each, m = Σ min(k, T_r) over rounds of T_r queries: the
-L1 distance is at most 2m and the L2 distance at most √(2m), whatever T is. Which queries a teacher votes on may
-depend on its private data.
-
-**Rounds.** The queries of a round may follow from what was released before, as a function of that alone. Given it, both
-data sets have the same queries, so each round is one more table of the kind; they compose adaptively with these bounds
-(Dong, Roth, Su 2022, Theorem 3.2, for Gaussian DP; Mironov 2017, Proposition 1, for Rényi divergence; Kairouz, Oh,
-Viswanath 2015, Theorem 3.3, for pure DP).
-
-**What is read from it.** Labels, likelihoods and whatever else is a function of the table, which is released whole: no
-query is paid for by itself, and no answer is cheaper than its table.
+The mechanism keeps the first k votes of a row in each round (`votes.capped`), so neighbours differ in at most 2m cells,
+by one each, m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), whatever T is. Rounds
+compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
+Theorem 3.3). Labels and all else are functions of the table, which is released whole.
+Proof: docs/proofs.md, "Tables with few votes of a teacher".
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""The sparse vector technique: tests of which only those that fail cost, until so many have failed.
+"""Bound the sparse vector technique: only tests that fail cost, until `cutoff` have failed.
 
 ρ is drawn once, and ν afresh for every query. Query q passes if d(q) + ν > w + ρ, and fails otherwise; after `cutoff`
-failed queries nothing more is tested (Lyu, Su, Li 2017, Algorithm 7, with passing and failing exchanged). What is seen
-is which queries passed. One teacher changes every d(q) by at most 1, up or down.
+failed queries nothing more is tested (Lyu, Su, Li 2017, Algorithm 7, with passing and failing exchanged).
+One teacher changes every d(q) by at most 1.
 
 Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the lesser of `cutoff` and the number of queries T, and
 K ≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − 2],
@@ -11,19 +11,7 @@ K ≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν 
 
 Then D_α(M(D) ‖ M(D′)) ≤ R(α) + ln N/(α − 1), where N = Σ_{i≤c} C(T, i) Bⁱ K^{c−i}.
 
-Proof. Write φ(p, q) = p^α q^{1−α}, which is jointly convex and homogeneous. For a transcript t, Pr[t] is the integral
-over ρ of its density f(ρ) times the probability of each outcome given ρ. Replace ρ by ρ − 1 in Pr′[t]: by Hölder's
-inequality φ(Pr[t], Pr′[t]) is at most the integral of φ(f(ρ), f(ρ−1)) times φ of each outcome. There u = Pr[ν ≤ x]
-with x = w + ρ − d(q), and u′ = Pr[ν ≤ x − 1 + d(q) − d′(q)], whose argument is less than x by 0 to 2. Hence
-ĝ = φ(1−u, 1−u′) ≤ 1. With g = φ(u, u′), g + Kĝ is convex in u′, and u + K(1 − u) ≤ K at u′ = u; so (*), which says
-g + Kĝ ≤ K + B at the other end, holds for all u′ between. Given ρ, let V(t, j) be the most that the sum over
-transcripts of t queries can be while j more may fail: V(t, 0) = V(0, j) = 1, and V(t, j) is the greatest
-g·V(t−1, j−1) + ĝ·V(t−1, j). By induction V(t, j) ≤ N(t, j) = Σ_{i≤j} C(t, i) Bⁱ K^{j−i}: by (*) the new value is at
-most (K(1 − ĝ) + B)·N(t−1, j−1) + ĝ·N(t−1, j), linear in ĝ, thus at most its greater end. That is N(t, j) at ĝ = 1,
-by Pascal's rule, and (K + B)·N(t−1, j−1) ≤ N(t, j) at ĝ = 0. What is left is the integral of φ(f(ρ), f(ρ−1)).  ∎
-
-The threshold is thus paid for once, and the cost of failures grows with α like that of c private steps each. The
-proof is ours; Zhu & Wang 2020 introduced the Gaussian form, with a threshold drawn anew after each failure.
+Proof (ours; Zhu & Wang 2020 introduced the Gaussian form): docs/proofs.md, "The sparse vector technique".
 """
 
 from functools import cache

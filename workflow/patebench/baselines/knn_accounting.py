@@ -1,27 +1,11 @@
-"""What labels by the nearest private records cost (Zhu, Yu, Chandraker, Wang 2020): a form with a proof, and the claim.
+"""Account for labels by the nearest private records (Zhu, Yu, Chandraker, Wang 2020): a sound form, and the claim.
 
-Neighbours are data sets of which one has a record x that the other lacks. A *step* draws a Poisson subset of the
-records at a rate γ, takes the k of it that are nearest to a public query, counts their labels, and releases the largest
-count with noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose label is read off).
-
-**One step.** Let R be the drawn records other than x: they are the same on both data sets. Nearness is an order in
-which two records stand whatever others there are. So the nearest k of R ∪ {x} are those of R, or x takes the place of
-the last of them, or, of fewer than k, nobody's. Counts then differ by +1 in the cell of x's label and by −1 or nothing
-in another: by √2 at most in L2 norm, and by 0 where both are one cell. The largest count differs by 1 at most. Given R,
-the step without x is N(m, σ²), and with it (1 − γ) N(m, σ²) + γ N(m + v, σ²), |v| ≤ Δ, where Δ = 1 for a test and √2
-for an answer. The hockey-stick divergence of the two, in either direction, grows with |v|/σ: shrink the pair with the
-longer v until it is as short as the other, fill the noise up to σ, and the other pair results. It is jointly convex, so
-that of the whole step, which is a mixture over R, is at most that of Gaussian noise σ/Δ sampled at the rate γ.
-
-**All steps of the sound form.** All T queries are tested first. Then the first A that passed are answered, each from a
-fresh subset. So there are T tests and at most A answers whatever comes out; only *which* queries are answered follows
-from earlier outcomes. That is adaptive composition of T + A steps that are fixed beforehand (Zhu, Dong, Wang 2022,
-Theorem 10), and an answer that is not given costs nothing. Were the number of answers open, or a test's subset used for
-the answer again, this would not hold: what comes next would cost what outcomes say, and given a test's outcome x is in
-its subset with another probability than γ.
-
-**Replacing a record** is removing one and adding one: what is (ε, δ)-DP for neighbours as above is
-(2ε, (1 + e^ε) δ)-DP for that (Vadhan 2017, Lemma 2.2).
+Neighbours are data sets of which one has a record that the other lacks. A *step* draws a Poisson subset of the records
+at a rate γ, takes the k of it that are nearest to a public query, counts their labels, and releases the largest count
+with noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose label is read off). One
+step costs at most Gaussian noise σ/Δ sampled at the rate γ, Δ = 1 for a test and √2 for an answer. The sound form
+composes T tests and at most A answers that are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). What is (ε, δ)-DP
+so is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2). Proof: docs/proofs.md, "Private-kNN".
 """
 
 import math

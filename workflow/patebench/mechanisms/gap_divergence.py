@@ -1,35 +1,10 @@
-"""The largest Rényi divergence of one noisy label whose two largest counts lie at least γ apart: G_α(γ).
+"""Bound the Rényi divergence of one noisy label whose two largest counts lie at least γ apart: G_α(γ).
 
 The label is argmax(counts + noise), noise on the integers, ties to the lowest class. G_α(γ) bounds D_α between the
 labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts differ by
 at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. It is never
-below the truth, what rounding may do included, and does not rise with γ.
-
-*What is bounded.* Let t be a class of D with the largest count, at score 0 before noise; every other class is x ≥ γ
-behind, x ≤ n. A vote moves from a to b. Let Y be the best noisy score of the classes that neither loses nor gains a
-vote, and J the first class that has it: (Y, J) has one law on D and D′. Given both, the label has three outcomes, a, b
-and J, with P and P′. For each outcome P^α P′^{1−α} is jointly convex, so the moment of the label is at most the mean
-over (Y, J) of m(Y) = Σ P^α P′^{1−α} given them (data processing, van Erven & Harremoës 2014, Theorem 9). It is m that
-is summed here, exactly, noise being on the integers; m(y) − 1 = Σ P·f(ln P/P′), with f of `accounting.exact` ≥ 0.
-
-*The first class loses the vote* (a = t; b is x behind). Let M(y) be the largest m(y′) over lo ≤ y′ ≤ y and over all
-orders of the three classes, which decide ties. M does not fall, and all m − 2 others are γ or more behind, so Y is
-stochastically at most Y*, with Pr[Y* ≤ y] = F(y + γ)^{m−2}: E m(Y) ≤ E M(Y*), plus what Y < lo and Y* > hi may add.
-Every m(y) is at most exp((α−1)U), U the divergence of the noisy counts, and the ends are so far out that this weighs
-e⁻⁴⁰. The largest over x = γ … n counts.
-
-*The first class gains it* (b = t). With D and D′ exchanged it loses it, from a histogram with a larger gap.
-
-*Neither* (a and b are x_a, x_b ≥ γ behind). Given Y = y ≥ the noisy score of t, show max(S_a, y) and max(S_b, y) too:
-they are independent, and moments multiply. C(u), the moment of noise seen above u only, minus 1, is replaced by its
-largest value at u or above; what is left falls in y, and Y is stochastically at least the noisy score of t.
-
-*How tight.* For two classes nothing is lost. For 250 teachers, ten classes and Gaussian noise of 40 votes it is 7 to
-14 % above the largest value found at γ ≥ 100 (orders 8 to 40), for Laplace noise of scale 20 up to 60 %, since Y tells
-more there; near γ = 0 up to 2.5 times, where the cost of a label is near its worst case anyway.
-
-*Rounding.* Sums run over positive terms in log space, so ln P is wrong by at most `_STEP`·N·(1 + |ln P|) after N terms;
-every ratio is moved away from 1 by that, every probability up. That also covers a scale which is itself rounded.
+below the truth, what rounding may do included, and does not rise with γ. Three cases are summed: the first class loses
+the vote, gains it, or neither. Proof: docs/proofs.md, "The divergence at a gap".
 """
 
 import math

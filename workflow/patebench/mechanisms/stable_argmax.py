@@ -1,21 +1,13 @@
-"""The stable argmax: the plurality of queries that few teachers cannot change, and no answer to others.
+"""Release the plurality of queries that few teachers cannot change, and no answer to others.
 
 It is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse vector
 technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
 
-A *stable release* says the plurality of a query or nothing. Which of the two is decided by tests that see of the votes
-nothing but the distance d(q) of each query. In Thakurta & Smith 2013 that is propose-test-release (Dwork & Lei 2009).
-
 Theorem. If the outcomes of the tests are (ε, δ)-private, and for every adjacent pair of votes the probability that some
 query is answered whose plurality differs between them is at most F, then the release is (ε, δ + F)-private.
 
-Proof. Let G be the event that no such query is answered. On G a release is one function of the outcomes of the tests,
-the same for both sides: it names the plurality of answered queries only, and of these both have the same. So, for
-every set E of releases, Pr[M(D) ∈ E] ≤ Pr[M(D) ∈ E, G] + F ≤ e^ε Pr[M(D′) ∈ E, G] + δ + F.
-
-How large F is. Where pluralities differ, d ≤ 1 on both sides, and the mechanisms put their threshold where a query with
-d ≤ 1 is answered with probability at most `failure`. So F = T·failure for T queries, whatever the votes are, and
-F = failure·#{q: d(q) ≤ 1} for given votes and all their neighbours, in both directions.
+F = T·failure for T queries, whatever the votes are, and F = failure·#{q: d(q) ≤ 1} for given votes and all their
+neighbours, in both directions, d being the distance. Proof: docs/proofs.md, "Stable releases".
 """
 
 import math

@@ -1,18 +1,10 @@
-"""The noisy releases of PET-DL's forms: how a sum of clipped vectors is made, and what releases cost together.
+"""Make the noisy sums of clipped vectors that PET-DL's forms release, and account for them.
 
-Each form makes a number of Gaussian releases, which compose exactly. Neighbours differ in one teacher's shard, so in
-everything that this one teacher says: one of n vectors is replaced.
-
-- *A clipped vector of any sign.* Vectors of norm ≤ S differ by ≤ 2S (triangle inequality), so their sum has sensitivity
-  2S. With Gaussian noise of standard deviation zS in every coordinate its release is (2/z)-GDP.
-- *A clipped vector without negative entries.* For a, b ≥ 0 with ‖a‖, ‖b‖ ≤ S is ‖a − b‖² = ‖a‖² + ‖b‖² − 2⟨a, b⟩ ≤ 2S²,
-  since ⟨a, b⟩ ≥ 0. The sensitivity is √2·S, the release (√2/z)-GDP. It is reached by two different unit vectors.
-- *A number in [0, B].* It changes by B at most, as PET-DL's clipped losses do: B/n for their mean, and with noise of
-  standard deviation zB/n each release is (1/z)-GDP.
-
-The Gaussian mechanism is μ-GDP with μ = sensitivity/deviation (Dong, Roth, Su 2022, Theorem 2.7), T adaptive releases
-of μ₁, …, μ_T together √(Σ μᵢ²)-GDP (Corollary 3.3), and μ-GDP gives (ε, δ) exactly (Balle & Wang 2018, Theorem 8).
-The audit runs `noisy_sum` itself (`audit.gaussian_sums`).
+Neighbours differ in one teacher's shard, so one of n vectors is replaced. A clipped vector of any sign is released
+(2/z)-GDP, one without negative entries (√2/z)-GDP, a number in [0, B] (1/z)-GDP, with noise of standard deviation z
+clips; T adaptive releases are √(Σ μᵢ²)-GDP (Dong, Roth, Su 2022, Theorem 2.7, Corollary 3.3), and μ-GDP gives (ε, δ)
+exactly (Balle & Wang 2018, Theorem 8). The audit runs `noisy_sum` itself (`audit.trained_models`).
+Proof: docs/proofs.md, "Sums of clipped vectors".
 """
 
 import math
