@@ -54,7 +54,8 @@ class Cluster(Workflow):
         """Kill snakemake and cancel what it left to SLURM."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        if self.process.stdout and not self.process.stdout.closed:
+            self.process.communicate()
         for number, _ in self.jobs("", "RUNNING,PENDING"):
             subprocess.run(["scancel", number], check=True)
         self.wait(lambda: not self.jobs("", "RUNNING,PENDING,COMPLETING"), "its jobs are cancelled")
