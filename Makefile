@@ -74,18 +74,19 @@ format: setup
 	$(RUN) ruff format .
 	$(RUN) snakefmt Snakefile workflow/Snakefile workflow/rules
 
-# What is made from the code: the schema of configurations, and the pages about them, all commands and all corrections;
-# and the first picture of the README from the tables that are kept.
+# Generated pages and figures: the configuration schema, the pages on configuration, commands and corrections, and the two
+# figures drawn from the kept tables.
+KEPT := results/reference
+TABLES := $(foreach run,equal-epsilon equal-epsilon-private-knn equal-epsilon-teachers,$(KEPT)/$(run)/tables/equal-epsilon.csv)
+
 pages: setup
 	$(RUN) patebench config schema > config/config.schema.json
 	$(RUN) patebench config schema --of rows > docs/rows.schema.json
 	$(RUN) patebench config page > docs/config.md
 	$(RUN) python -m patebench.cli.page > docs/commands.md
 	$(RUN) patebench corrections > docs/corrections.md
-	$(RUN) python -m patebench.reporting.figures.utility_figures results/reference/equal-epsilon.png \
-		results/reference/equal-epsilon/tables/equal-epsilon.csv \
-		results/reference/equal-epsilon-private-knn/tables/equal-epsilon.csv \
-		results/reference/equal-epsilon-teachers/tables/equal-epsilon.csv
+	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/headline.png config/published.csv $(TABLES)
+	$(RUN) python -m patebench.reporting.figures.utility_figures $(KEPT)/equal-epsilon.png $(TABLES)
 
 # The picture of the rules, without arrows that a longer path implies; needs graphviz.
 dag: setup

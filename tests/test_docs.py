@@ -86,8 +86,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    text = PAGES[0].read_text(encoding="utf-8")
-    assert [page.name for page in PAGES[1:] if f"](docs/{page.name})" not in text] == []
+    reached, queue = set(), [PAGES[0]]
+    while queue:
+        page = queue.pop().resolve()
+        if page not in reached and page.exists():
+            reached.add(page)
+            targets = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+            queue += [page.parent / target for target in targets]
+    assert [page.name for page in PAGES if page.resolve() not in reached] == []
 
 
 def test_the_picture_of_the_rules_shows_every_stage() -> None:

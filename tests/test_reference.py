@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from patebench.accounting import discrete_gaussian
+
 REFERENCE = Path(__file__).parents[1] / "results" / "reference"
 
 #: What binary fractions lose.
@@ -138,6 +140,13 @@ def test_a_row_that_is_not_unique_is_refused() -> None:
 def test_a_claim_without_a_number_of_a_table_is_refused() -> None:
     with pytest.raises(AssertionError, match="nothing is taken"):
         check(GROUP, {"text": "98.0 %"}, "98.0 %")
+
+
+def test_the_readme_states_the_cost_of_adding_or_removing_one_vote() -> None:
+    """Whose vote is added or removed changes one cell of the table; whose record is replaced, two."""
+    text = (REFERENCE.parents[1] / "README.md").read_text(encoding="utf-8")
+    (added,) = re.findall(r"\((0\.\d+) for adding or removing one\)", text)
+    assert float(added) == round(discrete_gaussian.epsilon(50, cells=1, delta=1e-5), 3)
 
 
 @pytest.mark.parametrize(

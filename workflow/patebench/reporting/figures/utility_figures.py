@@ -9,6 +9,7 @@ import math
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,18 +130,20 @@ def draw_equal_epsilon(records: Records, published: Published) -> "Figure":
 def of_table(frame: "pd.DataFrame") -> "Figure":
     """Draw rows of the table `equal-epsilon`, one panel per data set and split."""
     measured = frame[[f"seeds_at_{target:g}" for target in TARGETS]].notna().any(axis=1)
-    ours = sorted(frame[measured].to_dict("records"), key=lambda row: -_spent(row)[-1][1])  # most accurate first
+    ours = sorted(
+        frame[measured].to_dict("records"), key=lambda row: -points_by_epsilon(row)[-1][1]
+    )  # most accurate first
     if not ours:
         return empty()
     looks, names = _looks(ours), titles(frame[measured], _PANEL)
-    series = {panel: _printed(members(frame[~measured], panel, _PANEL)) for panel in names}
+    series = {panel: published_series(members(frame[~measured], panel, _PANEL)) for panel in names}
     printed = dict.fromkeys(words for lines in series.values() for words in lines)
     marks = dict(zip(printed, cycle("so^Dv<>dph*X8"), strict=False))
     figure, axes = panels(list(names.values()), sharey=False, alone=(11.4, 5.2))
     for axis, panel in zip(axes, names, strict=True):
         for row in ours:
             if tuple(row[name] for name in _PANEL) == panel:
-                x, y, deviations = zip(*_spent(row), strict=True)
+                x, y, deviations = zip(*points_by_epsilon(row), strict=True)
                 style, size = looks[_words(row)]
                 filled, more = row["kind"] == Kind.WORST_CASE, {"markersize": size, "linewidth": 1.4}
                 mark(axis, x, list(map(within, y)), deviations, style, filled, label=_words(row), lines=True, **more)
@@ -185,7 +188,7 @@ def _words(row: dict[Any, Any]) -> str:
     return f"{', '.join(parts)} ({protects}{claimed})"
 
 
-def _spent(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
+def points_by_epsilon(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
     """Return (ε, accuracy, deviation) of each ε that a method spent, though it stands under several targets."""
     points = {}
     for target in TARGETS:
@@ -195,7 +198,7 @@ def _spent(row: dict[Any, Any]) -> list[tuple[float, float, float]]:
     return [(epsilon, *points[epsilon]) for epsilon in sorted(points)]
 
 
-def _printed(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
+def published_series(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]], bool]]:
     """Return what papers print, by words: (ε, accuracy) pairs, and whether the same models stand at every ε.
 
     Of a paper that compares several models, the best at each ε.
@@ -206,7 +209,7 @@ def _printed(rows: "pd.DataFrame") -> dict[str, tuple[list[tuple[float, float]],
         # One study measured four networks; the other's rows are models of many papers.
         kind = "networks" if str(paper) == DPMLBENCH_2023 else "models"
         several = f", best of {len(group)} {kind}" if len(group) > 1 else ""
-        models = [{epsilon: mean for epsilon, mean, _ in _spent(row)} for row in group.to_dict("records")]
+        models = [{epsilon: mean for epsilon, mean, _ in points_by_epsilon(row)} for row in group.to_dict("records")]
         epsilons = sorted({epsilon for model in models for epsilon in model})
         best = [(epsilon, max(model.get(epsilon, 0.0) for model in models)) for epsilon in epsilons]
         series[f"printed: {paper}, {system}{several}"] = best, all(len(model) == len(epsilons) for model in models)
@@ -348,18 +351,23 @@ def _without_finite_epsilon(students: "pd.DataFrame") -> str:
     return "\n" + textwrap.fill("ε = ∞: " + "; ".join(named), 100) if named else ""
 
 
-def _main(*paths: str) -> None:
+def read_tables(paths: Sequence[Path]) -> "pd.DataFrame":
+    """Read kept tables `equal-epsilon` and join them; end the program with one line where that fails."""
     import pandas as pd
 
+    if missing := [str(path) for path in paths if not path.exists()]:
+        sys.exit(f"{missing[0]}: there is no such table")
+    try:
+        return together([pd.read_csv(path) for path in paths])
+    except PatebenchError as error:
+        sys.exit(f"{', '.join(map(str, paths))}: {error}")
+
+
+def _main(*paths: str) -> None:
     if len(paths) < 2:
         sys.exit("usage: python -m patebench.reporting.figures.utility_figures OUT.png TABLE.csv…")
     out, *tables = map(Path, paths)
-    if missing := [str(path) for path in tables if not path.exists()]:
-        sys.exit(f"{missing[0]}: there is no such table")
-    try:
-        frame = together([pd.read_csv(path) for path in tables])
-    except PatebenchError as error:
-        sys.exit(f"{', '.join(map(str, tables))}: {error}")
+    frame = read_tables(tables)
     with themed():
         save(of_table(frame), out)
 

@@ -1,0 +1,110 @@
+"""Draw the figure of the README from kept tables: accuracy against ε, one panel per unit of privacy.
+
+python -m patebench.reporting.figures.headline OUT.png PUBLISHED.csv TABLE.csv…
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patebench.reporting.figures.drawing import accuracy_over, at_values, mark, stretch, within
+from patebench.reporting.figures.utility_figures import points_by_epsilon, published_series, read_tables
+from patebench.reporting.published import DP_SGD, REPRODUCIBILITY_2024, SCALABLE_2018, SYSTEMS, read_published
+from patebench.reporting.style import BLUE, GREY, PURPLE, SKY, VERMILLION, LineStyle, panels, save, themed
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: What ε protects, one panel each, and the accuracies between which its axis runs.
+_PANELS = {"ε protects a teacher's shard": (0.45, 0.9955), "ε protects one record": (0.94, 0.9935)}
+_SHARD, _RECORD = _PANELS
+#: Width and height in inches. A README shows it 700 pixels wide, so a point is 1.4 pixels.
+_SIZE = (7.2, 3.8)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Select a row of the table `equal-epsilon`, and describe how it is drawn and where its label begins."""
+
+    panel: str
+    row: tuple[str, str, str]  # system, way, learner
+    words: str
+    style: LineStyle
+    label_at: tuple[float, float]  # ε and accuracy
+
+
+_LINES = (
+    _Line(_SHARD, ("PATE", "gnmax", "consistency, prototypes"), "PATE, 100 prototypes", LineStyle(BLUE, "o"),
+          (0.55, 0.9938)),
+    _Line(_SHARD, ("PET-DL", "noisy-knowledge", "conv, width 12, samples: 1000"), "PET-DL,\nsound form",
+          LineStyle(SKY, "P"), (1.45, 0.83)),
+    _Line(_RECORD, ("PATE", "sparse-gnmax", "consistency"), "PATE, one vote\nper record", LineStyle(BLUE, "o"),
+          (0.62, 0.9878)),
+    _Line(_RECORD, ("DP-SGD", "fine-tuned", "encoder"), "DP-SGD, fine-tuned", LineStyle(PURPLE, "s"), (0.19, 0.9836)),
+    _Line(_RECORD, ("Private-kNN", "sound", "consistency, student-cnn"), "Private-kNN,\nsound form",
+          LineStyle(VERMILLION, "D"), (0.13, 0.9485)),
+)  # fmt: skip
+_PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
+_LABEL: dict[str, Any] = {"fontsize": 9, "fontweight": "bold", "va": "bottom", "linespacing": 1.15, "bbox": _PAPER}
+_PUBLISHED: dict[str, Any] = {"color": GREY, "marker": "^", "markerfacecolor": "white", "linestyle": (0, (2, 2))}
+
+
+def draw_headline(table: "pd.DataFrame", published_at: tuple[float, float]) -> "Figure":
+    """Draw accuracy against ε for the systems that matter most, with labels at their lines.
+
+    Parameters
+    ----------
+    table : rows of the table `equal-epsilon` for MNIST
+    published_at : ε and accuracy of the student that Scalable PATE prints
+    """
+    figure, axes = panels(list(_PANELS), sharey=False)
+    figure.set_size_inches(*_SIZE)
+    by_panel = dict(zip(_PANELS, axes, strict=True))
+    for line in _LINES:
+        rows = table[(table[["system", "way", "learner"]] == list(line.row)).all(axis=1)]
+        epsilons, accuracies, deviations = zip(*points_by_epsilon(rows.iloc[0].to_dict()), strict=True)
+        mark(by_panel[line.panel], epsilons, list(map(within, accuracies)), deviations, line.style, lines=True)
+        _label(by_panel[line.panel], line.words, line.label_at, line.style.color)
+    by_panel[_SHARD].plot(*published_at, **_PUBLISHED)
+    _note(by_panel[_SHARD], "published:\nScalable PATE", (0.075, 0.983), published_at)
+    of_study = table["learner"].str.startswith(REPRODUCIBILITY_2024) & (table["system"] == SYSTEMS[DP_SGD])
+    ((points, _),) = published_series(table[of_study]).values()
+    by_panel[_RECORD].plot(*zip(*points, strict=True), **_PUBLISHED)
+    _note(by_panel[_RECORD], "published:\nDP-SGD (2024)", (1.2, 0.9425), points[0])
+    for panel, axis in by_panel.items():
+        accuracy_over(axis, "", "accuracy on MNIST" if panel == _SHARD else "")
+        stretch(axis, *_PANELS[panel])
+        axis.set_ylim(*_PANELS[panel])
+        axis.set_xlim(0.07, 10)
+        at_values(axis, (0.1, 0.2, 0.5, 1, 2, 4, 8), "ε at δ = 1e-5   (← more private)")
+    return figure
+
+
+def _label(axis: "Axes", words: str, place: tuple[float, float], color: str) -> None:
+    """Write a label beside its line, in a darker shade of its colour."""
+    from matplotlib.colors import to_rgb
+
+    axis.text(*place, words, color=[0.75 * part for part in to_rgb(color)], **_LABEL)
+
+
+def _note(axis: "Axes", words: str, place: tuple[float, float], point: tuple[float, float]) -> None:
+    """Write what a published point is, with a thin line to it."""
+    leader = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4, "relpos": (1, 0.5)}
+    axis.annotate(words, point, place, arrowprops=leader, color=GREY, **_LABEL)
+
+
+def _main(*paths: str) -> None:
+    if len(paths) < 3:
+        sys.exit("usage: python -m patebench.reporting.figures.headline OUT.png PUBLISHED.csv TABLE.csv…")
+    out, published, *tables = map(Path, paths)
+    of_mnist = read_published(published).of(SCALABLE_2018).points("student_accuracy", dataset="mnist")
+    value, accuracy = next(point for point in of_mnist if point[0].mechanism == "confident-gnmax")
+    with themed():
+        save(draw_headline(read_tables(tables), (value.value, accuracy)), out)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
