@@ -1,9 +1,9 @@
 # patebench: teacher ensembles from private data to labelled ε, as one DAG.
 #
-#   data ─► partition ─► train_teachers ═► join_votes ─► aggregate ─► account ─► collect ─► figure, table
-#     │                    ▲ (many jobs)   (one job)      ▲  │                      ▲             │
-#     └─► split ─┬─────────┘                              │  └► train_student ──────┘             ▼
-#                └► extract_features ─► select_queries ───┘                                     report
+#   data ─► partition ─► train_teachers ═► join_votes ─► aggregate ─► account ─► collect ─► report
+#     │                    ▲ (many jobs)   (one job)      ▲  │                      ▲
+#     └─► split ─┬─────────┘                              │  └► train_student ──────┘
+#                └► extract_features ─► select_queries ───┘
 #
 # All stages, and the rounds of queries: docs/design.md.
 #

@@ -59,7 +59,13 @@ except PatebenchError as fault:
 # The limit of all releases. Not a parameter of a rule, as labels are the same whatever others may cost.
 os.environ.update(RUN.ledger_environment())
 
-# Folders below the results, one wildcard for each component.
+# Folders below the results, one wildcard for each component. The labels of the second round of queries, for example:
+#
+#   digits/seed-0_pool-400/teachers-50_iid_mlp/gnmax/sigma-5/supervised_mlp/round-0_random-100/round-1_random-100/labels.npz
+#   {dataset}/{split}/{ensemble}/{mechanism}/{noise}/{student}/{rounds}/labels.npz
+#
+# A pathvar is the whole folder: <split> is {dataset}/{split}, and <round> ends with {rounds}. The constraints of the
+# wildcards stand at the end of the Snakefile.
 DATA = "{dataset}"
 SPLIT = f"{DATA}/{{split}}"
 ENSEMBLE = f"{SPLIT}/{{ensemble}}"
@@ -73,6 +79,10 @@ BASELINE = f"{SPLIT}/baseline/{{training}}"
 DPSGD = f"{SPLIT}/dpsgd/{{dpsgd}}"
 PRIVATE_KNN = f"{SPLIT}/private-knn/{{private_knn}}"
 AUDIT = f"{DATA}/audit/{{teachers}}/{{mechanism}}/{{noise}}"
+
+# Labels come from `secure_open` if the noise setting ends with the number of aggregators, else from `aggregate`.
+SECURE_NOISE = r"[^/]+_secure-\d+"
+PLAIN_NOISE = rf"(?!{SECURE_NOISE}/)[^/]+"
 
 
 pathvars:
@@ -114,12 +124,18 @@ onerror:
 
 
 def options(wildcards, output):
-    """Return the options of the job's setting, as the configuration has them."""
+    """Return the options that the configuration gives for the job that writes the first output.
+
+    …/gnmax/sigma-5/labels.npz gives --mechanism gnmax --sigma 5 --seed 0 …; `snakemake -np FILE` shows those of FILE.
+    """
     return RUN.command_options(output[0])
 
 
 def each(*names):
-    """Return a function that writes an option for each file of these inputs, if any: --chunk a --chunk b."""
+    """Return a function that writes an option for each file of these inputs: --chunk a --chunk b.
+
+    An input that the rule does not have, as some rules of rounds do not, gives no option.
+    """
     return lambda wildcards, input: _file_options(input, names)
 
 
@@ -134,28 +150,38 @@ def _file_options(files, names):
 
 
 def known(table, folder):
-    """Return a function that looks up the folder of a job in a table of the run."""
+    """Return a function that looks up the folder of a job in a table of the run; nothing if it is not there.
+
+    RUN.chunks, for example, is {"digits/seed-0_pool-400/teachers-50_iid_mlp": ["0-24", "25-49"], …}.
+    """
     return lambda wildcards: table.get(folder.format(**wildcards), [])
 
 
 def used(users, user, file, otherwise=()):
-    """Return the input `file` where `user`, the file or folder of a job, is among `users`, and `otherwise` elsewhere."""
+    """Return the input `file` if `user`, the file or folder of a job, is among `users`, else `otherwise`.
+
+    RUN.uses_encoder, for example, is {"digits/seed-0_pool-400/dpsgd/linear_epsilon-2_delta-1e-05/dpsgd.json", …}.
+    """
     return branch(lambda wildcards: user.format(**wildcards) in users, then=file, otherwise=otherwise)
 
 
 def gathered(kind, folder):
-    """Return what `collect` gathers for the votes in a folder: label sets, students or distilled models."""
+    """Return the folders below an ensemble that `collect` reads: of "labels", "students" or "distilled" models.
+
+    For "labels", for example, "gnmax/sigma-5" and "gnmax/sigma-5/supervised_mlp/round-0_random-100": rounds too, except
+    those with votes of their own, which `collect_in_round` reads.
+    """
     return lambda wildcards: RUN.gathered[folder.format(**wildcards)].get(kind, [])
 
 
 def rounds_so_far(wildcards):
-    """Return the rounds from the first to the job's own, each as a path that contains those before it."""
+    """Return the rounds from the first to the job's own: of "r1/r2", that is "r1" and "r1/r2"."""
     parts = wildcards.rounds.split("/")
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def round_before(wildcards):
-    """Return the round before the job's own; none for the first."""
+    """Return the round before the job's own in a list: of "r1/r2", that is "r1"; of "r1", the list is empty."""
     return rounds_so_far(wildcards)[-2:-1]
 
 
@@ -165,7 +191,10 @@ def memory(mb):
 
 
 def once(file):
-    """Protect a release from being made again: a second draw would cost its privacy again."""
+    """Protect a release from being drawn twice, which would cost its privacy twice.
+
+    `update`: a job that fails does not remove the file. `protected`: no later job overwrites it.
+    """
     return protected(update(file)) if RUN.mode == "release" else file
 
 

@@ -3,7 +3,7 @@
 
 rule data:
     input:
-        sources=known(RUN.sources, DATA),
+        sources=known(RUN.sources, DATA),  # a user's own files, which the options name; a change reruns the job
     output:
         private="<results>/<data>/private.npz",
         public="<results>/<data>/public.npz",
@@ -52,7 +52,7 @@ rule partition:
     input:
         private="<results>/<data>/private.npz",
         public="<results>/<data>/public.npz",
-        owners=known(RUN.owners, ENSEMBLE),
+        owners=known(RUN.owners, ENSEMBLE),  # a user's file of each sample's owner, which the options name
     output:
         "<results>/<ensemble>/partition.npz",
     log:

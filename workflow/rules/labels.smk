@@ -76,7 +76,7 @@ rule aggregate:
     benchmark:
         "<benchmarks>/aggregate/<labels>.tsv"
     wildcard_constraints:
-        noise=r"[^/]+(?<!_secure-\d)(?<!_secure-\d\d)(?<!_secure-\d\d\d)",
+        noise=PLAIN_NOISE,
     conda:
         "../../envs/patebench.yaml"
     resources:
@@ -89,7 +89,8 @@ rule aggregate:
         "patebench aggregate --votes {input.votes:q} {params.rounds} {params.options} --out {output:q} --log {log:q}"
 
 
-# A round's labels come after those of the round before. Teachers that vote on given queries only vote in each round.
+# The labels of a round follow those of the round before. RUN.chunks lists a round if its teachers vote in it; else the
+# votes are those of the ensemble.
 use rule aggregate as aggregate_in_round with:
     input:
         votes=used(RUN.chunks, ROUND, "<results>/<round>/votes.npz", otherwise="<results>/<ensemble>/votes.npz"),

@@ -50,8 +50,6 @@ use rule collect as collect_in_round with:
         "<logs>/collect/<round>.log",
     benchmark:
         "<benchmarks>/collect/<round>.tsv"
-    params:
-        records=each("labels", "bounds", "students"),
 
 
 rule manifest:

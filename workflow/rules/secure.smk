@@ -61,7 +61,7 @@ if AGGREGATORS:
         benchmark:
             "<benchmarks>/secure_open/<labels>.tsv"
         wildcard_constraints:
-            noise=r"[^/]+_secure-\d+",
+            noise=SECURE_NOISE,
         conda:
             "../../envs/patebench.yaml"
         resources:

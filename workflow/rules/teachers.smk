@@ -57,7 +57,7 @@ rule join_votes:
         " --test {input.test:q} {params.chunks} --out {output.votes:q} --summary {output.summary:q} --log {log:q}"
 
 
-# Teachers that vote on given queries only vote in each round, on the queries of that round.
+# Teachers that answer only the queries they are given vote in each round, on all queries selected so far.
 use rule train_teachers as train_teachers_in_round with:
     input:
         private="<results>/<data>/private.npz",
