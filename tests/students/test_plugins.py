@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 from tests.steps import OF_VOTES
 from tests.students.world import images, student_data
 
@@ -128,14 +129,13 @@ def test_a_method_is_found_and_trained() -> None:
 
 
 def test_a_method_refuses_what_it_does_not_take_and_is_named_where_it_does() -> None:
-    x, y = images(40, seed=0)
     assert takes("majority", "recipe")
-    with pytest.raises(PatebenchError, match="the method 'majority' has a model of its own; leave it out"):
-        train(student_data(x, y, 10), StudentConfig(method="majority", model="mlp"), seed=0)
+    with refuses("own-choice", "model"):
+        StudentConfig.checked({"method": "majority", "model": "mlp"})
     with pytest.raises(PatebenchError, match="leave it out, or use supervised, noise-aware, majority"):
-        train(student_data(x, y, 10), StudentConfig(method="gan", recipe="plain"), seed=0)
-    with pytest.raises(PatebenchError, match=r"did you mean 'majority'\?"):
-        train(student_data(x, y, 10), StudentConfig(method="majorty"), seed=0)
+        StudentConfig.checked({"method": "gan", "recipe": "plain"})
+    with refuses("unknown-name", "method"):
+        StudentConfig.checked({"method": "majorty"})
 
 
 def test_strategies_say_what_they_need() -> None:

@@ -30,19 +30,15 @@ from patebench.accounting.votes import Votes, check_table
 from patebench.audit import verdict
 from patebench.calculator.calculations import Calibration, queries_for, solve
 from patebench.core.bound import Bound, check_delta, large_delta
-from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_text, check_truth, check_whole, quote
+from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_truth, check_whole, quote
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
-from patebench.core.registry import nearest
 from patebench.core.seeds import generator
 from patebench.mechanisms import MECHANISMS
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, check_abstentions, check_releasable, make_mechanism
 
 if TYPE_CHECKING:
     from patebench.students.interface import StudentTrainer
-
-#: The options of `train_student`; each method takes some of them.
-_STUDENT_OPTIONS = ("model", "recipe", "epochs")
 
 #: Largest seed of streams that `core.seeds` derives, as long as those that numpy proposes.
 _LARGEST_SEED = 2**128 - 1
@@ -223,19 +219,9 @@ def train_student(
     Raises PatebenchError for arrays of another shape, type or range, an unknown name, and an option that the method
     does not take. See `students.student_training.train`.
     """
-    for given in options:
-        if given not in _STUDENT_OPTIONS:
-            hint = nearest(given, _STUDENT_OPTIONS)
-            raise PatebenchError(f"a student has no option '{given}'{hint}; known: {', '.join(_STUDENT_OPTIONS)}")
-    from patebench.students import STUDENTS
     from patebench.students.interface import StudentConfig, StudentData
 
-    if options.get("epochs") is not None:
-        options["epochs"] = check_whole("epochs", options["epochs"])
-    for name in ("model", "recipe"):
-        if options.get(name) is not None:
-            check_text(name, options[name])
-    config = StudentConfig(method=STUDENTS.check(method), **options)
+    config = StudentConfig.checked({"method": method, **options})
     samples = _samples(pool)
     known, number = _labels(labels, len(samples), classes)
     data = StudentData(pool=samples, labels=known, classes=number)

@@ -1,4 +1,4 @@
-"""Bound the smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, app. B).
+"""Bound the smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, B).
 
 f(D) = Σ_i h(q_i): h is a theorem at order α, q_i bounds Pr[M ≠ j*]. Results are private: only `sanitised.py` turns them
 into something publishable. Needed of a theorem, and true of both that PATE has:

@@ -8,22 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import check_together, query_positions
-from patebench.config.parameters import StudentParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact
 from patebench.core.text import plural
 
 if TYPE_CHECKING:
-    from patebench.students.interface import NoisyTable, StudentConfig, StudentData
+    from patebench.students.interface import NoisyTable, StudentData
 
 log = logging.getLogger("patebench")
-
-
-def config_of(parameters: StudentParameters) -> "StudentConfig":
-    """Return the configuration that a student's method gets."""
-    from patebench.students.interface import StudentConfig
-
-    return StudentConfig(**parameters.model_dump(exclude={"hold_out"}))
 
 
 def student_data(

@@ -34,9 +34,10 @@ from patebench.data.division import SHIFTS
 from patebench.data.partitions import PARTITIONS, default_strategy
 from patebench.features import DEFAULT as DEFAULT_ENCODER
 from patebench.features import ENCODERS
-from patebench.models import MODELS, RECIPES, by_recipe, check_compressible, on_queries
+from patebench.models import by_recipe, check_compressible, on_queries
 from patebench.petdl import FORMS as PETDL_FORMS
-from patebench.students import STRATEGIES, STUDENTS, refuse_choice
+from patebench.students import STRATEGIES
+from patebench.students.interface import Learner, Method, Model, Recipe, StudentConfig
 
 PositiveWhole = Annotated[Whole, Field(ge=1)]
 WholeFrom0 = Annotated[Whole, Field(ge=0)]
@@ -58,20 +59,7 @@ def _path(path: str) -> str:
 
 Place = Annotated[Text, AfterValidator(_path), Field(min_length=1)]
 
-Model = Annotated[Text, known_to(MODELS)]
-Recipe = Annotated[Text, known_to(RECIPES)]
-Method = Annotated[Text, known_to(STUDENTS)]
 Strategy = Annotated[Text, known_to(STRATEGIES)]
-
-
-def _learner(model: str, info: ValidationInfo) -> str:
-    """Refuse a model that votes on given queries alone, where one is needed that learns."""
-    if not info.context and on_queries(model):
-        raise mistake(f"'{model}' votes on queries and predicts nothing else; only teachers can be it", code="learner")
-    return model
-
-
-Learner = Annotated[Model, AfterValidator(_learner)]
 
 
 class ClassParameters(Parameters):
@@ -305,33 +293,15 @@ class AccountingParameters(AccountParameters):
     )
 
 
-class StudentParameters(Parameters):
-    """A student's method and what is chosen for it; what is left out is the method's own choice."""
+class StudentParameters(StudentConfig):
+    """A student, and how many of its labels are kept from it."""
 
-    method: Method = Field(description="How the student learns, a name of the registry of student methods.")
-    model: Learner | None = Field(
-        None,
-        description="The model, a name of the registry of models; by default the method chooses by the data's shape.",
-    )
-    recipe: Recipe | None = Field(
-        None,
-        description="How the model is trained, a name of the registry of recipes; only for methods that follow one.",
-    )
-    epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the method's.")
     hold_out: Number | None = Field(
         None,
         gt=0,
         lt=1,
         description="The share of its labels that it does not see, to compare settings without a true label.",
     )
-
-    @model_validator(mode="after")
-    def _belong_together(self, info: ValidationInfo) -> Self:
-        for key in ("model", "recipe"):
-            if getattr(self, key) is not None and not info.context:
-                with blamed_on_key(key):
-                    refuse_choice(self.method, key)
-        return self
 
     def slug_of(self, queries: int) -> str:
         """Return the name of a student of so many labels: the method, their number and what was chosen."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from patebench.artefacts.reading import check_together, query_positions
-from patebench.artefacts.student_data import config_of, student_data
+from patebench.artefacts.student_data import student_data
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import SelectionParameters, StudentParameters
 from patebench.core.errors import PatebenchError
@@ -90,19 +90,18 @@ def _state(
     features: Artefact | None,
 ) -> "tuple[AcquisitionState, dict[str, str | None]]":
     """Return what is known before this round, and the digests of its labels and predictions."""
-    from patebench.students.interface import AcquisitionState, StudentConfig, StudentData
+    from patebench.students.interface import AcquisitionState, StudentData
 
-    config = config_of(student) if student else StudentConfig(method="none")
     if labels is None or predictions is None:
         nothing = np.full(len(samples["x"]), -1, np.int64)
         data = StudentData(pool=samples["x"], labels=nothing, classes=samples.meta["classes"])
-        first = AcquisitionState(data=data, queried=np.array([], np.intp), predictions=None, config=config)
+        first = AcquisitionState(data=data, queried=np.array([], np.intp), predictions=None, config=student)
         return first, {"labels": None, "predictions": None}
     released, predicted = read_arrays(labels, LABELS), read_arrays(predictions, PREDICTIONS)
     check_together(pool=samples, labels=released, predictions=predicted)
     data = student_data(samples, released, len(released["labels"]), features)
     queried = query_positions(released, len(samples["x"]), samples.path)
-    state = AcquisitionState(data=data, queried=queried, predictions=predicted["probabilities"], config=config)
+    state = AcquisitionState(data=data, queried=queried, predictions=predicted["probabilities"], config=student)
     return state, {"labels": released.digest, "predictions": predicted.digest}
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from patebench.artefacts.reading import blamed_on, read_encoder, read_samples
-from patebench.artefacts.student_data import config_of, student_data
+from patebench.artefacts.student_data import student_data
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import StudentParameters
 from patebench.core.checks import check_finite
@@ -67,7 +67,7 @@ def run(
 
     samples, released, test_set = read_arrays(pool, POOL), read_arrays(labels, LABELS), read_samples(test, "test")
     extracted = read_arrays(features, FEATURES) if features else None
-    whole, config = _seen(samples, released, queries, extracted, parameters), config_of(parameters)
+    whole = _seen(samples, released, queries, extracted, parameters)
     whole = replace(whole, features=_features(parameters.method, encoder, samples))
     share = parameters.hold_out or 0.0
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
@@ -78,7 +78,7 @@ def run(
         with blamed_on(test_set):
             return {**kept, "accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
 
-    facts = {"queries": queries, "hold_out": share, "seed": seed, "config": vars(config)}
+    facts = {"queries": queries, "hold_out": share, "seed": seed, "config": parameters.model_dump()}
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
     of |= {"encoder": read_arrays(encoder, ENCODER).digest} if encoder else {}
     of |= {"features": extracted.digest} if extracted else {}
@@ -86,7 +86,7 @@ def run(
     with progress(named, None, "epochs") as done, blamed_on(samples):
         trainer, curve = train(
             data,
-            config,
+            parameters,
             seed=derive(seed, stream),
             progress=done,
             evaluate=lambda student: accuracies(student, _CURVE_SAMPLES),

@@ -65,7 +65,8 @@ def refuse_choice(method: str, option: str) -> None:
     """Raise PatebenchError if `option`, "model" or "recipe", cannot be chosen for `method`."""
     if not takes(method, option):
         takers = ", ".join(name for name in STUDENTS if takes(name, option))
-        raise PatebenchError(f"the method '{method}' has a {option} of its own; leave it out, or use {takers}")
+        line = f"the method '{method}' has a {option} of its own; leave it out, or use {takers}"
+        raise PatebenchError(line, code="own-choice")
 
 
 def selects_by_student(strategy: str) -> bool:

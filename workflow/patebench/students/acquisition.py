@@ -121,6 +121,7 @@ def expert_scores(state: AcquisitionState, samples: NDArray[np.intp], seed: int)
     from patebench.students.supervised import model_and_recipe
 
     data, config = state.data, state.config
+    assert config is not None
     x, y = data.pool[data.labelled], data.labels[data.labelled]
     model, recipe = model_and_recipe(data, config)
     scores = np.zeros((len(samples), data.classes))

@@ -5,10 +5,15 @@ Plain values, free of torch and of files.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+
+from patebench.core.fields import Parameters, Text, Whole, blamed_on_key, known_to, mistake
+from patebench.models import MODELS, RECIPES, on_queries
+from patebench.students import STUDENTS, refuse_choice
 
 #: Public features (samples, features) of any samples (samples, …): near each other for samples that are alike.
 Features = Callable[[NDArray[Any]], NDArray[np.floating]]
@@ -61,17 +66,42 @@ class StudentData:
         return replace(self, labels=labels)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudentConfig:
-    """A student method of the registry and its options; a method chooses for itself what is None, by the pool's shape.
+def _learner(model: str, info: ValidationInfo) -> str:
+    """Refuse a model that votes on given queries alone, where one is needed that learns."""
+    if not info.context and on_queries(model):
+        raise mistake(f"'{model}' votes on queries and predicts nothing else; only teachers can be it", code="learner")
+    return model
 
-    What options a method takes, its registry entry says (`STUDENTS.fact(method, "options")`).
-    """
 
-    method: str
-    model: str | None = None
-    recipe: str | None = None
-    epochs: int | None = None
+#: Names of the registries.
+Model = Annotated[Text, known_to(MODELS)]
+Recipe = Annotated[Text, known_to(RECIPES)]
+Method = Annotated[Text, known_to(STUDENTS)]
+#: A model that learns from samples.
+Learner = Annotated[Model, AfterValidator(_learner)]
+
+
+class StudentConfig(Parameters):
+    """A student's method and what is chosen for it; what is left out is the method's own choice."""
+
+    method: Method = Field(description="How the student learns, a name of the registry of student methods.")
+    model: Learner | None = Field(
+        None,
+        description="The model, a name of the registry of models; by default the method chooses by the data's shape.",
+    )
+    recipe: Recipe | None = Field(
+        None,
+        description="How the model is trained, a name of the registry of recipes; only for methods that follow one.",
+    )
+    epochs: Whole | None = Field(None, ge=1, description="Passes over the training data, in place of the method's.")
+
+    @model_validator(mode="after")
+    def _belong_together(self, info: ValidationInfo) -> Self:
+        for key in ("model", "recipe"):
+            if getattr(self, key) is not None and not info.context:
+                with blamed_on_key(key):
+                    refuse_choice(self.method, key)
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +110,14 @@ class AcquisitionState:
 
     `queried` (queries,) are the positions that were queried before, whether answered or not. `predictions` (samples,
     classes) are the student's probabilities for the whole pool, None before there is a student. `config` is how the
-    student is trained. `features` (samples, features) of the pool are None for strategies that need none.
+    student is trained, None where there is none. `features` (samples, features) of the pool are None for strategies
+    that need none.
     """
 
     data: StudentData
     queried: NDArray[np.integer]
     predictions: NDArray[np.floating] | None
-    config: StudentConfig
+    config: StudentConfig | None
     features: NDArray[np.floating] | None = None
 
     @property

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from patebench.core.errors import PatebenchError
 from patebench.features.views import Views
 from patebench.models.architectures import untrained_network
 from patebench.models.device import device
@@ -64,12 +63,7 @@ def batch_and_epochs(data: StudentData, config: StudentConfig, *, batch: int, sm
 
 
 def epochs_for(data: StudentData, config: StudentConfig, *, small: int, large: int) -> int:
-    """Return the number of epochs that `config` gives, else `small` for small pools and `large` for large ones.
-
-    Raises PatebenchError if it is below 1.
-    """
-    if config.epochs is not None and config.epochs < 1:
-        raise PatebenchError(f"epochs = {config.epochs}; at least one is needed")
+    """Return the number of epochs that `config` gives, else `small` for small pools and `large` for large ones."""
     return config.epochs or (small if len(data.pool) < LARGE else large)
 
 

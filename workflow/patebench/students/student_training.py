@@ -22,7 +22,7 @@ from patebench.core.checks import check_finite
 from patebench.core.files import atomic
 from patebench.models.learner import Progress
 from patebench.models.network import seeded
-from patebench.students import STUDENTS, refuse_choice
+from patebench.students import STUDENTS
 from patebench.students.interface import Student, StudentConfig, StudentData, StudentTrainer
 
 log = logging.getLogger("patebench")
@@ -153,13 +153,10 @@ def train(
     measures. Training ends early when the predictions for the pool, which is public, no longer change. With a
     `checkpoint`, an interrupted training continues from there; its file is removed at the end.
 
-    Raises PatebenchError for an unknown method, model or recipe, or an option that the method does not take, and
-    NotFiniteError where losses or predictions are NaN.
+    Raises PatebenchError for data that the method cannot learn from, and NotFiniteError where losses or predictions are
+    NaN.
     """
     with seeded(seed):
-        for option in ("model", "recipe"):
-            if getattr(config, option) is not None:
-                refuse_choice(config.method, option)
         training = _Training(STUDENTS.load(config.method)(data, config, seed), data.pool)
         if checkpoint:
             training.resume(checkpoint)

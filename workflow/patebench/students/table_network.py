@@ -40,8 +40,6 @@ def trainer(data: StudentData, config: StudentConfig, seed: int) -> StudentTrain
     """
     if data.pool.ndim != 4:
         raise PatebenchError("the method 'table-network' is for images; for tables use table-regression")
-    if config.epochs is not None and config.epochs < 1:
-        raise PatebenchError(f"epochs = {config.epochs}; at least one is needed")
     targets = torch.from_numpy(np.exp(fitted(data, "table-network")(data.pool))).float()
     usual = min(max(_LEAST, _LOOKS // len(data.pool)), _MOST)
     recipe = replace(_RECIPE, epochs=config.epochs or usual)
