@@ -507,19 +507,19 @@ def test_own_data_and_owners(tmp_path: Path) -> None:
     settings = changed(".ensembles[0].partition", {"strategy": "owners", "owners": column})
     settings["experiments"]["demo"]["dataset"] = "mine"
     settings["datasets"] = {"mine": {"loader": "npz", "private": private, "public": public}}
-    run = validate(settings)
+    run = validate(settings, files=False)
     assert options(run, "private.npz")[0]["option"] == {"loader": "npz", "private": private, "public": public}
     assert run.sources == {"mine": [private, public]}
     assert list(run.owners.values()) == [[column]] * 4
     settings["datasets"]["mine"]["class_names"] = ["cat", "dog"]
-    named = validate(settings)
+    named = validate(settings, files=False)
     assert options(named, "private.npz")[0]["class-names"] == ("cat", "dog")
     settings["datasets"]["mine"]["copy_of"] = "cifar10"
-    copied = validate(settings)
+    copied = validate(settings, files=False)
     assert (copied.copies, named.copies) == ({"mine": "cifar10"}, {})
     assert copied.options == named.options, "nothing is made again for it"
     with refuses("taken", "name"):
-        validate(settings | {"name": "mine"})
+        validate(settings | {"name": "mine"}, files=False)
 
 
 def test_files_of_an_experiment_that_is_left_out_may_be_missing() -> None:

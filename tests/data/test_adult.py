@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import PatebenchError
-from patebench.data import adult, public_samples
+from patebench.data import adult, known_outline
+from patebench.data.dataset import Outline
 
 PRIVATE = [
     "39, Private, 77516, Bachelors, 13, Never-married, Sales, Not-in-family, White, Male, 2174, 0, 40, Cuba, <=50K",
@@ -92,4 +93,4 @@ def test_the_published_files_where_they_are_at_hand(data_root: Path) -> None:
     data = adult.load(data_root, download=False)
     assert np.bincount(data.private_y).tolist() == [24_720, 7_841]
     assert np.bincount(data.public_y).tolist() == [12_435, 3_846]
-    assert len(data.public_x) == public_samples("adult")
+    assert Outline.of(data) == known_outline("adult")

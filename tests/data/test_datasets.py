@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.data import DATASETS, public_samples, reads_own_files
-from patebench.data.dataset import Dataset
+from patebench.data import DATASETS, known_outline, reads_own_files
+from patebench.data.dataset import Dataset, Outline
 
 NOWHERE = Path("no-such-root")
+
+#: Where a table is not finite.
+NOT_FINITE = r"public\.npz: its array 'x' holds NaN or infinite values: row 0, column 0"
 
 
 def load(name: str, **options: Any) -> Dataset:
@@ -76,7 +79,7 @@ def test_the_division_is_the_same_every_time_and_mixes_the_classes(name: str) ->
     np.testing.assert_array_equal(first.public_y, second.public_y)
     shares = [np.bincount(y, minlength=first.classes) / len(y) for y in (first.private_y, first.public_y)]
     np.testing.assert_allclose(*shares, atol=0.06)
-    assert len(first.public_x) == public_samples(name), "which is known beforehand"
+    assert Outline.of(first) == known_outline(name), "which is known beforehand"
 
 
 # --- a user's own arrays ---
@@ -207,8 +210,8 @@ NPZ_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "equal rows": (
         {"x": images(6, 9, 9), "y": Y, "row": np.array([5, 0, 1, 2, 3, 0])}, "samples 1 and 5 have the same row 0"
     ),
-    "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, "hold NaN or infinite values"),
-    "too large for float32": ({"x": np.full((6, 2), 1e300), "y": Y}, "hold NaN or infinite values"),
+    "NaN": ({"x": np.full((6, 2), np.nan), "y": Y}, NOT_FINITE),
+    "too large for float32": ({"x": np.full((6, 2), 1e300), "y": Y}, NOT_FINITE),
     "nothing": ({"x": images(0, 9, 9), "y": Y[:0]}, "part is empty"),
     "pickled": ({"x": np.array([{}] * 6), "y": Y}, "pickled objects, which are never loaded"),
 }  # fmt: skip

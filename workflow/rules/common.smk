@@ -11,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 
 from patebench.config import load, validate
 from patebench.core.spelling import check_passed_on, shell_words
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import PatebenchError, separate
 from patebench.core.locks import record_run
 from patebench.stages.manifest import shown_no_more
 
@@ -52,9 +52,9 @@ try:
     check_passed_on(str(value) for value in workflow.config_settings.config.values() if isinstance(value, str))
     for file in workflow.configfiles:
         load(file)  # Snakemake's own reader lets a key that is given twice pass
-    RUN = validate(config)
+    RUN = validate(config, files=workflow.is_main_process)
 except PatebenchError as fault:
-    raise WorkflowError(str(fault)) from None
+    raise WorkflowError("\n".join(map(str, separate(fault)))) from None
 
 # The limit of all releases. Not a parameter of a rule, as labels are the same whatever others may cost.
 os.environ.update(RUN.ledger_environment())

@@ -11,7 +11,7 @@ import sys
 import click
 
 from patebench import __version__
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import PatebenchError, separate
 from patebench.core.registry import nearest
 
 #: The commands, each a file in `stages`, and what they do in a few words.
@@ -106,9 +106,10 @@ def main() -> None:
         click.echo("patebench: stopped", err=True)
         sys.exit(130)
     except (PatebenchError, click.ClickException, OSError, MemoryError) as fault:
-        line = " ".join(_words(fault).split())
-        logging.getLogger("patebench").error(line)
-        click.echo(f"patebench: {line}", err=True)
+        for each in separate(fault) if isinstance(fault, PatebenchError) else [fault]:
+            line = " ".join(_words(each).split())
+            logging.getLogger("patebench").error(line)
+            click.echo(f"patebench: {line}", err=True)
         sys.exit(2)
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -31,7 +31,7 @@ from patebench.core.fields import Parameters, key_path, show
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
 from patebench.core.text import plural
-from patebench.data import DATASETS, public_samples, reads_own_files
+from patebench.data import DATASETS, reads_own_files
 from patebench.data.dataset import OWN_DATA
 from patebench.data.partitions import PARTITIONS, protecting
 from patebench.mechanisms import MECHANISMS
@@ -162,16 +162,10 @@ class _Expansion:
         return tuple(sorted(wanted))
 
     def _data(self) -> Data:
-        name, pool, test = self.settings.dataset, self.settings.pool, self.settings.test or 1
+        name = self.settings.dataset
         built_in = (each for each in DATASETS if not reads_own_files(each))
         check_among(f"{self.where}.dataset", name, [*built_in, *self.own], "a data set")
-        if name in self.own:
-            return self.own[name]
-        if (public := public_samples(name)) is not None and pool + test > public:
-            key, value, most = ("test", test, public - pool) if pool < public else ("pool", pool, public - 1)
-            line = f"is {value}, but {name} has {public} public samples for pool and test set; ask for at most {most}"
-            raise PatebenchError(line, code="bound", where=f"{self.where}.{key}")
-        return Data(name)
+        return self.own.get(name) or Data(name)
 
     def _check_mechanisms(self, grid: Iterable[Setting], sizes: Sequence[int], budget: bool) -> None:
         """Refuse mechanisms that do not suit the ensembles, or cannot be released or keep a budget as is asked for."""

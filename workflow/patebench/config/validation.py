@@ -4,13 +4,16 @@ import copy
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from patebench.config.artefacts import Data
+from patebench.config.data_checks import checks, outline
 from patebench.config.experiments import Agreement, check_among, check_own_files, check_single, expand, own_data
 from patebench.config.run import LEDGER, Run
-from patebench.config.settings import ConfigSettings, names
-from patebench.core.errors import PatebenchError
+from patebench.config.settings import ConfigSettings, ExperimentSettings, names
+from patebench.core.errors import PatebenchError, together
 from patebench.core.fields import key_path
 from patebench.core.registry import check_groups
 from patebench.core.seeds import Mode
@@ -55,7 +58,8 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     """Check settings as read from YAML, with or without Snakemake's changes, and return what they ask for.
 
     Experiments that `only` leaves out are checked too, except for the files of their data sets; without `files`, no
-    experiment's files are. Raises PatebenchError, one line, for the first mistake.
+    experiment's files are. Raises PatebenchError, one line, for the first mistake; what does not suit the data is
+    looked for last, and all of it is raised together.
     """
     check_groups(_REGISTRIES)
     for registry in _REGISTRIES:
@@ -100,7 +104,29 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     run.experiments = tuple(each for name, each in experiments.items() if name in chosen)
     if run.mode is Mode.RELEASE:
         _check_release(run)
+    sought = {
+        name: each
+        for name, each in settings.experiments.items()
+        if each.dataset not in own or (files and name in chosen)
+    }
+    _check_data(sought, run, own)
     return run
+
+
+def _check_data(experiments: Mapping[str, ExperimentSettings], run: Run, own: Mapping[str, Data]) -> None:
+    """Refuse experiments that do not suit their data; all faults are raised together.
+
+    Built-in data sets are known by their sizes; a user's own files are read.
+    """
+    data = {each.dataset: own.get(each.dataset) or Data(each.dataset) for each in experiments.values()}
+    read = together(partial(outline, each, Path(run.data_root)) for each in data.values())
+    known = dict(zip(data, read, strict=True))
+    together(
+        check
+        for name, each in experiments.items()
+        if (about := known[each.dataset])
+        for check in checks(key_path("experiments", name), each, run.mode, data[each.dataset], about)
+    )
 
 
 def _check_release(run: Run) -> None:

@@ -1,8 +1,11 @@
 """Errors that users see: one line that says what is wrong, where, and what to do about it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class PatebenchError(Exception):
@@ -19,6 +22,34 @@ class PatebenchError(Exception):
         self.code, self.where = code, str(where)
         line = message if message.startswith(self.where) else f"{self.where}: {message}"
         super().__init__(" ".join(line.split()))
+
+
+class FaultsError(PatebenchError):
+    """Several faults, found together. It reads as the first; commands print each of `faults` as one line."""
+
+    def __init__(self, faults: Sequence[PatebenchError]) -> None:
+        first = faults[0]
+        super().__init__(str(first), code=first.code, where=first.where)
+        self.faults = [single for fault in faults for single in separate(fault)]
+
+
+def separate(fault: PatebenchError) -> list[PatebenchError]:
+    """Return the faults that `fault` stands for: itself, or several."""
+    return fault.faults if isinstance(fault, FaultsError) else [fault]
+
+
+def together(calls: Iterable[Callable[[], T]]) -> list[T]:
+    """Return what each of the calls returns; raise the faults of all calls at once."""
+    results: list[T] = []
+    faults: list[PatebenchError] = []
+    for call in calls:
+        try:
+            results.append(call())
+        except PatebenchError as fault:
+            faults.append(fault)
+    if faults:
+        raise FaultsError(faults) if len(faults) > 1 else faults[0]
+    return results
 
 
 class ArtefactError(PatebenchError):

@@ -4,26 +4,71 @@ Every entry of `DATASETS` is a function `load(root, download, **options) -> Data
 neither torch nor scikit-learn; a data set imports what it needs when it is loaded.
 """
 
-from patebench.core.registry import Registry, taking
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from patebench.core.errors import PatebenchError
+from patebench.core.registry import Registry, imported, nearest, taking
+from patebench.data.dataset import Dataset, Outline
 
 DATASETS = Registry("data set", "patebench.datasets", taking("root", "download"))
-# The number of public samples is known beforehand, so that a pool that is too large is refused before loading.
-DATASETS.add("digits", "patebench.data.scikit_learn_sets:digits", public=600)
-DATASETS.add("mnist", "patebench.data.torchvision_sets:mnist", public=10_000)
-DATASETS.add("fashion_mnist", "patebench.data.torchvision_sets:fashion_mnist", public=10_000)
-DATASETS.add("svhn", "patebench.data.torchvision_sets:svhn", public=26_032)
-DATASETS.add("cifar10", "patebench.data.torchvision_sets:cifar10", public=10_000)
-DATASETS.add("adult", "patebench.data.adult:load", public=16_281)
-DATASETS.add("breast_cancer", "patebench.data.scikit_learn_sets:breast_cancer", public=200)
-DATASETS.add("wine", "patebench.data.scikit_learn_sets:wine", public=70)
+# Known beforehand, so that what does not suit a data set is refused before loading: the numbers of private and public
+# samples, and the shape of one.
+DATASETS.add("digits", "patebench.data.scikit_learn_sets:digits", outline=Outline(1197, 600, (1, 8, 8)))
+DATASETS.add("mnist", "patebench.data.torchvision_sets:mnist", outline=Outline(60_000, 10_000, (1, 28, 28)))
+DATASETS.add(
+    "fashion_mnist", "patebench.data.torchvision_sets:fashion_mnist", outline=Outline(60_000, 10_000, (1, 28, 28))
+)
+DATASETS.add("svhn", "patebench.data.torchvision_sets:svhn", outline=Outline(604_388, 26_032, (3, 32, 32)))
+DATASETS.add("cifar10", "patebench.data.torchvision_sets:cifar10", outline=Outline(50_000, 10_000, (3, 32, 32)))
+DATASETS.add("adult", "patebench.data.adult:load", outline=Outline(32_561, 16_281, (88,)))
+DATASETS.add("breast_cancer", "patebench.data.scikit_learn_sets:breast_cancer", outline=Outline(369, 200, (30,)))
+DATASETS.add("wine", "patebench.data.scikit_learn_sets:wine", outline=Outline(108, 70, (13,)))
 DATASETS.add("npz", "patebench.data.npz:load", own_files=True)
-DATASETS.add("folder", "patebench.data.folder:load", own_files=True)
+DATASETS.add("folder", "patebench.data.folder:load", own_files=True, outlined_by="patebench.data.folder:outline")
 DATASETS.add("table", "patebench.data.own_table:load", own_files=True)
 
 
-def public_samples(name: str) -> int | None:
-    """Return the number of public samples of the data set `name`; None for one that is not built in."""
-    return DATASETS.fact(name, "public") if DATASETS.is_built_in(name) else None
+def known_outline(name: str) -> Outline | None:
+    """Return the outline of the data set `name`; None for one that is not built in, or reads a user's own files."""
+    outline: Outline | None = DATASETS.fact(name, "outline") if DATASETS.is_built_in(name) else None
+    return outline
+
+
+def outline_of(loader: str, root: Path, options: Mapping[str, Any], class_names: Sequence[str] | None) -> Outline:
+    """Return the outline of a user's own data, which are checked on the way; PatebenchError as from the loader."""
+    arguments = check_options(loader, options, class_names)
+    measure = DATASETS.fact(loader, "outlined_by")
+    if measure is None:
+        data: Dataset = DATASETS.load(loader)(root=root, download=False, **arguments)
+        return Outline.of(data)
+    outline: Outline = imported(measure)(**arguments)
+    return outline
+
+
+def check_options(loader: str, options: Mapping[str, Any], class_names: Sequence[str] | None) -> dict[str, Any]:
+    """Return the arguments of a loader; PatebenchError for an option that it lacks or needs."""
+    load: Callable[..., Dataset] = DATASETS.load(loader)
+    taken = inspect.signature(load).parameters
+    wanted = [name for name in taken if name not in ("root", "download", "class_names")]
+    for name in options:
+        if name not in wanted:
+            known = ", ".join(wanted) or "none"
+            raise PatebenchError(
+                f"the data set '{loader}' has no option '{name}'{nearest(name, wanted)}; known: {known}"
+            )
+    for name in wanted:
+        if name not in options and taken[name].default is inspect.Parameter.empty:
+            raise PatebenchError(
+                f"the data set '{loader}' needs the option '{name}'; give the path of the {name} files"
+            )
+    if class_names is None:
+        return dict(options)
+    if "class_names" not in taken:
+        raise PatebenchError(f"the data set '{loader}' has classes of its own; leave classes and class_names out")
+    return {**options, "class_names": class_names}
 
 
 def reads_own_files(name: str) -> bool:

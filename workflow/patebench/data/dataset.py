@@ -5,7 +5,7 @@ learner standardises by what it may see, its own shard or the public pool.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,15 +52,7 @@ class Dataset:
         _check_rows("public", self.public_rows, len(self.public_x))
         _check_owners("private", self.private_owners, len(self.private_x))
         _check_owners("public", self.public_owners, len(self.public_x))
-        if self.private_owners is not None and self.public_owners is not None:
-            both = np.intersect1d(self.private_owners, self.public_owners)
-            if len(both):
-                raise PatebenchError(
-                    f"{plural(len(both), 'person')} own private and public records, such as private sample "
-                    f"{int(np.flatnonzero(self.private_owners == both[0])[0])}; ε would not protect them: divide the"
-                    " data by person",
-                    code="person-in-both-parts",
-                )
+        check_people(self.private_owners, self.public_owners)
         if self.private_x.shape[1:] != self.public_x.shape[1:]:
             raise PatebenchError(
                 f"a private sample has shape {self.private_x.shape[1:]} and a public one {self.public_x.shape[1:]};"
@@ -70,6 +62,52 @@ class Dataset:
     @property
     def classes(self) -> int:
         return len(self.class_names)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What the start of a run must know of a data set.
+
+    Parameters
+    ----------
+    private, public : numbers of samples.
+    shape : the shape of one sample.
+    people : number of people in the private part, where their records name them.
+    """
+
+    private: int
+    public: int
+    shape: tuple[int, ...]
+    people: int | None = None
+
+    @classmethod
+    def of(cls, data: Dataset) -> Self:
+        people = None if data.private_owners is None else len(np.unique(data.private_owners))
+        return cls(len(data.private_x), len(data.public_x), data.private_x.shape[1:], people)
+
+
+def check_people(private: NDArray[np.int64] | None, public: NDArray[np.int64] | None) -> None:
+    """Refuse owners of private and public samples, if known, of whom somebody has samples in both parts."""
+    if private is None or public is None:
+        return
+    both = np.intersect1d(private, public)
+    if len(both):
+        raise PatebenchError(
+            f"{plural(len(both), 'person')} own private and public records, such as private sample "
+            f"{int(np.flatnonzero(private == both[0])[0])}; ε would not protect them: divide the data by person",
+            code="person-in-both-parts",
+        )
+
+
+def not_finite(x: NDArray[Any]) -> str | None:
+    """Say where a table `x` (samples, features) holds NaN or infinite values; None if it holds none."""
+    wrong = ~np.isfinite(x)
+    if not wrong.any():
+        return None
+    row, column = map(int, np.argwhere(wrong)[0])
+    rest = int(wrong.sum()) - 1
+    more = f", and {plural(rest, 'more value')}" if rest else ""
+    return f"NaN or infinite values: row {row}, column {column} (counted from 0){more}"
 
 
 def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: int) -> None:
@@ -82,8 +120,8 @@ def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: in
         raise PatebenchError(f"the {role} part has {len(x)} samples and labels of shape {y.shape}; give one label each")
     if x.size == 0:
         raise PatebenchError(f"the {role} part is empty")
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise PatebenchError(f"the {role} samples hold NaN or infinite values; fill or drop them first")
+    if x.dtype.kind == "f" and (fault := not_finite(x)):
+        raise PatebenchError(f"the {role} samples hold {fault}; fill or drop them first", code="not-finite")
     if y.min() < 0 or y.max() >= classes:
         raise PatebenchError(
             f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}; the public data"

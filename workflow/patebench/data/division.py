@@ -58,6 +58,14 @@ SHIFTS: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
+def check_shift(shift: str, shape: tuple[int, ...]) -> None:
+    """Refuse to shift samples of `shape` that are no images."""
+    if len(shape) != 3:
+        raise PatebenchError(
+            f"these samples are no images, so they cannot be {shift}; leave out pool_shift", code="shape"
+        )
+
+
 def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
     """Return images `x` after the shift of that name, or as they are without one. PatebenchError for tables.
 
@@ -65,8 +73,7 @@ def shifted(x: NDArray[Any], shift: str | None) -> NDArray[Any]:
     """
     if shift is None:
         return x
-    if x.ndim != 4:
-        raise PatebenchError(f"these samples are no images, so they can not be {shift}; leave out pool_shift")
+    check_shift(shift, x.shape[1:])
     return SHIFTS[shift](x)
 
 

@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.text import listing, plural
-from patebench.data.dataset import OWN_DATA, Dataset
+from patebench.data.dataset import OWN_DATA, Dataset, Outline, check_people
 from patebench.data.declaration import MISSING, ImageParameters
 from patebench.data.division import content, identifiers
 
@@ -51,6 +51,24 @@ class _Image:
     owner: str | None = None
 
 
+def outline(
+    private: str | None = None,
+    public: str | None = None,
+    index: str | None = None,
+    images: ImageParameters | Mapping[str, Any] | str = _AS_THEY_ARE,
+    class_names: Sequence[str] | None = None,
+) -> Outline:
+    """Check the images by their names and headers alone; parameters and errors are those of `load`."""
+    parameters = ImageParameters.read(images, "images")
+    own, shown, _ = _listed(private, public, index, class_names, [])
+    (width, height), mode = _headers([*shown, *own], len(shown), parameters)
+    owners = _owners(own), _owners(shown)
+    check_people(*owners)
+    people = None if owners[0] is None else len(np.unique(owners[0]))
+    size = (height, width) if parameters.size is None else parameters.size
+    return Outline(len(own), len(shown), (1 if mode == "L" else 3, *size), people)
+
+
 def load(
     root: Path,
     download: bool,
@@ -76,6 +94,22 @@ def load(
         Naming the files and the fault; all unreadable images are named at once.
     """
     parameters, notes = ImageParameters.read(images, "images"), list[str]()
+    own, shown, names = _listed(private, public, index, class_names, notes)
+    shown_x, own_x = _read([*shown, *own], len(shown), parameters)
+    for part, role, here in ((own, "private", private or index), (shown, "public", public or index)):
+        if lacking := [name for name in names if all(image.label != name for image in part)]:
+            notes.append(f"{here}: no {role} image has {plural(len(lacking), 'class')}: {listing(lacking)}")
+    notes += _copies(own, own_x, shown, shown_x)
+    labels = [np.array([names.index(image.label) for image in part], np.int64) for part in (own, shown)]
+    owners = _owners(own), _owners(shown)
+    rows = [identifiers([image.identity for image in part]) for part in (own, shown)]
+    return Dataset(own_x, labels[0], shown_x, labels[1], names, rows[0], rows[1], tuple(notes), owners[0], owners[1])
+
+
+def _listed(
+    private: str | None, public: str | None, index: str | None, class_names: Sequence[str] | None, notes: list[str]
+) -> tuple[list[_Image], list[_Image], tuple[str, ...]]:
+    """Return the private and the public images and the classes; refuse an image of no class."""
     if index is not None:
         if private is not None or public is not None:
             raise PatebenchError("give an index, or a private and a public folder, not both", where="index")
@@ -94,15 +128,11 @@ def load(
                 "move it away, or name all classes in the configuration: class_names",
                 code="undeclared-label",
             )
-    shown_x, own_x = _read([*shown, *own], len(shown), parameters)
-    for part, role, here in ((own, "private", private or index), (shown, "public", public or index)):
-        if lacking := [name for name in names if all(image.label != name for image in part)]:
-            notes.append(f"{here}: no {role} image has {plural(len(lacking), 'class')}: {listing(lacking)}")
-    notes += _copies(own, own_x, shown, shown_x)
-    labels = [np.array([names.index(image.label) for image in part], np.int64) for part in (own, shown)]
-    owners = [identifiers([image.owner or "" for image in part]) if part[0].owner else None for part in (own, shown)]
-    rows = [identifiers([image.identity for image in part]) for part in (own, shown)]
-    return Dataset(own_x, labels[0], shown_x, labels[1], names, rows[0], rows[1], tuple(notes), owners[0], owners[1])
+    return own, shown, names
+
+
+def _owners(images: Sequence[_Image]) -> NDArray[np.int64] | None:
+    return identifiers([image.owner or "" for image in images]) if images[0].owner else None
 
 
 def _of_folder(folder: Path, notes: list[str]) -> list[_Image]:
@@ -174,6 +204,16 @@ def _read(
 
     All headers are checked before any image is decoded.
     """
+    _, mode = _headers(images, public, parameters)
+    pixels = np.stack(_each(images, lambda path: _pixels(path, mode, parameters)))
+    pixels = pixels[:, None] if mode == "L" else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+    return pixels[:public], pixels[public:]
+
+
+def _headers(
+    images: Sequence[_Image], public: int, parameters: ImageParameters
+) -> tuple[tuple[int, int], Literal["L", "RGB"]]:
+    """Return width and height of the first image and the mode of all, by the headers of the files."""
     headers = _each(images, _header)
     (width, height), _ = headers[0]
     if parameters.size is None:
@@ -185,10 +225,7 @@ def _read(
                     "declare a size for all images in the configuration (images: {size: [height, width]})",
                     code="image-size",
                 )
-    mode = "L" if all(grey for _, grey in headers[:public]) else "RGB"
-    pixels = np.stack(_each(images, lambda path: _pixels(path, mode, parameters)))
-    pixels = pixels[:, None] if mode == "L" else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-    return pixels[:public], pixels[public:]
+    return (width, height), "L" if all(grey for _, grey in headers[:public]) else "RGB"
 
 
 def _each(images: Sequence[_Image], read: Callable[[Path], T]) -> list[T]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import ArtefactError
 from patebench.core.text import listing, plural
-from patebench.data.dataset import OWN_DATA, Dataset
+from patebench.data.dataset import OWN_DATA, Dataset, not_finite
 
 #: The arrays that a file may hold.
 ARRAYS = ("x", "y", "row", "owner", "class_names")
@@ -94,8 +94,13 @@ class _File:
         """Return `x` as (samples, channels, height, width) uint8 or (samples, features) float32."""
         x = self.arrays["x"]
         if x.ndim == 2 and x.dtype.kind in "biuf":
-            with np.errstate(over="ignore"):  # infinities are refused with all others
-                return x.astype(np.float32)
+            with np.errstate(over="ignore"):
+                table = x.astype(np.float32)
+            if fault := not_finite(table):
+                raise ArtefactError(
+                    self.path, f"its array 'x' holds {fault}", "fill or drop them first", code="not-finite"
+                )
+            return table
         shape = f"its array 'x' is {x.dtype} of shape {x.shape}"
         if x.ndim not in (3, 4) or x.dtype != np.uint8:
             raise self.fault(shape, "images must be uint8, tables (samples, features)")

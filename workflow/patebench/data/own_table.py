@@ -5,15 +5,16 @@ values in 0 … 1 between their declared bounds, a category one column for each 
 of its hashed character n-grams, scaled to norm 1. Each record is encoded by itself, so no record changes another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import ArtefactError, PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError, together
 from patebench.core.text import listing, plural
 from patebench.data.dataset import Dataset
 from patebench.data.declaration import Feature, TableDeclaration
@@ -64,7 +65,7 @@ def load(
         unit = "people" if declared.owner else "records"
         notes.append(f"{path}: a hash of each of the {unit} made {len(open_part)} of {len(whole)} records public")
     else:
-        open_part, own_part = _Part.read(Path(public), declared), _Part.read(Path(private), declared)
+        open_part, own_part = together(partial(_Part.read, Path(name), declared) for name in (public, private))
     own_part, left_out = _apart(own_part, open_part, declared)
     notes += left_out
     for role, part in (("public", open_part), ("private", own_part)):
@@ -102,9 +103,13 @@ class _Part:
     @classmethod
     def of(cls, frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> "_Part":
         _check_columns(path, list(map(str, frame.columns)), declared)
-        x = encode(frame, declared, path)
-        y = _labels(frame[declared.label.column], declared, path)
-        owners = None if declared.owner is None else _identifiers(frame[declared.owner], declared.owner, path)
+        parts: list[Callable[[], Any]] = [
+            partial(encode, frame, declared, path),
+            partial(_labels, frame[declared.label.column], declared, path),
+        ]
+        if declared.owner is not None:
+            parts.append(partial(_identifiers, frame[declared.owner], declared.owner, path))
+        x, y, owners = [*together(parts), None][:3]
         return cls(path, x, y, np.arange(len(y)), owners)
 
     def __len__(self) -> int:
@@ -208,7 +213,7 @@ def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -
 
 def encode(frame: "pd.DataFrame", declared: TableDeclaration, path: Path) -> NDArray[np.float32]:
     """Encode the declared features of all records as (records, columns); see `column_names`."""
-    parts = [_encode(frame[name], name, feature, path) for name, feature in declared.features.items()]
+    parts = together(partial(_encode, frame[name], name, feature, path) for name, feature in declared.features.items())
     encoded: NDArray[np.float32] = np.concatenate(parts, axis=1, dtype=np.float32)
     return encoded
 
@@ -259,9 +264,11 @@ def _numbers(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, pat
     import pandas as pd
 
     numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = np.isnan(numbers) & ~absent
+    wrong = ~np.isfinite(numbers) & ~absent
     if wrong.any():
-        raise _fault(path, wrong, name, f"{_quoted(column, wrong)} is no number", "correct it, or declare a category")
+        raise _fault(
+            path, wrong, name, f"{_quoted(column, wrong)} is no finite number", "correct it, or declare a category"
+        )
     return numbers
 
 

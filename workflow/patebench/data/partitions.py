@@ -12,12 +12,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import PatebenchError
+from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.registry import Registry
 from patebench.core.seeds import Mode
 from patebench.core.text import plural
@@ -198,14 +199,19 @@ def _column(deal: Deal) -> NDArray[Any]:
             "this partition needs the owner of each record; declare the column of a table (owner), or give the path of"
             " a .npy file (owners)"
         )
-    if column.dtype.kind not in "iu" or column.shape != deal.y.shape:
+    check_owners(column, len(deal.y))
+    return column
+
+
+def check_owners(column: NDArray[Any], samples: int) -> None:
+    """Refuse a column of owners that is not one integer from 0 for each private sample."""
+    if column.dtype.kind not in "iu" or column.shape != (samples,):
         raise PatebenchError(
             f"the column of owners is {column.dtype} of shape {column.shape}; give one integer for each of the"
-            f" {len(deal.y)} private samples"
+            f" {samples} private samples"
         )
     if column.min() < 0:
         raise PatebenchError(f"the column of owners holds {column.min()}; number the owners from 0")
-    return column
 
 
 def _shard_sizes(deal: Deal) -> NDArray[np.int64]:
@@ -220,11 +226,37 @@ def _teachers(deal: Deal) -> int:
     samples, teachers = len(deal.y), deal.teachers
     if teachers is None or teachers < 1:
         raise PatebenchError(f"{teachers} teachers were asked for; ask for at least one")
-    if teachers > samples:
-        raise PatebenchError(
-            f"{teachers} teachers cannot share {plural(samples, 'private sample')}; ask for at most {samples}"
-        )
+    check_teachers(teachers, samples)
     return teachers
+
+
+def check_teachers(teachers: int, samples: int, people: int | None = None) -> None:
+    """Refuse more teachers than there are private samples, or than there are people, if whole people are dealt."""
+    for most, what in ((samples, "private sample"), (people, "person")):
+        if most is not None and teachers > most:
+            raise PatebenchError(
+                f"{teachers} teachers cannot share {plural(most, what)}; ask for at most {most}", code="bound"
+            )
+
+
+def deals_people(strategy: str) -> bool:
+    """Return whether a strategy deals whole people; PatebenchError for an unknown name."""
+    return bool(PARTITIONS.fact(strategy, "parameter") == "owners")
+
+
+def read_owners(path: Path) -> NDArray[Any]:
+    """Read the column of owners from a `.npy` file; ArtefactError for a file of another kind."""
+    fix = "give a .npy file with one integer for each private sample"
+    if not path.is_file():
+        raise ArtefactError(path, "there is no such file", fix)
+    try:
+        with open(path, "rb") as stream:
+            owners: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as fault:
+        if "Object arrays" in str(fault):
+            raise ArtefactError(path, "it holds pickled objects, which are never loaded", fix) from None
+        raise ArtefactError(path, f"it is no readable .npy file ({fault})", fix) from None
+    return owners
 
 
 def _keep_apart(

@@ -17,12 +17,27 @@ from patebench.core.registry import Registry
 ENCODERS = Registry("encoder")
 ENCODERS.add("contrastive", "patebench.features.contrast:ContrastEncoder", about="views of a sample are alike")
 ENCODERS.add("graph", "patebench.features.graph:GraphEncoder", about="contrastive, smoothed over a graph of neighbours")
-ENCODERS.add("patches", "patebench.features.patches:PatchEncoder", about="clusters of small patches, for photographs")
-ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are")
-ENCODERS.add("gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients")
+ENCODERS.add(
+    "patches",
+    "patebench.features.patches:PatchEncoder",
+    about="clusters of small patches, for photographs",
+    images=True,
+)
+ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", images=True)
+ENCODERS.add(
+    "gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients", images=True
+)
 
 #: The encoder where none is chosen.
 DEFAULT = "contrastive"
+
+
+def check_images(encoder: str, shape: tuple[int, ...]) -> None:
+    """Refuse samples of `shape` that are no images for an encoder that reads these alone."""
+    if ENCODERS.fact(encoder, "images", False) and len(shape) != 3:
+        raise PatebenchError(
+            f"the encoder '{encoder}' reads images, and these samples have shape {shape}; use {DEFAULT}", code="shape"
+        )
 
 
 class Encoder(ABC):

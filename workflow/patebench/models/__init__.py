@@ -4,21 +4,21 @@ PATE treats its models as black boxes, so a learner is any class with the method
 only in their architecture and share one training loop (`network.py`).
 
 Facts of a model: `by_recipe` (default True), whether a recipe trains it, in epochs; `compressible` (default False),
-whether it can be built with fewer parameters; `on_queries` (default False), whether it is no learner but only votes on
-given queries, by public features (`features/cells.py`).
+whether it can be built with fewer parameters; `images` (default False), whether it reads images alone; `on_queries`
+(default False), whether it is no learner but only votes on given queries, by public features (`features/cells.py`).
 """
 
 from patebench.core.errors import PatebenchError
 from patebench.core.registry import Registry, called_with, instance_of
 
 MODELS = Registry("model", "patebench.models", called_with("recipe", "classes"))
-MODELS.add("small-cnn", "patebench.models.architectures:SMALL_CNN")
-MODELS.add("student-cnn", "patebench.models.architectures:STUDENT_CNN")
-MODELS.add("tanh-cnn", "patebench.models.architectures:TANH_CNN")
-MODELS.add("paper-cnn", "patebench.models.architectures:PAPER_CNN")
-MODELS.add("paper-cnn-deep", "patebench.models.architectures:PAPER_CNN_DEEP")
-MODELS.add("conv-middle", "patebench.models.architectures:CONV_MIDDLE", compressible=True)
-MODELS.add("conv-small", "patebench.models.architectures:CONV_SMALL", compressible=True)
+MODELS.add("small-cnn", "patebench.models.architectures:SMALL_CNN", images=True)
+MODELS.add("student-cnn", "patebench.models.architectures:STUDENT_CNN", images=True)
+MODELS.add("tanh-cnn", "patebench.models.architectures:TANH_CNN", images=True)
+MODELS.add("paper-cnn", "patebench.models.architectures:PAPER_CNN", images=True)
+MODELS.add("paper-cnn-deep", "patebench.models.architectures:PAPER_CNN_DEEP", images=True)
+MODELS.add("conv-middle", "patebench.models.architectures:CONV_MIDDLE", compressible=True, images=True)
+MODELS.add("conv-small", "patebench.models.architectures:CONV_SMALL", compressible=True, images=True)
 MODELS.add("mlp", "patebench.models.architectures:MLP")
 MODELS.add("logistic", "patebench.models.estimators:logistic", by_recipe=False)
 MODELS.add("random-forest", "patebench.models.estimators:random_forest", by_recipe=False)
@@ -41,6 +41,22 @@ def on_queries(model: str) -> bool:
 def by_recipe(model: str) -> bool:
     """Return whether a recipe trains `model`, in epochs; PatebenchError for an unknown name."""
     return bool(MODELS.fact(model, "by_recipe", True))
+
+
+def check_input(model: str, shape: tuple[int, ...]) -> None:
+    """Refuse samples of `shape`, (features,) or (channels, height, width), for a model that reads images alone."""
+    if MODELS.fact(model, "images", False):
+        check_images(model, shape)
+
+
+def check_images(model: str, shape: tuple[int, ...]) -> None:
+    """Refuse samples of `shape` that are no images of at least 4×4 pixels, for the network `model`."""
+    if len(shape) != 3 or min(shape[1:]) < 4:
+        raise PatebenchError(
+            f"the model '{model}' reads images of at least 4×4 pixels, and these samples have shape {shape}; "
+            "use mlp, logistic or random-forest",
+            code="shape",
+        )
 
 
 def check_compressible(model: str | None) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.models import check_compressible
+from patebench.models import check_compressible, check_images
 from patebench.models.learner import Learner, make_learner
 from patebench.models.network import Build, Network
 from patebench.models.scaling import Standardise
@@ -31,11 +31,7 @@ SMALL, MIDDLE = 32, 96
 
 def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Return `shape` as (channels, height, width); PatebenchError, which names models for tables, for others."""
-    if len(shape) != 3 or min(shape[1:]) < 4:
-        raise PatebenchError(
-            f"the model '{model}' reads images of at least 4×4 pixels, and these samples have shape {shape}; "
-            "use mlp, logistic or random-forest"
-        )
+    check_images(model, shape)
     channels, height, width = shape
     return channels, height, width
 

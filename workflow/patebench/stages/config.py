@@ -34,7 +34,7 @@ def _jobs(written: dict[str, Any]) -> str:
     """Return the number of jobs of each stage."""
     from patebench.config import validate
 
-    counts = Counter(name.partition("/")[0] for name in validate(written).job_names())
+    counts = Counter(name.partition("/")[0] for name in validate(written, files=False).job_names())
     return ", ".join(f"{stage} {count}" for stage, count in counts.items())
 
 

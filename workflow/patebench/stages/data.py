@@ -1,6 +1,5 @@
 """The stage `data`: from a data set's name to private and public samples on disk."""
 
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -12,13 +11,11 @@ import numpy as np
 
 from patebench.cli.command import FILE, Assignment, each_once, stage_command
 from patebench.config.parameters import ClassParameters
-from patebench.core.errors import PatebenchError
 from patebench.core.files import write_arrays
 from patebench.core.formats import SAMPLES
-from patebench.core.registry import nearest
 from patebench.core.spelling import DATA_VARIABLE
 from patebench.core.text import plural
-from patebench.data import DATASETS
+from patebench.data import DATASETS, check_options
 from patebench.data.dataset import Dataset
 
 log = logging.getLogger("patebench")
@@ -47,10 +44,8 @@ def run(
     """
     options = dict(option)
     loader = str(options.pop("loader", name))
-    load: Callable[..., Dataset] = DATASETS.load(loader)
-    _check_options(loader, load, options)
-    named = _named(loader, load, parameters)
-    data = load(root=Path(root), download=download, **options, **named)
+    arguments = check_options(loader, options, parameters.names)
+    data: Dataset = DATASETS.load(loader)(root=Path(root), download=download, **arguments)
     for role, x, y, rows, owners, out in (
         ("private", data.private_x, data.private_y, data.private_rows, data.private_owners, private),
         ("public", data.public_x, data.public_y, data.public_rows, data.public_owners, public),
@@ -76,31 +71,6 @@ def _aloud(function: Callable[..., None]) -> Callable[..., None]:
         function(**given, say=say)
 
     return aloud
-
-
-def _check_options(loader: str, load: Callable[..., Dataset], options: Mapping[str, Any]) -> None:
-    taken = inspect.signature(load).parameters
-    wanted = [name for name in taken if name not in ("root", "download", "class_names")]
-    for name in options:
-        if name not in wanted:
-            known = ", ".join(wanted) or "none"
-            raise PatebenchError(
-                f"the data set '{loader}' has no option '{name}'{nearest(name, wanted)}; known: {known}"
-            )
-    for name in wanted:
-        if name not in options and taken[name].default is inspect.Parameter.empty:
-            raise PatebenchError(
-                f"the data set '{loader}' needs the option '{name}'; give the path of the {name} files"
-            )
-
-
-def _named(loader: str, load: Callable[..., Dataset], parameters: ClassParameters) -> dict[str, Any]:
-    """Return the names of the classes as the loader takes them, if they are given."""
-    if parameters.names is None:
-        return {}
-    if "class_names" not in inspect.signature(load).parameters:
-        raise PatebenchError(f"the data set '{loader}' has classes of its own; leave classes and class_names out")
-    return {"class_names": parameters.names}
 
 
 command = stage_command(

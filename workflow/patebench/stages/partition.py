@@ -2,11 +2,10 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 from patebench.artefacts.reading import read_samples
 from patebench.cli.command import stage_command
@@ -24,7 +23,10 @@ from patebench.data.partitions import (
     check_disjoint,
     check_every_class,
     check_filled,
+    check_teachers,
+    deals_people,
     pack,
+    read_owners,
 )
 
 log = logging.getLogger("patebench")
@@ -60,7 +62,7 @@ def run(
         key=derive(seed, stream, "partition").to_bytes(8, "little"),
         teachers=teachers,
         share=parameters.share,
-        owners=samples.arrays.get("owner") if parameters.owners is None else _read_owners(Path(parameters.owners)),
+        owners=samples.arrays.get("owner") if parameters.owners is None else read_owners(Path(parameters.owners)),
     )
     # Whose a sample is comes first: one that is left out must not move any other.
     assignment = strategy(deal)
@@ -77,6 +79,8 @@ def run(
     indices, offsets = pack(assignment, count)
     sizes = np.diff(offsets)
     if not empty:
+        if deals_people(parameters.strategy) and deal.owners is not None:
+            check_teachers(count, len(deal.y), len(np.unique(deal.owners)))
         check_filled(sizes, left_out)
     check_disjoint(indices, offsets, len(samples["y"]), empty=empty)
     if parameters.every_class:
@@ -104,20 +108,6 @@ def _check_partners(private: Artefact, public: Artefact) -> None:
         public.require(entry, private.meta[entry], str(private.path))
     if (private["x"].dtype, private["x"].shape[1:]) != (public["x"].dtype, public["x"].shape[1:]):
         raise ArtefactError(public.path, f"its samples have another shape or dtype than those of {private.path}")
-
-
-def _read_owners(path: Path) -> NDArray[Any]:
-    mend = "give a .npy file with one integer for each private sample"
-    if not path.is_file():
-        raise ArtefactError(path, "there is no such file", mend)
-    try:
-        with open(path, "rb") as stream:
-            owners: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as fault:
-        if "Object arrays" in str(fault):
-            raise ArtefactError(path, "it holds pickled objects, which are never loaded", mend) from None
-        raise ArtefactError(path, f"it is no readable .npy file ({fault})", mend) from None
-    return owners
 
 
 command = stage_command(

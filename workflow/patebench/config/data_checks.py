@@ -1,0 +1,77 @@
+"""Compare experiments with the outline of their data, so that what does not suit it is refused before any job."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from patebench.config.artefacts import Data
+from patebench.config.settings import EnsembleSettings, ExperimentSettings
+from patebench.core.errors import PatebenchError, located
+from patebench.core.fields import Parameters, key_path
+from patebench.core.seeds import Mode
+from patebench.data import known_outline, outline_of
+from patebench.data.dataset import Outline
+from patebench.data.division import check_shift
+from patebench.data.partitions import check_owners, check_teachers, deals_people, read_owners
+from patebench.features import check_images
+from patebench.models import check_input, on_queries
+
+Check = Callable[[], object]
+
+
+def outline(data: Data, root: Path) -> Outline | None:
+    """Return the outline of a data set, for which a user's own files are read and checked; None if it is unknown."""
+    if data.loader is None:
+        return known_outline(data.dataset)
+    return outline_of(data.loader, root, {**dict(data.sources), **dict(data.declared)}, data.classes.names)
+
+
+def checks(where: str, settings: ExperimentSettings, mode: Mode, data: Data, known: Outline) -> Iterator[Check]:
+    """Yield functions that each refuse one thing of the experiment at the key `where` that does not suit its data."""
+    yield partial(_check_public, where, settings, data.name, known.public)
+    if settings.encoder is not None:
+        yield partial(_at, f"{where}.encoder", check_images, settings.encoder, known.shape)
+    if settings.pool_shift is not None:
+        yield partial(_at, f"{where}.pool_shift", check_shift, settings.pool_shift, known.shape)
+    for path, model in _models(where, settings):
+        yield partial(_at, path, check_input, model, known.shape)
+    for i, ensembles in enumerate(settings.ensembles):
+        yield partial(_check_ensembles, key_path(f"{where}.ensembles", i), ensembles, mode, data, known)
+
+
+def _at(where: str, check: Callable[..., object], *values: object) -> None:
+    with located(where):
+        check(*values)
+
+
+def _check_public(where: str, settings: ExperimentSettings, name: str, public: int) -> None:
+    pool, test = settings.pool, settings.test or 1
+    if pool + test > public:
+        key, value, most = ("test", test, public - pool) if pool < public else ("pool", pool, public - 1)
+        line = f"is {value}, but {name} has {public} public samples for pool and test set; ask for at most {most}"
+        raise PatebenchError(line, code="bound", where=f"{where}.{key}")
+
+
+def _check_ensembles(where: str, settings: EnsembleSettings, mode: Mode, data: Data, known: Outline) -> None:
+    """Refuse owners that do not fit the private part, and more teachers than it has records or people."""
+    partition, people = settings.partition.chosen_in(mode, names_owners=data.names_owners), known.people
+    if partition.owners is not None:
+        with located(f"{where}.partition.owners"):
+            check_owners(owners := read_owners(Path(partition.owners)), known.private)
+        people = len(np.unique(owners))
+    whole_people = deals_people(partition.strategy) and not on_queries(settings.model)
+    with located(f"{where}.teachers"):
+        check_teachers(max(settings.teachers), known.private, people if whole_people else None)
+
+
+def _models(where: str, settings: Parameters) -> Iterator[tuple[str, str]]:
+    """Yield each model that is chosen below the key `where`, with the path of its key."""
+    for key in type(settings).model_fields:
+        value, path = getattr(settings, key), f"{where}.{key}"
+        if key == "model" and value is not None:
+            yield path, value
+        for i, entry in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(entry, Parameters):
+                yield from _models(key_path(path, i) if isinstance(value, list) else path, entry)
