@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from numpy.typing import NDArray
+from sklearn.utils.estimator_checks import check_estimator
 
 import patebench
 from patebench.accounting.votes import Votes
@@ -204,16 +206,16 @@ def test_a_student_is_that_of_the_training(method: str) -> None:
     student = patebench.train_student(POOL, GIVEN, method=method, model="mlp", epochs=3, seed=2)
     data = StudentData(pool=POOL.astype(np.float32), labels=GIVEN, classes=3)
     direct, curve = train(data, StudentConfig(method=method, model="mlp", epochs=3), seed=2)
-    found, wanted = student.log_probabilities(POOL), direct.log_probabilities(data.pool)
+    found, wanted = student.predict_log_proba(POOL), direct.log_probabilities(data.pool)
     assert np.array_equal(found, wanted)
     assert found.shape == (60, 3)
     assert np.array_equal(student.predict(POOL), wanted.argmax(axis=1))
-    assert student.curve == curve
+    assert student.curve_ == curve
 
 
 def test_a_student_knows_more_classes_than_it_saw() -> None:
     student = patebench.train_student(POOL.tolist(), GIVEN.tolist(), method="supervised", model="logistic", classes=5)
-    assert student.log_probabilities(POOL).shape == (60, 5)
+    assert student.predict_log_proba(POOL).shape == (60, 5)
     assert np.mean(student.predict(POOL) == TRUTH) > 0.9
 
 
@@ -225,8 +227,77 @@ def test_grey_images_need_no_channel_and_nothing_given_is_changed() -> None:
         array.setflags(write=False)
     flat = patebench.train_student(images, labels, method="supervised", model="small-cnn", epochs=1)
     deep = patebench.train_student(images[:, None], labels, method="supervised", model="small-cnn", epochs=1)
-    assert flat.shape == (1, 8, 8)
-    assert np.array_equal(flat.log_probabilities(images[::-1]), deep.log_probabilities(images[::-1, None]))
+    assert flat.shape_ == (1, 8, 8)
+    assert np.array_equal(flat.predict_log_proba(images[::-1]), deep.predict_log_proba(images[::-1, None]))
+
+
+# DataFrames, and what scikit-learn expects of a classifier.
+
+FRAME = pd.DataFrame(MATRIX, columns=[f"q{i}" for i in range(MATRIX.shape[1])])
+
+
+def test_votes_may_be_a_frame_whose_columns_name_the_queries() -> None:
+    settings = {"sigma": 4, "classes": 4, "teachers": len(MATRIX)}
+    assert bounds(FRAME, **settings) == bounds(MATRIX, **settings)
+    labels = patebench.label(FRAME, "gnmax", seed=3, **settings)
+    assert isinstance(labels, pd.Series)
+    assert list(labels.index) == list(FRAME.columns)
+    assert np.array_equal(labels, patebench.label(MATRIX, "gnmax", seed=3, **settings))
+    counts = pd.DataFrame(VOTES.counts, index=[f"q{i}" for i in range(VOTES.queries)])
+    assert list(patebench.label(counts, "gnmax", sigma=4, seed=3).index) == list(counts.index)
+    assert bounds(counts, sigma=4) == bounds(VOTES.counts, sigma=4)
+    assert bounds(FRAME.astype("Int64"), **settings) == bounds(MATRIX, **settings)
+
+
+@pytest.mark.parametrize("column", [["a"] * 60, [None] + [1.0] * 59, pd.Categorical([1] * 60), pd.NaT])
+def test_a_frame_of_other_types_is_refused_by_column(column: Any) -> None:
+    frame = pd.DataFrame(POOL).assign(wrong=column)
+    for call in (lambda: student(frame), lambda: bounds(frame, sigma=4, classes=4)):
+        with pytest.raises(patebench.PatebenchError, match="'wrong'"):
+            call()
+
+
+def test_a_student_learns_from_frames_and_aligned_labels() -> None:
+    frame = pd.DataFrame(POOL, columns=list("abcde"), index=[f"r{i}" for i in range(60)])
+    labels = pd.Series(GIVEN, index=frame.index)
+    learnt = student(frame, labels, model="logistic")
+    assert list(learnt.feature_names_in_) == list("abcde")
+    assert np.array_equal(learnt.predict(frame), student(model="logistic").predict(POOL))
+    for call in (lambda: learnt.predict(frame[list("edcba")]), lambda: student(frame, labels[::-1])):
+        with pytest.raises(patebench.PatebenchError):
+            call()
+
+
+def test_probabilities_sum_to_one_and_the_class_is_the_likeliest() -> None:
+    learnt = patebench.Student("supervised", model="mlp", epochs=2, classes=5).fit(POOL, GIVEN)
+    probabilities = learnt.predict_proba(POOL)
+    assert learnt.classes_.tolist() == [0, 1, 2, 3, 4]
+    assert np.allclose(probabilities.sum(axis=1), 1)
+    assert np.array_equal(learnt.predict(POOL), learnt.classes_[probabilities.argmax(axis=1)])
+
+
+#: Checks of scikit-learn that a student does not pass.
+NOT_PASSED = {
+    "check_classifiers_classes": "labels are whole numbers",
+    "check_classifiers_one_label": "labels are whole numbers",
+    "check_classifiers_regression_target": "faults have words of their own",
+    "check_complex_data": "faults have words of their own",
+    "check_dtype_object": "numbers come as numbers",
+    "check_estimators_empty_data_messages": "faults have words of their own",
+    "check_estimators_nan_inf": "labels are whole numbers",
+    "check_estimators_pickle": "nothing is pickled; the same arguments give the same student",
+    "check_fit2d_predict1d": "faults have words of their own",
+    "check_requires_y_none": "faults have words of their own",
+    "check_supervised_y_2d": "labels have one dimension",
+}
+
+
+def test_a_student_passes_the_checks_of_scikit_learn() -> None:
+    results = check_estimator(
+        patebench.Student("supervised", model="logistic"), expected_failed_checks=NOT_PASSED, on_fail=None, on_skip=None
+    )
+    assert {each["check_name"] for each in results if each["status"] == "failed"} == set()
+    assert {each["check_name"] for each in results if each["status"] == "xfail"} == set(NOT_PASSED)
 
 
 # Faults: each is one line that says what to do.
@@ -322,7 +393,7 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("samples are float64 of shape (60, 1, 5)", lambda: student(pool=POOL[:, None])),
     ("images must be uint8", lambda: student(pool=np.zeros((60, 1, 8, 8), np.uint16))),
     (
-        "samples have shape (2,), and those of the pool have (5,)",
+        "X has 2 features, but Student is expecting 5 features",
         lambda: student(model="logistic").predict(POOL[:, :2]),
     ),
 ]

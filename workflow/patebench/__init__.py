@@ -37,7 +37,6 @@ __all__ = [
 if TYPE_CHECKING:
     from patebench.accounting.votes import Votes as Votes
     from patebench.api import Audit as Audit
-    from patebench.api import Student as Student
     from patebench.api import audit as audit
     from patebench.api import bounds as bounds
     from patebench.api import calibrate as calibrate
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from patebench.mechanisms.base import NO_ANSWER as NO_ANSWER
     from patebench.mechanisms.base import Mechanism as Mechanism
     from patebench.mechanisms.base import make_mechanism as make_mechanism
+    from patebench.students.classifier import Student as Student
 else:
     #: Where the names are that `patebench.api` does not define itself.
     _ELSEWHERE = {
@@ -61,6 +61,7 @@ else:
         "NO_ANSWER": "patebench.mechanisms.base",
         "make_mechanism": "patebench.mechanisms.base",
         "Calibration": "patebench.calculator.calculations",
+        "Student": "patebench.students.classifier",
     }
 
     def __getattr__(name: str) -> Any:

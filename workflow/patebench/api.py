@@ -8,37 +8,38 @@
     patebench.calibrate("gnmax", epsilon=1, delta=1e-5, queries=286)
     patebench.train_student(pool, labels, classes=10).predict(x)
 
-Votes are counts (queries × classes), a matrix (teachers × queries) of labels 0 … classes − 1 with `classes`, or
-`Votes`. A matrix with more teachers than queries may be a transposed one: confirm it with `teachers`. A mechanism is a
-name of `MECHANISMS` with its parameters as keywords, or a `Mechanism`, which has them; make one with `make_mechanism`
-where a parameter is called as an argument is. ε is always for data sets that differ in one
-teacher's shard, in nats. What is wrong is one line of a `PatebenchError`.
+Votes are counts (queries × classes), a matrix (teachers × queries) of labels 0 … classes − 1 with `classes`, each as an
+array or a DataFrame, or `Votes`. A matrix with more teachers than queries may be a transposed one: confirm it with
+`teachers`. A mechanism is a name of `MECHANISMS` with its parameters as keywords, or a `Mechanism`, which has them;
+make one with `make_mechanism` where a parameter is called as an argument is. ε is always for data sets that differ in
+one teacher's shard, in nats. What is wrong is one line of a `PatebenchError`.
 
 A thin layer: the work is done by the functions named in each docstring. Nothing here reads or writes a file.
 """
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from patebench.accounting.accountant import check_queries
 from patebench.accounting.votes import Votes, check_table
 from patebench.audit import verdict
 from patebench.calculator.calculations import Calibration, queries_for, solve
 from patebench.core.bound import Bound, check_delta, large_delta
-from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_truth, check_whole, quote
+from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_truth, check_whole, frame_of, quote
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.seeds import generator
 from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, check_abstentions, check_releasable, make_mechanism
+from patebench.mechanisms.base import Labels, Mechanism, check_abstentions, check_releasable, make_mechanism
 
 if TYPE_CHECKING:
-    from patebench.students.interface import StudentTrainer
+    import pandas as pd
+
+    from patebench.students.classifier import Student
 
 #: Largest seed of streams that `core.seeds` derives, as long as those that numpy proposes.
 _LARGEST_SEED = 2**128 - 1
@@ -85,8 +86,10 @@ def label(
     classes: int | None = None,
     teachers: int | None = None,
     **parameters: float,
-) -> Labels:
-    """One label for each query (queries,), drawn by the mechanism; −1 (`NO_ANSWER`) where it keeps silent.
+) -> "Labels | pd.Series[int]":
+    """Draw one label for each query (queries,) by the mechanism; −1 (`NO_ANSWER`) where it abstains.
+
+    Labels of a DataFrame of votes are a Series, whose index names the queries.
 
     With `seed` the same labels can be drawn again: they are for experiments, since whoever knows the seed can take the
     noise off. With `release=True` noise is discrete, comes from the operating system's entropy and cannot be drawn
@@ -104,7 +107,12 @@ def label(
         _votes(votes, classes, teachers),
     )
     check_abstentions(made, given)
-    return made.release(given, draws.source())
+    labels = made.release(given, draws.source())
+    if (frame := frame_of(votes)) is None:
+        return labels
+    import pandas as pd
+
+    return pd.Series(labels, index=frame.index if classes is None else frame.columns, name="label")
 
 
 def audit(
@@ -206,50 +214,29 @@ def train_student(
     seed: int = 0,
     **options: Any,
 ) -> "Student":
-    """A student that learns from a public `pool` and the `labels` that were released for some of its samples.
+    """Train a student on a public `pool` and the `labels` that were released for some of its samples.
 
-    `pool` holds images of bytes, (samples, channels, height, width) or grey ones (samples, height, width), or a table
-    of numbers (samples, features). `labels` (samples,) has a label 0 … classes − 1 for each, −1 where there is none.
-    `classes` is by default one more than the largest label. `method` is a name of `students.STUDENTS`; `options` are
-    `model`, `recipe` and `epochs`, which the method chooses by the pool if they are left out. The same arguments give
-    the same student on the same machine.
+    The pool and the labels are all it sees, so it costs no more ε than they did. It is a classifier of scikit-learn.
 
-    The pool and the labels are all it sees, so it costs no more ε than they did.
+    Parameters
+    ----------
+    pool : images of bytes, (samples, channels, height, width) or grey ones (samples, height, width), or a table
+        (samples, features) of numbers, also as a DataFrame.
+    labels : (samples,) int array or Series: labels 0 … classes − 1, and −1 for samples without a label.
+    method, classes, seed, options : the parameters of `Student`.
 
-    Raises PatebenchError for arrays of another shape, type or range, an unknown name, and an option that the method
-    does not take. See `students.student_training.train`.
+    Raises
+    ------
+    PatebenchError
+        For arrays of another shape, type or range, an unknown name, and an option that the method does not take.
     """
-    from patebench.students.interface import StudentConfig, StudentData
+    from patebench.students.interface import StudentConfig
 
     config = StudentConfig.checked({"method": method, **options})
-    samples = _samples(pool)
-    known, number = _labels(labels, len(samples), classes)
-    data = StudentData(pool=samples, labels=known, classes=number)
-    from patebench.students.student_training import train  # brings torch, after all that can be wrong was looked at
+    from patebench.students.classifier import Student  # brings scikit-learn
 
-    trainer, curve = train(data, config, seed=check_whole("seed", seed, 0))
-    return Student(trainer, curve, samples.shape[1:])
-
-
-@dataclass(frozen=True, eq=False)
-class Student:
-    """A trained student; `curve` is its learning curve, a row for each epoch, and `shape` that of one sample."""
-
-    trainer: "StudentTrainer"
-    curve: list[dict[str, float]]
-    shape: tuple[int, ...]
-
-    def log_probabilities(self, x: ArrayLike) -> NDArray[np.float64]:
-        """ln of the probabilities (samples, classes) of the classes, for samples of the pool's kind and shape."""
-        samples = _samples(x)
-        if samples.shape[1:] != self.shape:
-            raise PatebenchError(f"samples have shape {samples.shape[1:]}, and those of the pool have {self.shape}")
-        return self.trainer.log_probabilities(samples)
-
-    def predict(self, x: ArrayLike) -> NDArray[np.int64]:
-        """The likeliest class (samples,) of each sample."""
-        likeliest: NDArray[np.int64] = np.argmax(self.log_probabilities(x), axis=1)
-        return likeliest
+    chosen = {name: getattr(config, name) for name in StudentConfig.model_fields}
+    return Student(**chosen, classes=classes, seed=seed).fit(pool, labels)
 
 
 def _named(mechanism: object, parameters: dict[str, float], release: bool = False) -> tuple[str, Mechanism]:
@@ -300,40 +287,3 @@ def _read(votes: Votes | ArrayLike, classes: int | None) -> Votes:
         return Votes.from_counts(table)
     except PatebenchError as fault:
         raise PatebenchError(f"{fault} (if these are votes, teachers × queries, give classes=…)") from None
-
-
-def _samples(x: ArrayLike) -> NDArray[Any]:
-    """Images of bytes (samples, channels, height, width) or a table of single precision; always a copy."""
-    given = check_array("samples", x)
-    images = given.ndim in (3, 4) and given.dtype == np.uint8
-    table = given.ndim == 2 and given.dtype.kind in "fiu"
-    if given.size == 0 or not (images or table):
-        raise PatebenchError(
-            f"samples are {given.dtype} of shape {given.shape}; images must be uint8 (samples, channels, height, width)"
-            " or (samples, height, width), tables numbers (samples, features)"
-        )
-    if images:
-        return np.array(given[:, None] if given.ndim == 3 else given, order="C")
-    numbers = np.array(given, dtype=np.float32, order="C")
-    if not np.isfinite(numbers).all():
-        raise PatebenchError("samples hold NaN or infinite values; fill or drop them first")
-    return numbers
-
-
-def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
-    """Labels of the whole pool, and the number of classes."""
-    given = check_array("labels", labels)
-    if given.shape != (samples,) or given.dtype.kind not in "iu":
-        raise PatebenchError(
-            f"labels are {given.dtype} of shape {given.shape}; whole numbers of shape ({samples},) are needed, one for "
-            "each sample of the pool, −1 where it has none"
-        )
-    least, largest = int(given.min()), int(given.max())
-    if largest >= MOST_CLASSES:
-        raise PatebenchError(f"labels go up to {largest}, and there may be {MOST_CLASSES:,} classes; count them from 0")
-    number = max(largest + 1, 2) if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
-    if largest == NO_ANSWER:
-        raise PatebenchError("no sample of the pool has a label, so there is nothing to learn from")
-    if least < NO_ANSWER or largest >= number:
-        raise PatebenchError(f"labels run from {least} to {largest}; −1 and 0 to {number - 1} are allowed")
-    return given.astype(np.int64), number

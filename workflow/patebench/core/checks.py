@@ -1,13 +1,17 @@
 """Check values: arguments of functions, and numbers that models compute. A fault is a PatebenchError in one line."""
 
 import operator
+import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from patebench.core.errors import PatebenchError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Largest whole number of an argument: the largest 64-bit integer.
 LARGEST = 2**63 - 1
@@ -16,11 +20,32 @@ MOST_CLASSES = 1_000_000
 
 
 def check_array(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return the values as an array."""
+    """Return the values as an array; a DataFrame must hold numbers alone."""
+    if (frame := frame_of(values)) is not None:
+        return _frame_values(name, frame)
     try:
-        return np.asarray(values)
+        return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except Exception as fault:  # an object may do anything as it is made an array
         raise PatebenchError(f"{name} cannot be made an array: {fault}") from None
+
+
+def frame_of(values: object) -> "pd.DataFrame | None":
+    """Return the values if they are a DataFrame of pandas, which is not imported for that."""
+    pandas = sys.modules.get("pandas")
+    return values if pandas is not None and isinstance(values, pandas.DataFrame) else None
+
+
+def _frame_values(name: str, frame: "pd.DataFrame") -> NDArray[Any]:
+    columns = []
+    for label, column in frame.items():
+        if column.dtype.kind not in "iufb":
+            raise PatebenchError(f"{name}: the column {quote(label)} is {column.dtype}; give numbers")
+        if column.isna().any():
+            raise PatebenchError(
+                f"{name}: the column {quote(label)} holds NaN or missing values; fill or drop them first"
+            )
+        columns.append(column.to_numpy())
+    return np.column_stack(columns) if columns else np.empty(frame.shape)
 
 
 def check_whole(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:

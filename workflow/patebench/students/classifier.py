@@ -1,0 +1,166 @@
+"""A student as a classifier of scikit-learn, for Python: what `patebench.train_student` returns."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from patebench.core.checks import MOST_CLASSES, check_array, check_whole, frame_of
+from patebench.core.errors import PatebenchError
+from patebench.students.interface import StudentConfig, StudentData
+
+if TYPE_CHECKING:
+    from patebench.students.interface import StudentTrainer
+
+#: The label of a sample without one, as in `sklearn.semi_supervised`.
+_NO_LABEL = -1
+
+
+class StudentInputError(PatebenchError, ValueError):
+    """Samples or labels that do not suit a student; also a ValueError, as tools of scikit-learn expect."""
+
+
+class Student(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A student of released labels, as a classifier of scikit-learn.
+
+    Parameters
+    ----------
+    method : name of `students.STUDENTS`.
+    model, recipe, epochs : chosen by the method and the pool if None; some methods take none of them.
+    classes : number of classes; by default one more than the largest label.
+    seed : base of all random draws. The same arguments give the same student on the same machine.
+
+    Attributes
+    ----------
+    classes_ : (classes,) int array 0 … classes − 1.
+    curve_ : learning curve, a row for each epoch.
+    shape_ : shape of one sample.
+    trainer_ : the trained student.
+    n_features_in_, feature_names_in_ : of a table, the number of its columns, and their names if it was a DataFrame.
+    """
+
+    def __init__(
+        self,
+        method: str = "consistency",
+        *,
+        model: str | None = None,
+        recipe: str | None = None,
+        epochs: int | None = None,
+        classes: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.method = method
+        self.model = model
+        self.recipe = recipe
+        self.epochs = epochs
+        self.classes = classes
+        self.seed = seed
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn from a public pool and the labels that were released for some of its samples.
+
+        Parameters
+        ----------
+        X : images of bytes, (samples, channels, height, width) or grey ones (samples, height, width), or a table
+            (samples, features) of numbers, also as a DataFrame.
+        y : (samples,) int array or Series: labels 0 … classes − 1, and −1 for samples without a label.
+
+        Raises
+        ------
+        PatebenchError
+            For arrays of another shape, type or range, an unknown name, and an option that the method does not take.
+        """
+        given = {name: getattr(self, name) for name in StudentConfig.model_fields}
+        config = StudentConfig.checked({name: value for name, value in given.items() if value is not None})
+        samples = _samples(X)
+        _check_index(X, y)
+        labels, number = _labels(y, len(samples), self.classes)
+        data = StudentData(pool=samples, labels=labels, classes=number)
+        from patebench.students.student_training import train  # brings torch, after all arguments were checked
+
+        self.trainer_: StudentTrainer
+        self.trainer_, self.curve_ = train(data, config, seed=check_whole("seed", self.seed, 0))
+        self.classes_, self.shape_ = np.arange(number), samples.shape[1:]
+        if samples.ndim == 2:
+            self.n_features_in_ = samples.shape[1]
+        if (frame := frame_of(X)) is not None:
+            self.feature_names_in_ = np.array(frame.columns, dtype=object)
+        return self
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return ln of the probabilities (samples, classes), for samples of the pool's kind and shape."""
+        check_is_fitted(self)
+        samples = _samples(X)
+        if samples.ndim == 2 == len(self.shape_) + 1 and samples.shape[1:] != self.shape_:
+            features = f"X has {samples.shape[1]} features, but Student is expecting {self.n_features_in_} features"
+            raise StudentInputError(f"{features} as input; give those of the pool")
+        if samples.shape[1:] != self.shape_:
+            raise StudentInputError(f"samples have shape {samples.shape[1:]}, and those of the pool have {self.shape_}")
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and (frame := frame_of(X)) is not None and list(frame.columns) != list(names):
+            raise StudentInputError(
+                f"the columns are not those of the pool, {', '.join(map(str, names))}, in this order"
+            )
+        return self.trainer_.log_probabilities(samples)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probabilities (samples, classes); each row sums to 1."""
+        shares = np.exp(self.predict_log_proba(X))
+        probabilities: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
+        return probabilities
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Return the most probable class (samples,) of each sample."""
+        likeliest: NDArray[np.int64] = np.argmax(self.predict_log_proba(X), axis=1)
+        return likeliest
+
+
+def _samples(x: ArrayLike) -> NDArray[Any]:
+    """Return images of bytes (samples, channels, height, width) or a table in single precision; always a copy."""
+    given = check_array("samples", x)
+    images = given.ndim in (3, 4) and given.dtype == np.uint8
+    table = given.ndim == 2 and given.dtype.kind in ("fiub" if frame_of(x) is not None else "fiu")
+    if given.size == 0 or not (images or table):
+        raise StudentInputError(
+            f"samples are {given.dtype} of shape {given.shape}; images must be uint8 (samples, channels, height, width)"
+            " or (samples, height, width), tables numbers (samples, features), not sparse"
+        )
+    if images:
+        return np.array(given[:, None] if given.ndim == 3 else given, order="C")
+    with np.errstate(over="ignore"):
+        numbers = np.array(given, dtype=np.float32, order="C")
+    if not np.isfinite(numbers).all():
+        raise StudentInputError("samples hold NaN or infinite values; fill or drop them first")
+    return numbers
+
+
+def _check_index(x: ArrayLike, y: ArrayLike) -> None:
+    """Refuse labels whose index is not that of the samples, where both have one."""
+    frame = frame_of(x)
+    if frame is not None and hasattr(y, "index") and hasattr(y, "reindex") and not frame.index.equals(y.index):
+        raise StudentInputError(
+            "the index of the labels is not that of the samples; give labels.reindex(samples.index, fill_value=-1)"
+        )
+
+
+def _labels(labels: ArrayLike, samples: int, classes: int | None) -> tuple[NDArray[np.int64], int]:
+    """Return the labels of the whole pool, and the number of classes."""
+    given = check_array("labels", labels)
+    if given.shape != (samples,) or given.dtype.kind not in "iu":
+        raise StudentInputError(
+            f"labels are {given.dtype} of shape {given.shape}; whole numbers of shape ({samples},) are needed, one for "
+            "each sample of the pool, −1 where it has none"
+        )
+    least, largest = int(given.min()), int(given.max())
+    if largest >= MOST_CLASSES:
+        raise StudentInputError(
+            f"labels go up to {largest}, and there may be {MOST_CLASSES:,} classes; count them from 0"
+        )
+    number = max(largest + 1, 2) if classes is None else check_whole("classes", classes, 2, MOST_CLASSES)
+    if largest == _NO_LABEL:
+        raise StudentInputError("no sample of the pool has a label, so there is nothing to learn from")
+    if least < _NO_LABEL or largest >= number:
+        raise StudentInputError(f"labels run from {least} to {largest}; −1 and 0 to {number - 1} are allowed")
+    return given.astype(np.int64), number
