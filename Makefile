@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 RUN := env PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 .DEFAULT_GOAL := run
-.PHONY: run setup test quick lint unit bench reference format pages dag clean clean-venv
+.PHONY: run setup test quick lint unit bench reference format pages docs dag clean clean-venv
 
 # One line for each stage and a progress bar; all that Snakemake prints is in .snakemake/log. What ended the run comes last.
 run: setup
@@ -74,7 +74,7 @@ format: setup
 	$(RUN) ruff format .
 	$(RUN) snakefmt Snakefile workflow/Snakefile workflow/rules
 
-# Generated pages and figures: the configuration schema, the pages on configuration, commands and corrections, and the two
+# Generated pages and figures: the configuration schema, the pages on configuration, commands, bounds and corrections, and the two
 # figures drawn from the kept tables.
 KEPT := results/reference
 TABLES := $(foreach run,equal-epsilon equal-epsilon-private-knn equal-epsilon-teachers,$(KEPT)/$(run)/tables/equal-epsilon.csv)
@@ -84,9 +84,19 @@ pages: setup
 	$(RUN) patebench config schema --of rows > docs/rows.schema.json
 	$(RUN) patebench config page > docs/config.md
 	$(RUN) python -m patebench.cli.page > docs/commands.md
+	$(RUN) python -m patebench.cli.bounds_page > docs/bounds.md
 	$(RUN) patebench corrections > docs/corrections.md
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/headline.png config/published.csv $(TABLES)
 	$(RUN) python -m patebench.reporting.figures.utility_figures $(KEPT)/equal-epsilon.png $(TABLES)
+
+# The website in build/site; a broken link fails. What only the site needs is installed when it is first built.
+docs: $(VENV)/.docs
+	$(RUN) NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@echo "Open build/site/index.html, or run: $(VENV)/bin/mkdocs serve"
+
+$(VENV)/.docs: envs/requirements-docs.txt $(READY)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r envs/requirements-docs.txt
+	@touch $@
 
 # The picture of the rules, without arrows that a longer path implies; needs graphviz.
 dag: setup

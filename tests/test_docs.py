@@ -19,7 +19,12 @@ from tests import rules
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINKING = [*PAGES, ROOT / "results" / "reference" / "README.md"]
+LINKING = [
+    *PAGES,
+    *sorted((ROOT / "results" / "reference").glob("*.md")),
+    *sorted(ROOT.glob("*.md")),
+    ROOT / "config" / "README.md",
+]
 FENCED = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -102,7 +107,7 @@ def test_the_picture_of_the_rules_shows_every_stage() -> None:
 
 
 def test_the_table_of_files_to_hand_out_names_every_file_that_a_run_makes() -> None:
-    (table,) = re.findall(r"## What may be handed out\n+((?:\|.*\n)+)", (ROOT / "docs/release.md").read_text())
+    (table,) = re.findall(r"## What may be published\n+((?:\|.*\n)+)", (ROOT / "docs/release.md").read_text())
     named = set(re.findall(r"`([^`]+)`", table))
     blocks = (re.findall(r" output:\n(.*?)\n +log:", body, re.DOTALL)[-1] for body in rules.BODIES.values())
     paths = (path for block in blocks for path in re.findall(r'"(?:<\w+>/)+([^"]+)"', block))

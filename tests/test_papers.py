@@ -1,4 +1,4 @@
-"""docs/papers.md names every table and figure of the papers, and what it names is there."""
+"""results/reference/papers.md names every table and figure of the papers, and what it names is there."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "results" / "reference" / "papers.md").read_text(encoding="utf-8")
 SECTIONS = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")[1:]}
 TOGETHER = "Comparisons and baselines"
 PUBLISHED = read_published(ROOT / "config" / "published.csv").values

@@ -19,6 +19,7 @@ import yaml
 from tests import rules
 from tests.workflow.conftest import PATIENCE, WHOLE, Workflow, environment
 
+from patebench import __version__
 from patebench.artefacts.reading import read_votes
 from patebench.config import validate
 from patebench.core import formats
@@ -131,7 +132,7 @@ def test_every_job_has_a_log_and_a_benchmark(finished: Workflow) -> None:
 def test_a_logged_command_can_be_run_by_hand(finished: Workflow, tmp_path: Path) -> None:
     """The first line of a log is the command; run alone, it makes the same bytes."""
     log = finished.find("logs/aggregate/**/lnmax/gamma-1.log")
-    words = shlex.split(log.read_text().splitlines()[0].split("patebench 0.1.0: ")[1])
+    words = shlex.split(log.read_text().splitlines()[0].split(f"patebench {__version__}: ")[1])
     words[words.index("--out") + 1] = str(tmp_path / "labels.npz")
     words[words.index("--log") + 1] = str(tmp_path / "log")
     subprocess.run([Path(sys.executable).with_name("patebench"), *words], cwd=finished.folder, check=True)

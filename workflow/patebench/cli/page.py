@@ -1,4 +1,4 @@
-"""The page of all commands, docs/commands.md, made from the commands themselves: `python -m patebench.cli.page`."""
+"""List all commands, docs/commands.md (`python -m patebench.cli.page`), and describe their options for the site."""
 
 import importlib
 from collections.abc import Iterator
@@ -9,29 +9,46 @@ from patebench.cli import COMMANDS, cli
 
 _HEAD = """# Commands
 
-Every command and its options, as `patebench COMMAND --help` shows them; this page is made by `make pages`. The first
-ones are the stages of the workflow, which calls them by these names. What is wrong is one line with exit status 2;
-`audit` and `check` have status 1 if anything is violated.
+`patebench COMMAND --help` shows the options of a command; the website lists all of them on this page. A mistake is
+reported in one line with exit status 2; `audit` and `check` have exit status 1 if anything is violated. `make pages`
+generates this list.
+
+| command | what it does |
+|---|---|
 """
 
 
 def page() -> str:
-    """Return all commands in Markdown."""
+    """Return the list of all commands in Markdown."""
+    rows = [f"| `{name}` | {_cell(_paragraphs(command)[0])} |\n" for name, command in _commands()]
+    return _HEAD + "".join(rows)
+
+
+def options() -> str:
+    """Return a section per command, with its usage and options, in Markdown."""
+    return "\n".join(_section(f"patebench {name}", command, 2) for name, command in _commands())
+
+
+def _commands() -> list[tuple[str, click.Command]]:
+    """Return all commands by name, with those of a group after it."""
     context = click.Context(cli, info_name="patebench")
-    found = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
-    place = [name for name, _ in found].index("audit") + 1
+    commands = [(name, command) for name in COMMANDS if (command := cli.get_command(context, name))]
+    place = [name for name, _ in commands].index("audit") + 1
     adjacency: click.Command = importlib.import_module("patebench.stages.adjacency").command
-    found.insert(place, ("audit --adjacency", adjacency))
-    return "\n".join([_HEAD, *(_section(f"patebench {name}", command, 2) for name, command in found)])
+    commands.insert(place, ("audit --adjacency", adjacency))
+    return commands
+
+
+def _paragraphs(command: click.Command) -> list[str]:
+    return [" ".join(part.split()) for part in (command.help or "").split("\n\n")]
 
 
 def _section(name: str, command: click.Command, level: int) -> str:
     context = click.Context(command, info_name=name)
     usage = command.get_usage(context).removeprefix("Usage: ")
-    about = [" ".join(part.split()) for part in (command.help or "").split("\n\n")]
-    lines = [f"{'#' * level} `{name}`", f"    {' '.join(usage.split())}", *about]
+    lines = [f"{'#' * level} `{name}`", f"    {' '.join(usage.split())}", *_paragraphs(command)]
     if rows := list(_rows(command, context)):
-        lines.append("\n".join(["| option | | what it is |", "|---|---|---|", *rows]))
+        lines.append("\n".join(["| option | value | what it is |", "|---|---|---|", *rows]))
     text = "\n\n".join(line for line in lines if line) + "\n"
     if isinstance(command, click.Group):
         below = [_section(f"{name} {each}", part, level + 1) for each, part in command.commands.items()]

@@ -1,0 +1,90 @@
+"""Steps of the site's build that MkDocs has not: links out of docs/, formulas, all options of commands."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import latex2mathml.converter
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from patebench.cli.page import options
+
+ROOT = Path(__file__).parents[2]
+#: Pages and pictures outside docs/ that are part of the site, by pattern, and the folder in which they appear.
+INCLUDED = {
+    "results/reference/*.md": "kept",
+    "results/reference/*.png": "kept",
+    "results/reference/*/figures/*.png": "kept",
+    "config/README.md": "config",
+    "*.md": "project",
+}
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+_FENCED = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def _included() -> dict[Path, str]:
+    """Return where on the site each included file appears."""
+    places = {}
+    for pattern, folder in INCLUDED.items():
+        start = ROOT / pattern.split("*")[0].rpartition("/")[0]
+        for path in sorted(ROOT.glob(pattern)):
+            places[path] = f"{folder}/{path.relative_to(start).as_posix()}"
+    return {**places, ROOT / "README.md": "index.md"}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the included files."""
+    for path, place in _included().items():
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Point links at the site's own files; name files that are not part of it."""
+    if page.file.src_uri == "commands.md":
+        markdown += "\n" + options()
+    source = Path(str(page.file.abs_src_path))
+    places = _included()
+
+    def rewrite(match: re.Match[str]) -> str:
+        mark, words, target = match.groups()
+        path, _, anchor = target.partition("#")
+        if "://" in path or not path:
+            return match[0]
+        aim = Path(os.path.normpath(source.parent / path))
+        if not aim.exists():
+            raise PluginError(f"{source}: {target} leads nowhere")
+        if aim.is_relative_to(config.docs_dir) and aim.is_file() and files.get_file_from_path(_uri(aim, config)):
+            place = _uri(aim, config)
+        elif aim in places:
+            place = places[aim]
+        else:
+            name = aim.relative_to(ROOT).as_posix()
+            return words if name in words else f"{words} (`{name}`)"
+        relative = os.path.relpath(place, Path(page.file.src_uri).parent)
+        return f"{mark}[{words}]({relative}{'#' + anchor if anchor else ''})"
+
+    pieces, last = [], 0
+    for block in _FENCED.finditer(markdown):
+        pieces += [_LINK.sub(rewrite, markdown[last : block.start()]), block[0]]
+        last = block.end()
+    return "".join([*pieces, _LINK.sub(rewrite, markdown[last:])])
+
+
+def _uri(path: Path, config: MkDocsConfig) -> str:
+    return path.relative_to(config.docs_dir).as_posix()
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Write formulas as MathML, which browsers show without a script."""
+
+    def convert(match: re.Match[str]) -> str:
+        display = "block" if match[1] == "div" else "inline"
+        return latex2mathml.converter.convert(match[2].strip(), display=display)
+
+    return _FORMULA.sub(convert, html)
