@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import patebench
 from patebench.accounting.votes import Votes
 from patebench.audit import audit_text, verdict
+from patebench.audit.runs import AuditSetting
 from patebench.calculator import calculations as calculator
 from patebench.calculator.calculations import epsilon
 from patebench.cli import cli
@@ -147,9 +148,8 @@ def test_silence_is_no_answer() -> None:
 
 def test_an_audit_is_that_of_the_command(tmp_path: Path) -> None:
     found = patebench.audit("gnmax", sigma=5, teachers=10, classes=3, delta=DELTA, queries=4, runs=2000, seed=3)
-    direct = verdict.run_audit(
-        "gnmax", GNMax(5), 10, 3, [4], DELTA, 2000, 0.999, lambda name: generator(3, "audit", name)
-    )
+    setting = AuditSetting("gnmax", GNMax(5), 10, 3, DELTA, 2000, 0.999, partial(generator, 3, "audit"))
+    direct = verdict.run_audit(setting, [4])
     assert found.to_json() == direct.to_json()
     words = ["audit", "--mechanism", "gnmax", "--parameter", "sigma=5", "--teachers", "10", "--classes", "3"]
     words += ["--delta", "1e-5", "--queries", "4", "--runs", "2000", "--seed", "3"]

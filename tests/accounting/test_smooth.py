@@ -138,14 +138,6 @@ def test_one_vote_changes_no_query_by_more_than_the_table_says(data, case):
         assert np.all(change <= smooth.local(steps, table[None])[0] + 1e-15)
 
 
-def test_order_of_classes_does_not_matter():
-    for bound in (gnmax(40.0), lnmax(0.05)):
-        steps = Steps.of(bound, 250, 3, ORDERS)
-        results = [smooth.local(steps, np.array([row])) for row in itertools.permutations([150, 90, 10])]
-        for other in results[1:]:
-            np.testing.assert_array_equal(results[0], other)
-
-
 def test_queries_add_up_however_they_are_grouped(monkeypatch):
     counts = votes.counts(matrix(0, 40, 30, 3, 0.8), 3)
     steps = Steps.of(gnmax(6.0), 40, 3, ORDERS)

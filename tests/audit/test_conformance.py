@@ -12,7 +12,7 @@ from patebench.audit.conformance import Conformance
 from patebench.core.bound import Kind
 from patebench.core.seeds import generator
 from patebench.mechanisms.base import Mechanism
-from tests.audit.faults import NoNoise
+from tests.audit.faults import NO_NOISE
 from tests.mechanisms.test_outside_mechanisms import Sound
 
 pytestmark = pytest.mark.slow
@@ -92,4 +92,4 @@ def test_what_is_wrong_is_found(kind: type[Sound]) -> None:
 
 
 def test_noise_that_was_forgotten_is_found() -> None:
-    assert "labels are drawn as the probabilities say" in broken(NoNoise(3.0))
+    assert "labels are drawn as the probabilities say" in broken(NO_NOISE)

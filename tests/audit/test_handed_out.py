@@ -65,33 +65,38 @@ def test_releases_in_release_mode_have_the_exact_discrete_probabilities(name, pa
             assert disagreements([tally]) == []
 
 
+def handed_out(mechanism):
+    return HandedOut("planted", mechanism, 20, 4, 1e-5, 2000, 0.999, streams)
+
+
 def told(mechanism):
     search = Search(mechanism, 20, 4, 1e-5)
-    return HandedOut(mechanism, 2000, 0.999, 1e-5, streams).disagreements(search.worst(100)[0], search.shapes())
+    return handed_out(mechanism).disagreements(search.worst(100)[0], search.shapes())
 
 
 @pytest.mark.slow
 def test_release_mode_is_looked_at():
     assert told(make_mechanism("gnmax", {"sigma": 3.0})) == []
-    assert "handed out, class" in told(faults.BareInReleaseMode(3.0))[0]
-    assert "same noise" in told(faults.SeededInReleaseMode(3.0))[0]
+    assert "handed out, class" in told(faults.BARE_HANDED_OUT)[0]
+    assert "same noise" in told(faults.SEEDED_HANDED_OUT)[0]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "lag"), [(faults.NoisePairsInReleaseMode, 1), (faults.NoiseTwiceInReleaseMode, 500)])
+@pytest.mark.parametrize(("fault", "lag"), [(faults.PAIRS_HANDED_OUT, 1), (faults.TWICE_HANDED_OUT, 500)])
 def test_noise_that_comes_back_in_release_mode_is_told_with_its_distance(fault, lag):
-    (line,) = told(fault(4.0))
+    (line,) = told(fault)
     assert f" {lag} queries before " in line
 
 
 def told_of_transcripts(mechanism):
     searches = {T: Search(mechanism, 20, 4, 1e-5).asking(T) for T in (1, 5)}
     pairs = {T: search.worst(T)[0] for T, search in searches.items()}
-    return HandedOut(mechanism, 2000, 0.999, 1e-5, streams).of_transcripts(pairs, searches[1].shapes())
+    return handed_out(mechanism).of_transcripts(pairs, searches[1].shapes())
 
 
 @pytest.mark.slow
 def test_release_mode_is_looked_at_where_queries_depend_on_each_other():
     parameters = {"order": 4, "cost": 0.5, "epsilon": 4.5, "failure": 1e-5, "sigma": 4}
-    assert told_of_transcripts(make_mechanism("ptr-gnmax", parameters)) == []
-    assert "releases on the counts" in told_of_transcripts(faults.PtrBareInReleaseMode(**parameters))[0]
+    sound = make_mechanism("ptr-gnmax", parameters)
+    assert told_of_transcripts(sound) == []
+    assert "releases on the counts" in told_of_transcripts(faults.fault(sound, faults.PTR_HANDED_OUT))[0]

@@ -1,6 +1,7 @@
 """The sampled audit: its arithmetic against closed forms, and its results against what is true."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,7 +25,9 @@ def audit(mechanism, runs, queries=(1,), teachers=50, classes=10, confidence=0.9
     search = Search(mechanism, teachers, classes, DELTA)
     pairs = [search.worst(T)[0] for T in queries]
     pairs += [search.measurable(most_labels(runs), confidence)[0], *search.most_distinguishable()]
-    return SampledAudit(mechanism, runs, confidence, DELTA, streams)(pairs, queries).largest, search
+    return SampledAudit("planted", mechanism, teachers, classes, DELTA, runs, confidence, streams)(
+        pairs, queries
+    ).largest, search
 
 
 def test_the_worked_example():
@@ -135,7 +138,9 @@ def test_the_same_streams_give_the_same_audit_and_both_sides_have_their_own():
 
     mechanism = make_mechanism("gnmax", {"sigma": 5.0})
     pairs = Search(mechanism, 20, 3, DELTA).worst(1)[:1]
-    first, again = (SampledAudit(mechanism, 2000, 0.95, DELTA, noted)(pairs, [1]).largest[1] for _ in range(2))
+    first, again = (
+        SampledAudit("planted", mechanism, 20, 3, DELTA, 2000, 0.95, noted)(pairs, [1]).largest[1] for _ in range(2)
+    )
     assert first.rates == again.rates
     once = names[: len(names) // 2]
     assert len(set(once)) == len(once), "no stream is used twice"
@@ -160,7 +165,7 @@ def test_coverage_holds_over_many_audits(monkeypatch):
     pairs = [search.worst(1)[0], search.measurable(most_labels(400), 0.8)[0]]
     too_large = 0
     for seed in range(60):
-        one = SampledAudit(mechanism, 400, 0.8, DELTA, lambda name, s=seed: seeds.generator(s, "test", name))
+        one = SampledAudit("planted", mechanism, 20, 3, DELTA, 400, 0.8, partial(seeds.generator, seed, "test"))
         found = one(pairs, [1])
         too_large += found.largest[1].epsilon > found.largest[1].pair.epsilon(1, DELTA)
     assert too_large <= binom.ppf(1 - 1e-4, 60, 0.2)

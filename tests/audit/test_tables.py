@@ -1,12 +1,14 @@
 """Audits of tables: pairs that differ in one row, and an exact ε that is below what is stated and close to it."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
 from patebench.accounting import independent
 from patebench.audit.audit_text import render
+from patebench.audit.runs import AuditSetting
 from patebench.audit.table_audit import least_epsilon, worlds
 from patebench.audit.verdict import run_audit
 from patebench.core import seeds
@@ -57,9 +59,8 @@ def test_no_noise_hides_nothing_and_no_change_needs_no_noise():
 
 def test_what_differs_is_told_in_words():
     mechanism = make_mechanism("sparse-gnmax", {"k": 1, "sigma": 2.0})
-    found = run_audit(
-        "sparse-gnmax", mechanism, 4, 3, [5], DELTA, 1000, 0.99, lambda name: seeds.generator(0, "tables", name)
-    )
+    streams = partial(seeds.generator, 0, "tables")
+    found = run_audit(AuditSetting("sparse-gnmax", mechanism, 4, 3, DELTA, 1000, 0.99, streams), [5])
     finding = json.loads(json.dumps(found.to_json()))["findings"][1]
     assert finding["pair"]["words"].startswith("one teacher's")
     shown = "\n".join(str(part) for part in render(found).renderables)

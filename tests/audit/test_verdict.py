@@ -2,12 +2,14 @@
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from patebench.accounting.votes import Votes
 from patebench.audit.audit_text import render
+from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import Verdict, run_audit, worst_verdict
 from patebench.core import seeds
 from patebench.core.bound import Kind
@@ -20,47 +22,18 @@ DELTA = 1e-5
 
 
 def audited(mechanism, queries=100, teachers=30, classes=5, runs=100_000):
-    def streams(name):
-        return seeds.generator(0, "test", name)
-
-    return run_audit("planted", mechanism, teachers, classes, [queries], DELTA, runs, 0.999, streams)
+    streams = partial(seeds.generator, 0, "test")
+    return run_audit(AuditSetting("planted", mechanism, teachers, classes, DELTA, runs, 0.999, streams), [queries])
 
 
 def violated(found):
     return [finding.queries for finding in found.findings if worst_verdict(finding) is Verdict.VIOLATED]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("lnmax", {"gamma": 0.5}),
-        ("gnmax", {"sigma": 3.0}),
-        ("confident-gnmax", {"threshold": 15.0, "sigma1": 4.0, "sigma2": 3.0}),
-        ("exponential", {"epsilon": 0.3}),
-        ("permute-and-flip", {"epsilon": 0.3}),
-        ("stable-argmax", {"epsilon": 1.0, "failure": 1e-8}),
-        ("stable-svt", {"epsilon": 12.0, "failure": 1e-8, "cutoff": 5}),
-        ("ptr-gnmax", {"order": 4, "cost": 0.5, "epsilon": 4.5, "failure": 1e-5, "sigma": 4}),
-        ("ptr-lnmax", {"order": 4, "cost": 1.5, "epsilon": 6, "failure": 1e-5, "gamma": 0.5}),
-        ("truncated-geometric", {"epsilon": 1.5, "unbiased": 1, "participation": 0.5, "spread": 2}),
-        ("randomised-response", {"epsilon": 0.2, "unbiased": 0, "participation": 1, "spread": 1}),
-    ],
-)
-def test_sound_mechanisms_hold(name, parameters):
-    found = audited(make_mechanism(name, parameters))
-    for finding in found.findings:
-        for each in finding.stated:
-            if each.bound.kind is not Kind.CLAIMED:
-                assert each.verdict in (Verdict.HOLDS, Verdict.VACUOUS), each
-        assert worst_verdict(finding) is Verdict.HOLDS
-        assert 0 < finding.exact <= min(each.bound.epsilon for each in finding.stated if each.bound.kind != "claimed")
-
-
 def test_probabilities_that_do_not_add_up_to_one_are_refused():
     """No audit is needed to find this: what mechanisms of others give back is checked."""
     with pytest.raises(PatebenchError, match=r"sum to 0\.9 and not to 1"):
-        audited(faults.ProbabilitiesNotOne(3.0), queries=1, runs=2000)
+        audited(faults.NOT_ONE, queries=1, runs=2000)
 
 
 def accused(found):
@@ -68,19 +41,30 @@ def accused(found):
     return bool(found.disagreements) or bool(violated(found))
 
 
+#: Faults that show only in some of the labels, or hardly change a probability: they take more runs.
+RARE = {
+    "noise: too few digits",
+    "noise: noisy counts below 0 become 0",
+    "noise: one label in twenty",
+    "noise: unanimous answers without noise",
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", faults.PLANTED, ids=lambda mechanism: type(mechanism).__name__)
-def test_planted_faults_are_found(mechanism):
-    """Of these faults all are found, at a fifth of the default number of runs."""
-    queries = 10 if mechanism.independent_queries else 8
-    found = audited(mechanism, queries, teachers=getattr(mechanism, "teachers", 30), runs=20_000)
+@pytest.mark.parametrize("name", faults.PLANTED)
+def test_planted_faults_are_found(name):
+    """Of these faults all are found, most at a thirtieth of the default number of runs, all at a fifth."""
+    mechanism = faults.PLANTED[name]
+    queries, runs = (10, 20_000) if name in RARE else (3, 3000)
+    queries = queries if mechanism.independent_queries else 8
+    found = audited(mechanism, queries, teachers=getattr(mechanism, "teachers", 30), runs=runs)
     assert accused(found)
     if found.disagreements:
         assert all(worst_verdict(finding) is not Verdict.HOLDS for finding in found.findings)
 
 
 def test_what_adds_no_noise_is_told_in_one_line():
-    found = audited(faults.NoNoise(3.0), queries=1, runs=2000)
+    found = audited(faults.NO_NOISE, queries=1, runs=2000)
     assert violated(found)
     assert "where" in found.disagreements[0]
     assert "are to be expected" in found.disagreements[0]
@@ -119,9 +103,14 @@ CLEAN = [
 def test_no_sound_mechanism_is_accused(name, parameters):
     """Each disagreement has a false-alarm probability of 1e-6 in an audit, each sampled verdict 1e-6."""
     teachers = 9 if name.startswith("distributed-") else 12
-    found = audited(make_mechanism(name, parameters), queries=5, teachers=teachers, classes=3, runs=2000)
+    found = audited(make_mechanism(name, parameters), queries=5, teachers=teachers, classes=3, runs=5000)
     assert not accused(found), found.disagreements
     assert found.disagreements == []
+    for finding in found.findings:
+        proved = [each for each in finding.stated if each.bound.kind is not Kind.CLAIMED]
+        assert {each.verdict for each in proved} <= {Verdict.HOLDS, Verdict.VACUOUS}
+        assert worst_verdict(finding) is (Verdict.VACUOUS if finding.exact == math.inf else Verdict.HOLDS)
+        assert 0 < finding.exact <= min(each.bound.epsilon for each in proved)
 
 
 def test_every_mechanism_is_among_the_sound_ones():
@@ -130,7 +119,7 @@ def test_every_mechanism_is_among_the_sound_ones():
 
 def test_bounds_are_compared_on_other_pairs_than_the_worst():
     """A bound for these votes that is 0 where teachers agree: the worst pair for many queries is not of that kind."""
-    many = audited(faults.TooSure(10.0), queries=100, runs=2000).findings[1]
+    many = audited(faults.TOO_SURE, queries=100, runs=2000).findings[1]
     wrong = [each for each in many.stated if each.verdict is Verdict.VIOLATED]
     assert wrong
     assert all(each.pair.counts.max() > 0.85 * 30 for each in wrong)
@@ -138,7 +127,7 @@ def test_bounds_are_compared_on_other_pairs_than_the_worst():
 
 
 def test_noise_that_comes_back_hides_nothing():
-    found = audited(faults.FixedSeed(3.0))
+    found = audited(faults.FIXED_SEED)
     assert all(not finding.sampled.fresh for finding in found.findings)
     assert all(finding.sampled.epsilon == math.inf for finding in found.findings)
 
@@ -189,7 +178,7 @@ def test_bounds_are_those_of_the_audited_data():
 @pytest.mark.slow
 def test_a_release_with_state_is_not_composed():
     """Its second answer has no noise: only transcripts of two queries and more can show that."""
-    found = audited(faults.OnceFree(3.0), queries=2)
+    found = audited(faults.ONCE_FREE, queries=2)
     one, many = found.findings
     assert one.exact == many.exact
     assert one.sampled.sure <= one.exact
@@ -198,8 +187,5 @@ def test_a_release_with_state_is_not_composed():
 
 
 def test_an_audit_is_json_that_other_programs_read():
-    def streams(name):
-        return seeds.generator(0, "x", name)
-
-    found = run_audit("gnmax", make_mechanism("gnmax", {"sigma": 0.0}), 9, 3, [5], DELTA, 1000, 0.95, streams)
+    found = audited(make_mechanism("gnmax", {"sigma": 0.0}), 5, 9, 3, 1000)
     assert json.loads(json.dumps(found.to_json(), allow_nan=False))["findings"][0]["bounds"][0]["epsilon"] == "inf"

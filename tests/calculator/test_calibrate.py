@@ -64,8 +64,8 @@ def test_pure_privacy_by_hand():
 
 
 @pytest.mark.slow
-@settings(max_examples=4)
-@given(st.sampled_from(["lnmax", "gnmax"]), st.floats(0.05, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 500))
+@settings(max_examples=3)
+@given(st.sampled_from(["lnmax", "gnmax"]), st.floats(1, 20), st.sampled_from([1e-3, 1e-5]), st.integers(1, 30))
 def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
     found = solve(name, {}, epsilon, delta, queries)
     assert found.bounds[0].epsilon <= epsilon
@@ -81,25 +81,23 @@ def test_the_target_is_kept_and_reached(name, epsilon, delta, queries):
 
 def test_a_screened_mechanism_by_hand():
     """Asked and answered, T queries are √(T/σ₁² + 2T/σ₂²)-GDP, and labels cost less than counts."""
-    epsilon = independent.gaussian_dp(math.sqrt(286 / 150**2 + 2 * 286 / 80**2), DELTA)
-    given_ = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 80.0}
-    for solved in ("sigma1", "sigma2"):
-        rest = {name: value for name, value in given_.items() if name != solved}
-        found = solve("confident-gnmax", rest, epsilon, DELTA, 286)
-        assert 0.4 * given_[solved] < found.parameters[solved] < 0.9 * given_[solved]
-        assert 0.999 * epsilon < found.bounds[0].epsilon <= epsilon
-    assert 286 < solve("confident-gnmax", given_, epsilon, DELTA).queries < 400
+    epsilon = independent.gaussian_dp(math.sqrt(20 / 40**2 + 2 * 20 / 20**2), DELTA)
+    given_ = {"threshold": 200.0, "sigma1": 40.0, "sigma2": 20.0}
+    found = solve("confident-gnmax", {"threshold": 200.0, "sigma1": 40.0}, epsilon, DELTA, 20)
+    assert 8 < found.parameters["sigma2"] < 18
+    assert 0.999 * epsilon < found.bounds[0].epsilon <= epsilon
+    assert 20 < solve("confident-gnmax", given_, epsilon, DELTA).queries < 28
 
 
-def test_what_is_printed_keeps_the_target_too():
-    for name, parameter in (("gnmax", "sigma"), ("lnmax", "gamma")):
-        said = run("--mechanism", name, "--epsilon", 1, "--queries", 286)
-        assert said.exit_code == 0
-        value = float(said.output.split(f"{name} {parameter} = ")[1].split()[0])
-        exact = solve(name, {}, 1.0, DELTA, 286).parameters[parameter]
-        assert value == pytest.approx(exact, rel=1e-5)
-        assert (value >= exact) is (name == "gnmax")
-        assert worst_case(make_mechanism(name, {parameter: value}), 286, DELTA)[0].epsilon <= 1.0
+@pytest.mark.parametrize(("name", "parameter"), [("gnmax", "sigma"), ("lnmax", "gamma")])
+def test_what_is_printed_keeps_the_target_too(name, parameter):
+    said = run("--mechanism", name, "--epsilon", 2, "--queries", 5)
+    assert said.exit_code == 0
+    value = float(said.output.split(f"{name} {parameter} = ")[1].split()[0])
+    exact = solve(name, {}, 2.0, DELTA, 5).parameters[parameter]
+    assert value == pytest.approx(exact, rel=1e-5)
+    assert (value >= exact) is (name == "gnmax")
+    assert worst_case(make_mechanism(name, {parameter: value}), 5, DELTA)[0].epsilon <= 2.0
 
 
 @pytest.mark.parametrize(
@@ -107,18 +105,19 @@ def test_what_is_printed_keeps_the_target_too():
     [
         ("gnmax", {}, {}),
         ("lnmax", {}, {}),
-        ("confident-gnmax", {"threshold": 200.0, "sigma1": 150.0}, {}),
+        ("confident-gnmax", {"threshold": 200.0, "sigma1": 20.0}, {}),
         ("distributed-gnmax", {"tolerance": 5.0}, {"teachers": 100}),
     ],
 )
+@pytest.mark.slow
 def test_what_is_calibrated_for_a_release_is_stated_by_it(name, given_, size):
-    found = solve(name, given_, 1.0, DELTA, 286, **size, release=True)
-    votes = Votes.of(np.zeros((100, 286), int), 3)
-    stated = make_mechanism(name, found.parameters).bounds(votes, [286], DELTA, discrete=True)
+    found = solve(name, given_, 2.0, DELTA, 5, **size, release=True)
+    votes = Votes.of(np.zeros((100, 5), int), 3)
+    stated = make_mechanism(name, found.parameters).bounds(votes, [5], DELTA, discrete=True)
     assert found.released == found.bounds[0]
-    assert 0.999 < min(bound.epsilon for bound in stated) == found.released.epsilon <= 1
-    again = solve(name, found.parameters, 1.0, DELTA, **size, release=True)
-    assert again.queries == 286
+    assert 1.998 < min(bound.epsilon for bound in stated) == found.released.epsilon <= 2
+    again = solve(name, found.parameters, 2.0, DELTA, **size, release=True)
+    assert again.queries == 5
 
 
 def test_without_release_it_says_what_a_release_would_state():

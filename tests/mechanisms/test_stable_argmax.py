@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 from tests.mechanisms.test_soundness import neighbours
 
 from patebench.accounting import independent
@@ -13,7 +12,6 @@ from patebench.accounting.accountant import DirectAccountant
 from patebench.accounting.votes import Votes
 from patebench.core.bound import Kind
 from patebench.mechanisms import stable_argmax
-from patebench.mechanisms.base import NO_ANSWER
 from patebench.mechanisms.stable_argmax import StableArgmax
 
 ENSEMBLES = [(1, 2), (2, 2), (3, 2), (6, 2), (7, 2), (4, 3), (5, 3), (6, 3), (5, 4)]
@@ -47,19 +45,6 @@ def test_the_threshold_is_passed_with_the_failure_probability_where_one_teacher_
     np.testing.assert_array_equal(stable_argmax.distance(counts), [0, 1, 1, 2, 2])
     rise = math.exp(0.3)
     np.testing.assert_allclose(answered, 1e-4 * np.array([1 / rise, 1, 1, rise, rise]), rtol=1e-12)
-
-
-@pytest.mark.parametrize("mechanism", [StableArgmax(0.4, 0.05), StableArgmax(1.5, 0.01)], ids=str)
-def test_frequencies_follow_the_probabilities(mechanism):
-    for counts in ([10, 9, 1], [3, 17, 0], [1, 13, 6], [5, 5, 5]):
-        votes, draws = Votes.from_counts(np.array([counts])), 100_000
-        labels = mechanism.release(Votes(np.repeat(votes.counts, draws, axis=0)), np.random.default_rng(4))
-        expected = draws * np.exp(mechanism.log_outcome_probabilities(votes)[0])
-        observed = np.bincount(labels % 4, minlength=4)
-        assert NO_ANSWER % 4 == 3
-        possible = expected > 0
-        assert not observed[~possible].any()
-        assert chisquare(observed[possible], expected[possible]).pvalue > 1e-4
 
 
 def hockey_stick(own, neighbour, epsilon):

@@ -19,6 +19,7 @@ A thin layer: the work is done by the functions named in each docstring. Nothing
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from numpy.typing import ArrayLike
 from patebench.accounting.accountant import check_queries
 from patebench.accounting.votes import Votes, check_table
 from patebench.audit import verdict
+from patebench.audit.runs import AuditSetting
 from patebench.calculator.calculations import Calibration, queries_for, solve
 from patebench.core.bound import Bound, check_delta, large_delta
 from patebench.core.checks import MOST_CLASSES, check_array, check_real, check_truth, check_whole, frame_of, quote
@@ -145,11 +147,9 @@ def audit(
     delta = check_delta(delta)
     size = check_whole("teachers", teachers), check_whole("classes", classes, 2, MOST_CLASSES)
     _check_size_of_delta(delta, size[0], release=False)
-    found = verdict.run_audit(
-        name, made, *size, together, delta, settings.runs, settings.confidence,
-        lambda stream: generator(base, "audit", stream),
-    )  # fmt: skip
-    return Audit(**vars(found))
+    streams = partial(generator, base, "audit")
+    setting = AuditSetting(name, made, *size, delta, settings.runs, settings.confidence, streams)
+    return Audit(**vars(verdict.run_audit(setting, together)))
 
 
 class Audit(verdict.Audit):

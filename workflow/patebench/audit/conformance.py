@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from patebench.accounting.votes import Votes
-from patebench.audit.runs import Streams
+from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import Audit, Verdict, run_audit
 from patebench.core.bound import Kind
 from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.text import above_zero, at_least, at_most, listing, plural
-from patebench.mechanisms.base import Mechanism
 
 #: So many queries have a table of votes that is looked at, and so many an audit beside one.
 _QUERIES, _TOGETHER = 40, 5
@@ -31,18 +30,8 @@ class Check:
     seen: str
 
 
-@dataclass(frozen=True)
-class Conformance:
-    """The checks of one mechanism for votes of so many teachers among so many classes."""
-
-    name: str
-    mechanism: Mechanism
-    teachers: int
-    classes: int
-    delta: float
-    runs: int
-    confidence: float
-    streams: Streams
+class Conformance(AuditSetting):
+    """The checks of one mechanism."""
 
     def checks(self) -> Iterator[Check]:
         """Every check in turn; one that fails ends none of the others."""
@@ -54,7 +43,7 @@ class Conformance:
         yield self._tried("a worst case is the same whatever the votes", self._worst_case)
         yield self._tried("labels to hand out", self._discrete)
         try:
-            audited = self._audit()
+            audited = run_audit(self, [1, _TOGETHER])
         except Exception as fault:  # a mechanism of somebody else may fail in any way
             yield Check("the audit", False, _words(fault))
             return
@@ -142,12 +131,6 @@ class Conformance:
             if not any(bound.kind is Kind.WORST_CASE for bound in stated):
                 return False, "no worst case holds for discrete noise; say why one does (`discrete` of an accountant)"
         return True, "drawn from the operating system's entropy, and bounded"
-
-    def _audit(self) -> Audit:
-        return run_audit(
-            self.name, self.mechanism, self.teachers, self.classes, [1, _TOGETHER], self.delta, self.runs,
-            self.confidence, self.streams,
-        )  # fmt: skip
 
     def _drawn(self, audited: Audit) -> Check:
         what = "labels are drawn as the probabilities say"

@@ -19,12 +19,11 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
-from patebench.audit.runs import Histogram, Histograms, Outcomes, Runner, Streams, counted, in_turn
+from patebench.audit.runs import AuditSetting, Histogram, Histograms, Outcomes, Runner, counted, in_turn
 from patebench.audit.sampled import Sampled, agree_as_often_as_they_should, histogram, relabelled, sampled_by, shifts
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair
 from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
 from patebench.core.seeds import Source
-from patebench.mechanisms.base import Mechanism
 
 T = TypeVar("T", bound=np.generic)
 
@@ -110,15 +109,8 @@ class TwoTallies:
         )
 
 
-@dataclass(frozen=True)
-class HandedOut:
+class HandedOut(AuditSetting):
     """Releases with discrete noise of a mechanism that allows them."""
-
-    mechanism: Mechanism
-    runs: int
-    confidence: float
-    delta: float
-    streams: Streams
 
     def seeded(self, sampled: Sampled) -> Sampled:
         """The event that was counted with continuous noise, counted again with discrete noise from a stream."""

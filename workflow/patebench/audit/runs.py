@@ -30,6 +30,24 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
+class AuditSetting:
+    """What is audited, and how: a mechanism, called `name`, for any votes of so many teachers among so many classes.
+
+    Each of two adjacent data sets is run `runs` times, from named `streams`; what that shows holds at `delta` with this
+    `confidence`.
+    """
+
+    name: str
+    mechanism: Mechanism
+    teachers: int
+    classes: int
+    delta: float
+    runs: int
+    confidence: float
+    streams: Streams
+
+
+@dataclass(frozen=True)
 class Runner:
     """Releases of a mechanism, as outcomes; and their probabilities, as the mechanism states them."""
 

@@ -17,6 +17,7 @@ from patebench.audit import agreement
 from patebench.audit.agreement import Tally
 from patebench.audit.estimates import Rates, clopper_pearson
 from patebench.audit.runs import (
+    AuditSetting,
     Counts,
     Event,
     Goal,
@@ -25,13 +26,12 @@ from patebench.audit.runs import (
     Known,
     Outcomes,
     Runner,
-    Streams,
     counted,
     in_turn,
 )
 from patebench.audit.runs import OutcomeCounts as EventTally
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair, repeated_votes
-from patebench.mechanisms.base import Answering, Mechanism
+from patebench.mechanisms.base import Answering
 
 #: Queries of one run, where queries are independent and drawing them is cheap; and random numbers of one run at most.
 _QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200
@@ -100,15 +100,8 @@ class Seen:
     tallies: list[Tally] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class SampledAudit:
-    """Runs a mechanism on pairs of data sets, so often each side."""
-
-    mechanism: Mechanism
-    runs: int
-    confidence: float
-    delta: float
-    streams: Streams
+class SampledAudit(AuditSetting):
+    """Runs a mechanism on pairs of data sets."""
 
     def __call__(
         self,

@@ -23,7 +23,7 @@ from patebench.audit import agreement
 from patebench.audit.agreement import Tally
 from patebench.audit.estimates import composed
 from patebench.audit.handed_out import Discrete, TwoTallies
-from patebench.audit.runs import Event, Goal, Known, Streams
+from patebench.audit.runs import AuditSetting, Event, Goal, Known
 from patebench.audit.sampled import Sampled, sampled_by
 from patebench.audit.worst_pairs import Pair
 from patebench.core.entropy import Entropy
@@ -146,16 +146,10 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float)
 
 
 @dataclass(frozen=True)
-class TableAudit:
-    """Runs a mechanism that releases a table on pairs of data sets, so often each side."""
+class TableAudit(AuditSetting):
+    """Runs a mechanism that releases a table on pairs of data sets."""
 
     mechanism: SparseArgmax
-    teachers: int
-    classes: int
-    runs: int
-    confidence: float
-    delta: float
-    streams: Streams
 
     def worlds(self, queries: int) -> list[World]:
         return worlds(self.drawn_teachers, self.classes, self._drawn(queries), int(self.mechanism.k))

@@ -4,18 +4,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 from patebench.audit import agreement
 from patebench.audit.handed_out import HandedOut
-from patebench.audit.runs import Runner, Streams
+from patebench.audit.runs import AuditSetting, Runner
 from patebench.audit.sampled import Sampled, SampledAudit, histogram, most_labels
 from patebench.audit.table_audit import TableAudit, disagreements
 from patebench.audit.worst_pairs import Pair, Search
 from patebench.core.bound import Bound, Kind
 from patebench.core.text import at_least, at_most, in_json
-from patebench.mechanisms.base import Answering, Mechanism, plain
-from patebench.mechanisms.sparse_argmax import SparseArgmax
+from patebench.mechanisms.base import Answering, plain
 
 #: A stated ε from which on a bound says nothing: no event is e¹⁰⁰ times as likely as another that anybody will see.
 VACUOUS = 100.0
@@ -78,20 +77,13 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Audit:
-    """The audit of one mechanism at one setting, for votes of so many teachers among so many classes.
+class Audit(AuditSetting):
+    """The audit of one mechanism at one setting.
 
     `disagreements` are lines that say where the code does not do what it says.
     """
 
-    name: str
-    mechanism: Mechanism
-    teachers: int
-    classes: int
-    delta: float
-    runs: int
-    confidence: float
-    findings: Sequence[Finding]
+    findings: Sequence[Finding] = ()
     disagreements: Sequence[str] = ()
 
     @property
@@ -137,56 +129,37 @@ class Audit:
         }
 
 
-def run_audit(
-    name: str,
-    mechanism: Mechanism,
-    teachers: int,
-    classes: int,
-    queries: Sequence[int],
-    delta: float,
-    runs: int,
-    confidence: float,
-    streams: Streams,
-) -> Audit:
+def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
     """Audit one query, and each number of queries in `queries`."""
     wanted = sorted({1, *queries})
-    look = _look_at_tables if mechanism.answering is Answering.AS_TABLE else _look_at_queries
-    findings, lines = look(_Setting(mechanism, teachers, classes, delta, runs, confidence, streams), wanted)
-    return Audit(name, mechanism, teachers, classes, delta, runs, confidence, findings, lines)
-
-
-class _Setting(NamedTuple):
-    """What is audited, and how."""
-
-    mechanism: Mechanism
-    teachers: int
-    classes: int
-    delta: float
-    runs: int
-    confidence: float
-    streams: Streams
+    look = _look_at_tables if setting.mechanism.answering is Answering.AS_TABLE else _look_at_queries
+    findings, lines = look(setting, wanted)
+    return Audit(**vars(setting), findings=findings, disagreements=lines)
 
 
 #: All findings, and the lines that say where the code does not do what it says.
 _Found = tuple[list[Finding], list[str]]
 
 
-def _look_at_tables(how: _Setting, wanted: Sequence[int]) -> _Found:
+def _look_at_tables(how: AuditSetting, wanted: Sequence[int]) -> _Found:
     """Audit a mechanism that releases one table."""
-    mechanism, teachers, classes, delta, runs, confidence, streams = how
-    tables = TableAudit(cast(SparseArgmax, mechanism), teachers, classes, runs, confidence, delta, streams)
+    tables = TableAudit(**vars(how))
     lines = disagreements(tables, wanted)
     return [_of_tables(tables, T, sound=not lines) for T in wanted], lines
 
 
-def _look_at_queries(how: _Setting, wanted: Sequence[int]) -> _Found:
+def _look_at_queries(how: AuditSetting, wanted: Sequence[int]) -> _Found:
     """Audit a mechanism that answers queries, at the worst pairs of counts of one query."""
-    mechanism, teachers, classes, delta, runs, confidence, streams = how
-    search = Search(mechanism, teachers, classes, delta)
+    mechanism, delta = how.mechanism, how.delta
+    search = Search(mechanism, how.teachers, how.classes, delta)
     searches = {T: search.asking(T) for T in wanted}
     found = {T: searches[T].worst(T) for T in wanted}
-    counted = most_labels(runs) if mechanism.independent_queries else runs
-    pairs = [*(found[T][0] for T in wanted), search.measurable(counted, confidence)[0], *search.most_distinguishable()]
+    counted = most_labels(how.runs) if mechanism.independent_queries else how.runs
+    pairs = [
+        *(found[T][0] for T in wanted),
+        search.measurable(counted, how.confidence)[0],
+        *search.most_distinguishable(),
+    ]
     worst = {
         T: max(
             # What a release of one query shows says nothing of one that decides on many together.
@@ -196,11 +169,11 @@ def _look_at_queries(how: _Setting, wanted: Sequence[int]) -> _Found:
         for T in wanted
     }
     agreements = searches[wanted[-1]].agreements()
-    seen = SampledAudit(mechanism, runs, confidence, delta, streams)(pairs, wanted, search.shapes(), agreements)
+    seen = SampledAudit(**vars(how))(pairs, wanted, search.shapes(), agreements)
     lines = [*agreement.disagreements(seen.tallies), *_more_than_stated(search, seen.largest)]
     discrete: dict[int, Sampled] = {}
     if mechanism.discrete and all(sampled.fresh for sampled in seen.largest.values()):
-        handed_out = HandedOut(mechanism, runs, confidence, delta, streams)
+        handed_out = HandedOut(**vars(how))
         if mechanism.independent_queries:
             lines += handed_out.disagreements(seen.largest[1].pair, search.shapes(), agreements)
             discrete = {T: handed_out.seeded(seen.largest[T]) for T in wanted}

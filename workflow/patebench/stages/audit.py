@@ -11,6 +11,7 @@ import click
 
 from patebench.artefacts.votes_file import read_source, say_what_was_read
 from patebench.audit import audit_text
+from patebench.audit.runs import AuditSetting
 from patebench.audit.verdict import run_audit
 from patebench.cli.command import file_option, mechanism, parameter_options, stage_command
 from patebench.cli.mechanism_options import MechanismCommand
@@ -58,8 +59,9 @@ def run(
     check_size_of_delta(Mode.SEEDED, teachers, delta)
     facts: dict[str, Any] = read_facts(samples, SAMPLES) if samples else {"dataset": "", "classes": classes}
     streams = partial(generator, seed, stream)
+    size = teachers, int(facts["classes"])
     audited = run_audit(
-        mechanism, made, teachers, int(facts["classes"]), queries, delta, settings.runs, settings.confidence, streams
+        AuditSetting(mechanism, made, *size, delta, settings.runs, settings.confidence, streams), queries
     )
     if out is not None:
         write_json(out, "audit", {"dataset": str(facts["dataset"]), **audited.to_json()})
