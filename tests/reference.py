@@ -118,7 +118,7 @@ def rebuild(folder: str, root: Path = ROOT) -> Path:
             target.write_bytes(record)
     page = made / "report.html"
     words = {"manifest": made / "manifest.json", "published": ROOT / "config" / "published.csv", "out": page}
-    words |= {"captions": ROOT / "report", "citation": ROOT / "CITATION.cff"}
+    words |= {"captions": ROOT / "report"}
     options = [part for name, path in words.items() for part in (f"--{name}", str(path))]
     subprocess.run([Path(sys.executable).with_name("patebench"), "report", *options], cwd=root, check=True)
     return page

@@ -1,11 +1,7 @@
 """Made-up records for the tests of the reporting: none of these numbers was measured."""
 
-import base64
-import io
 from pathlib import Path
 from typing import Any
-
-from PIL import Image
 
 from patebench.artefacts.records import read_records
 from patebench.core.bound import Adjacency, Bound, Conversion, Kind
@@ -19,7 +15,6 @@ from patebench.stages.manifest import circumstances
 
 PUBLISHED = Path(__file__).parents[2] / "config" / "published.csv"
 CAPTIONS = Path(__file__).parents[2] / "report"
-CITATION = Path(__file__).parents[2] / "CITATION.cff"
 GAMMAS = (0.01, 0.05, 0.2, 1.0)
 SIGMAS = (10.0, 40.0, 100.0)
 WHOLE_POOL: dict[str, Any] = {"rounds": "", "strategy": "", "round": 0, "selection": []}
@@ -108,9 +103,7 @@ def student_record(facts: dict[str, Any], queries: int, accuracy: float) -> dict
     how = {"method": "supervised", "student_model": "small-cnn", "student_recipe": "modern"}
     slug = f"supervised_queries-{queries}_small-cnn_modern"
     got = {"queries": queries, "answered": queries, "kept": 0, "label_accuracy": 0.97, "accuracy": accuracy}
-    curve = [{"epoch": epoch, "loss": 1 / epoch, "accuracy": accuracy * epoch / 4} for epoch in (1, 2, 3, 4)]
-    learnt = {"learning_curve": curve, "picture": None}
-    return {"record": "student", **facts, "student": slug, **how, **got, **learnt}
+    return {"record": "student", **facts, "student": slug, **how, **got}
 
 
 def selected_student_record(
@@ -119,13 +112,6 @@ def selected_student_record(
     """What `student_record` makes, of a student that selected `queries` samples in one round."""
     record = student_record(selected(facts, (strategy, queries)), queries, accuracy)
     return record | {"student": "supervised_small-cnn_modern"}
-
-
-def picture(pixels: Any) -> str:
-    """Bytes (height, width) as the base64 of a PNG."""
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="png")
-    return base64.b64encode(stream.getvalue()).decode()
 
 
 def baseline(dataset: str = "mnist", seed: int = 0, accuracy: float = 0.99) -> dict[str, Any]:
@@ -245,7 +231,7 @@ def write_report(
     records = {"collected": [str(path) for path in collected], "baselines": [str(path) for path in baselines]}
     write_manifest(folder / "manifest.json", records=records, figures=[*figures], tables=[*tables], **more)
     report.run(
-        manifest=folder / "manifest.json", published=PUBLISHED, captions=CAPTIONS, citation=CITATION,
+        manifest=folder / "manifest.json", published=PUBLISHED, captions=CAPTIONS,
         out=folder / "report.html",
     )  # fmt: skip
     return (folder / "report.html").read_text(encoding="utf-8")

@@ -30,34 +30,6 @@ def test_accountants_side_by_side_by_hand(tmp_path):
     assert "exact per teacher" not in titles, "a column without any value is left out"
 
 
-def test_disagreement_by_hand(tmp_path):
-    facts = made.label_set(made.ensemble(), "lnmax", 0.05)
-    other = made.label_set(made.ensemble(), "lnmax", 0.2)
-    records = [
-        made.student_record(facts, 100, 0.9),
-        made.bound_record(facts, 100, 2.0, "moments", Kind.DATA_DEPENDENT),
-        made.bound_record(facts, 100, 0.5, "exact", Kind.DATA_DEPENDENT),
-        made.bound_record(facts, 100, 0.4, "exact-per-teacher", Kind.DATA_DEPENDENT),
-        made.bound_record(facts, 100, 5.0, "strong-composition", Kind.WORST_CASE),
-        made.bound_record(facts, 100, 4.0, "pld", Kind.WORST_CASE),
-        made.bound_record(facts, 1000, math.inf, "pld", Kind.WORST_CASE),
-        made.bound_record(other, 100, 9.0, "pld", Kind.WORST_CASE),
-    ]
-    path = made.write_collected(tmp_path / "c.json", records)
-    frame = made.table("disagreement", [path])
-    assert set(frame["noise"]) == {"gamma-0.05"}, "label sets that no student uses are left out"
-    rows = {(row["accountant"], row["queries"]): row for row in frame.to_dict("records")}
-    assert rows["moments", 100]["over_sound_mean"] == 0.5
-    assert rows["moments", 100]["over_exact_mean"] == pytest.approx(5.0)
-    assert rows["strong-composition", 100]["over_sound_mean"] == 1.25
-    assert rows["exact-per-teacher", 100]["over_exact_mean"] == 1.0
-    assert rows["pld", 100]["over_sound_mean"] == 1.0
-    assert math.isnan(rows["pld", 1000]["over_sound_mean"]), "∞ over ∞ says nothing"
-    assert [row["accountant"] for row in frame.to_dict("records")][:3] == ["exact-per-teacher", "exact", "moments"]
-    alone = made.table("disagreement", [made.write_collected(tmp_path / "d.json", records[1:])])
-    assert set(alone["noise"]) == {"gamma-0.05", "gamma-0.2"}, "without students, all are shown"
-
-
 def test_bounds_keep_all_that_makes_them_readable(tmp_path):
     frame = made.table("bounds", *made.known_students(tmp_path, (0, 1, 2)))
     assert len(frame) == 5

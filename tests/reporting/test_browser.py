@@ -162,5 +162,5 @@ def test_navigation_is_in_sight_and_folds_where_there_is_no_room(opened, way, wi
 def test_what_is_folded_is_printed(opened):
     page, _, _ = opened("in print")
     assert not page.locator("nav").is_visible()
-    assert page.locator("#table-methods table").bounding_box()["height"] > 50
-    assert page.locator("#table-methods summary").is_hidden()
+    assert page.locator("#table-accountants table").bounding_box()["height"] > 50
+    assert page.locator("#table-accountants summary").is_hidden()

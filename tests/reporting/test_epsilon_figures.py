@@ -91,26 +91,6 @@ def test_an_infinite_epsilon_is_said_not_drawn(tmp_path):
     assert "ε = ∞: LNMax, T = 100 (90%)" in made.draw("frontier", endless).axes[0].get_xlabel()
 
 
-def test_the_cost_of_a_query_is_that_of_the_theorems(tmp_path):
-    """At unanimity by hand: Theorem 1 of PATE 2017 for LNMax, α/σ² and something below it for GNMax."""
-    figure = made.draw("epsilon-gap", *made.files(tmp_path, teachers=(250,)))
-    laplace, gaussian = (next(axis for axis in figure.axes if name in axis.get_title()) for name in ("LNMax", "GNMax"))
-    assert "order 20" in laplace.get_ylabel()
-    assert "order 5" in gaussian.get_ylabel(), "the order at which the release's own ε was found"
-    q = 9 * (2 + 0.05 * 250) / (4 * np.exp(0.05 * 250))
-    moment = 19
-    alpha = np.log((1 - q) * ((1 - q) / (1 - np.exp(0.1) * q)) ** moment + q * np.exp(0.1 * moment))
-    leaky, sound = (made.lines(laplace)[f"Rényi: {kind}"] for kind in ("data-dependent", "worst case"))
-    assert (leaky.get_xdata()[-1], leaky.get_ydata()[-1]) == pytest.approx((250, alpha / moment))
-    assert sound.get_linestyle() == "-"
-    assert leaky.get_linestyle() == "--"
-    leaky, sound = (made.lines(gaussian)[f"Rényi: {kind}"].get_ydata() for kind in ("data-dependent", "worst case"))
-    assert sound == pytest.approx(np.full(len(sound), 5 / 40**2))
-    assert leaky[0] == sound[0], "a tie costs the worst case"
-    assert np.all(np.diff(leaky[-10:]) < 0), "the more teachers agree, the less an answer costs"
-    assert "queries of the pool (their number)" in made.legend(figure)
-
-
 def test_of_many_label_sets_those_near_an_epsilon_of_one_are_drawn(tmp_path):
     records = []
     for teachers in (10, 50, 100, 250):

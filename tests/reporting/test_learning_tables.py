@@ -50,7 +50,6 @@ def rounds(seed, strategy, accuracy, opening="random"):
     facts = made.label_set(made.ensemble(seed=seed), "lnmax", 0.05)
     how = {"student": "supervised_mlp", "method": "supervised", "student_model": "mlp", "student_recipe": "modern"}
     got = {"answered": 100, "kept": 0, "label_accuracy": 0.9, "accuracy": 0.5}
-    got |= {"learning_curve": [], "picture": None}
     first = {"record": "student", **made.selected(facts, (opening, 100)), **how, **got, "queries": 100}
     again = {"record": "student", **made.selected(facts, (opening, 100), (strategy, 100)), **how, **got}
     return [first, again | {"queries": 200, "answered": 200, "accuracy": accuracy}]

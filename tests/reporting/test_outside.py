@@ -68,11 +68,8 @@ def test_an_accountant_has_a_column_by_its_label_after_those_that_are_known(reco
 
 
 def test_an_accountant_is_in_the_other_tables_and_in_the_figure(records: Records) -> None:
-    for name in ("bounds", "disagreement"):
-        table = TABLES.load(name)
-        assert "| zcdp |" in table.markdown(table.build(records, PUBLISHED))
-    (row,) = TABLES.load("disagreement").build(records, PUBLISHED).query("accountant == 'zcdp'").to_dict("records")
-    assert (row["over_sound_mean"], row["over_exact_mean"]) == (1.0, 3.0)
+    table = TABLES.load("bounds")
+    assert "| zcdp |" in table.markdown(table.build(records, PUBLISHED))
     with themed():
         figure = FIGURES.load("epsilon")(records, PUBLISHED)
     names = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -94,9 +91,7 @@ def test_a_method_and_a_strategy_are_in_tables_and_figures(records: Records) -> 
     gains = {row["strategy"]: row["gain_mean"] for row in rows}
     assert gains == {"oracle": pytest.approx(0.1), "random": 0}
     with themed():
-        titles = [axis.get_title() for axis in FIGURES.load("learning-curves")(records, PUBLISHED).axes]
         legend = FIGURES.load("frontier")(records, PUBLISHED).legends[0]
-    assert {"MNIST · diffusion", "MNIST · supervised · oracle"} < set(titles)
     assert {"diffusion", "supervised"} < {text.get_text() for text in legend.get_texts()}
 
 

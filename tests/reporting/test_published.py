@@ -33,7 +33,7 @@ PRINTED = [
         {"epsilon": 1.97, "student_accuracy": 0.985, "baseline_accuracy": 0.992},
     ),
 ]
-GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma=0.05,100,1e-05,epsilon,pate-2017,figure-4"
+GOOD = "PATE 2017,1,Figure 4,MNIST,ε,1,2.04,mnist,250,lnmax,gamma=0.05,100,1e-05,epsilon,pate-2017,figure-4,"
 
 
 @pytest.mark.parametrize(("paper", "keys", "printed"), PRINTED)
@@ -74,8 +74,10 @@ def test_lookup_finds_nothing_or_refuses_what_disagrees():
         (GOOD.replace("gamma=0.05", "gamma=0.05; gamma=1"), "parameters 'gamma=0.05; gamma=1' are not of the form"),
         (GOOD.replace("gamma=0.05", "gamma=small"), "line 2"),
         (GOOD.replace("gamma=0.05", "gamma=nan"), "hold NaN"),
-        (GOOD.removesuffix("figure-4"), "configuration and experiments go together"),
-        (GOOD + ",more", "17 cells"),
+        (GOOD.replace("figure-4", ""), "configuration and experiments go together"),
+        (GOOD + ",more", "18 cells"),
+        (GOOD + "too long ago", "unmeasured is"),
+        (GOOD + "not run: ", "unmeasured is"),
         (f"{GOOD}\n{GOOD}", "line 3 is wrong (the same cell"),
     ],
 )

@@ -84,12 +84,11 @@ def test_words_of_a_panel_do_not_reach_into_the_next(tmp_path):
 
 #: Figure → the kinds of records that it needs; None for those that made-up records do not have.
 NEEDED = {
-    **{"noisy-accuracy": {"label_set"}, "gaussian-accuracy": {"label_set"}, "label-frontier": {"label_set", "bound"}},
-    **{"gap": {"ensemble"}, "distance": {"ensemble"}, "epsilon-gap": {"student"}, "learning-curves": {"student"}},
+    **{"noisy-accuracy": {"label_set"}, "gaussian-accuracy": {"label_set"}},
+    **{"gap": {"ensemble"}, "distance": {"ensemble"}},
     **{name: {"student", "bound"} for name in ("methods", "equal-epsilon", "epsilon")},
     "frontier": {"student"},
     **dict.fromkeys(("clusters", "pool", "cap", "local", "audit", "distillation", "petdl-ablations"), None),
-    "generated-samples": None,
 }
 
 

@@ -227,11 +227,3 @@ def test_initialisation_gives_each_layer_mean_zero_and_variance_one() -> None:
     outputs = first.features[:3](x)
     np.testing.assert_allclose(outputs.mean(0).detach(), 0, atol=1e-3)
     np.testing.assert_allclose(outputs.std(0).detach(), 1, rtol=1e-3)
-
-
-def test_the_picture_is_a_grid_of_images() -> None:
-    x, y = images(32, seed=0)
-    student, _ = train(student_data(x, y, 8), StudentConfig(method="gan", epochs=1), seed=0)
-    picture = student.picture()  # type: ignore[attr-defined]
-    assert picture.shape == (5 * 8, 10 * 8, 1)
-    assert picture.dtype == np.uint8

@@ -42,9 +42,9 @@ if workflow.is_main_process:
     except PatebenchError as fault:
         raise WorkflowError(str(fault)) from None
 
-# Published values, captions and the citation lie beside the Snakefile, wherever the run's own folder is.
-PUBLISHED, CAPTIONS, CITATION = (
-    os.path.relpath(f"{ROOT}/{path}") for path in ("config/published.csv", "report", "CITATION.cff")
+# Published values and captions lie beside the Snakefile, wherever the run's own folder is.
+PUBLISHED, CAPTIONS = (
+    os.path.relpath(f"{ROOT}/{path}") for path in ("config/published.csv", "report")
 )
 
 try:

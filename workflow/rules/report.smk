@@ -101,7 +101,6 @@ rule report:
         runtime=20,
     params:
         captions=CAPTIONS,
-        citation=CITATION,
     shell:
         "patebench report --manifest {input.manifest:q} --published {input.published:q}"
-        " --captions {params.captions:q} --citation {params.citation:q} --out {output.out:q} --log {log:q}"
+        " --captions {params.captions:q} --out {output.out:q} --log {log:q}"

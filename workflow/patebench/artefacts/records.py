@@ -87,11 +87,11 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
     same |= {name: content.get(name) for name in _IF_SAID}
-    learning_curve, bounds = take(path, content, ("curve", "bounds")).values()
+    bounds = take(path, content, ("bounds",))["bounds"]
     if not isinstance(bounds, list) or not bounds:
         raise ArtefactError(path, "its 'bounds' is not a list of bounds")
     try:
-        return [{**same, "learning_curve": learning_curve, **Bound.from_json(bound).to_json()} for bound in bounds]
+        return [{**same, **Bound.from_json(bound).to_json()} for bound in bounds]
     except PatebenchError as fault:
         raise ArtefactError(path, f"it is not as patebench writes it ({fault})") from None
 

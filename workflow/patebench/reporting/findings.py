@@ -1,7 +1,6 @@
-"""What a run found: a few numbers to show first, and about ten sentences, worked out from its tables."""
+"""State what a run found: about ten sentences, made from its tables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from patebench.audit.verdict import Verdict as Audited
@@ -192,77 +191,6 @@ def _by_dataset(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
     """Yield the data sets with the most rows, in words, and their rows."""
     names = frame["dataset"].value_counts(sort=True).index[:_MOST]
     yield from ((in_words(name), frame[frame["dataset"] == name]) for name in sorted(names))
-
-
-@dataclass(frozen=True)
-class Card:
-    """One number to show first: its name, the number, and what it is about."""
-
-    name: str
-    number: str
-    note: str
-
-
-def cards(tables: Tables, manifest: Mapping[str, Any], release: bool = False) -> list[Card]:
-    """Return the numbers to show first; of a `release`, without those that may not be published."""
-    filled = {name: frame for name, frame in tables.items() if not frame.empty}
-    found = _ensemble_cards(_trained(filled["ensembles"])) if "ensembles" in filled else []
-    found += _student_cards(filled["utility-privacy"]) if "utility-privacy" in filled and not release else []
-    rules = manifest["rules"]
-    if rules:
-        jobs, seconds = plural(sum(rule["jobs"] for rule in rules), "job"), sum(rule["seconds"] for rule in rules)
-        cores = plural(manifest["hardware"]["cores"], "core")
-        found.append(Card("Computing time", duration(seconds), f"of {jobs} together; machine with {cores}"))
-    return found
-
-
-def release_cards(students: "pd.DataFrame | None") -> list[Card]:
-    """Return the numbers of a release that may be published: the best student and the ε of its labels."""
-    students = None if students is None else students[students["may_publish"] == "yes"]
-    if students is None or students.empty:
-        return []
-    best = most_accurate(students, "worst_case_epsilon_mean")
-    protects = f"at δ = {delta_in_words(best['delta'])}, for {protected(best)}"
-    if len(students[["mechanism", "noise", "rounds"]].drop_duplicates()) > 1:
-        protects += "; several releases cost more together, as the page to publish states"
-    return [
-        Card("Best student", percent(best["accuracy_mean"]), _taught(best)),
-        Card("Its ε, to publish", epsilon_in_words(best["worst_case_epsilon_mean"]), protects),
-    ]
-
-
-def _ensemble_cards(ensembles: "pd.DataFrame") -> list[Card]:
-    if ensembles.empty:
-        return []
-    number = int((ensembles["teachers"] * ensembles["seeds"]).sum())
-    least, most = int(ensembles["seeds"].min()), int(ensembles["seeds"].max())
-    seeds = plural(least, "seed") if least == most else f"{least} to {most} seeds"
-    best = ensembles.sort_values(["teachers", "plurality_accuracy_test_mean"]).iloc[-1]
-    alone = f"plurality of {best['teachers']} teachers on {in_words(best['dataset'])}, without noise; "
-    alone += f"one teacher alone: {percent(best['teacher_accuracy_mean'])}"
-    return [
-        Card("Teachers trained", f"{number:,}", f"in {plural(len(ensembles), 'setting')}, {seeds} each"),
-        Card("Ensemble accuracy", percent(best["plurality_accuracy_test_mean"]), alone),
-    ]
-
-
-def _student_cards(students: "pd.DataFrame") -> list[Card]:
-    best = most_accurate(students, "worst_case_epsilon_mean")
-    without = best["baseline_accuracy_mean"]
-    ceiling = f"; without privacy: {percent(without)}" if without == without else ""
-    found = [Card("Best student", percent(best["accuracy_mean"]), _taught(best) + ceiling)]
-    epsilon, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
-    if epsilon == epsilon:
-        beside = f"; data-dependent {epsilon_in_words(dependent)}, not publishable" if dependent == dependent else ""
-        at = f"of fresh noise, at δ = {delta_in_words(best['delta'])}{beside}"
-        found.append(Card("Its ε, worst case", epsilon_in_words(epsilon), at))
-    return found
-
-
-def _taught(student: Mapping[Any, Any]) -> str:
-    """Return what a student is and which labels it learnt from."""
-    labels = f"{in_words(student['method'])} with {answers(student)} by {in_words(student['mechanism'])}"
-    return f"{in_words(student['dataset'])}, {labels}, {student['noise_in_words']}"
 
 
 def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:

@@ -73,7 +73,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **_LABEL_SET,
         **{"student": str, "method": str, "student_model": str, "student_recipe": str},
         **_LABELLED,
-        **{"accuracy": float, "learning_curve": list, "picture": str | None},
+        "accuracy": float,
     },
     "distillation": {
         **_ENSEMBLE,
@@ -92,7 +92,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **{"teachers": int | None, "ensemble": str | None, "audited": float | None, "verdict": str | None},
         **{"answered": float | None, "label_accuracy": float | None},
         **{"public_use": str | None, "public_samples": int | None},
-        **{"model": str, "model_parameters": int | None, "accuracy": float, "learning_curve": list, "seconds": float},
+        **{"model": str, "model_parameters": int | None, "accuracy": float, "seconds": float},
         **_BOUND,
     },
     "audit": {

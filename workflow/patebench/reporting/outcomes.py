@@ -147,10 +147,6 @@ def _tightest(bounds: "pd.DataFrame", kind: Kind) -> "pd.DataFrame":
     return ranked.drop_duplicates(key)[[*key, *named]].rename(columns=named)
 
 
-#: Which accountant gave it, and how.
-COUNTED_BY = ["accountant", "conversion", "kind", "publishable"]
-
-
 def compared_bounds(records: Records) -> "pd.DataFrame":
     """Return bounds on labels of the whole pool that students learn from, or all without students, a row per seed.
 
@@ -166,24 +162,6 @@ def compared_bounds(records: Records) -> "pd.DataFrame":
     for name, chosen in (("least_sound", sound(bounds)), ("least_exact", exact)):
         bounds = bounds.merge(least(chosen, by, name), on=by, how="left")
     return bounds
-
-
-def bound_ratios(records: Records) -> "pd.DataFrame":
-    """Return mean and deviation of ε and of its ratios to the least worst-case ε and the exact one, per bound."""
-    frame = compared_bounds(records)
-    with_ratios = frame.assign(
-        over_sound=_quotient(frame["epsilon"], frame["least_sound"]),
-        over_exact=_quotient(frame["epsilon"], frame["least_exact"]),
-    )
-    return over_seeds(with_ratios, [*SUBJECT, *COUNTED_BY], ["epsilon", "over_sound", "over_exact"])
-
-
-def _quotient(above: "pd.Series[float]", below: "pd.Series[float]") -> "pd.Series[float]":
-    """Divide; 0/0 and ∞/∞ are NaN."""
-    import numpy as np
-
-    infinite = np.isinf(above) & np.isinf(below)
-    return (above / below.where(below > 0)).mask(infinite)
 
 
 #: What one audit is about.

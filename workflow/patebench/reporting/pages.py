@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Kind
 from patebench.core.errors import ArtefactError
 from patebench.core.seeds import Mode
-from patebench.reporting.citation import read_citations
 from patebench.reporting.figures import FIGURES
-from patebench.reporting.findings import cards, duration, findings, paper_line, release_cards
+from patebench.reporting.findings import duration, findings, paper_line
 from patebench.reporting.sections import PAPERS, SECTIONS, SHORT, section_of, slug
 from patebench.reporting.style import KINDS
 from patebench.reporting.tables import TABLES
@@ -85,7 +84,6 @@ def render(
     manifest: Mapping[str, Any],
     manifest_link: str,
     captions: Path,
-    citation: Path | None,
     publishable: str | None = None,
 ) -> str:
     """Return the page of a run.
@@ -97,12 +95,12 @@ def render(
     figures : name → SVG, or "" where there is nothing to show; `figures/NAME.png` and `.pdf` lie beside the page.
     manifest, manifest_link : content of the manifest, and where it lies as seen from the page.
     captions : folder of the captions.
-    citation : a CITATION.cff.
     publishable : link to the page that may be published. With it, or if a table shows a publishable ε, this page says
         that it must not be published and separates what may be from the rest.
     """
-    released = release_cards(tables.get("utility-privacy"))
-    release = bool(released) or Mode.RELEASE in manifest["labels"].values()
+    students = tables.get("utility-privacy")
+    released = students is not None and bool((students["may_publish"] == "yes").any())
+    release = released or Mode.RELEASE in manifest["labels"].values()
     drawn = [_figure(name, svg, captions) for name, svg in figures.items() if svg]
     shown = [part for name, frame in tables.items() if len(frame) for part in _tables(name, frame, captions)]
     environment = templates()
@@ -112,13 +110,10 @@ def render(
         title=title,
         findings=findings(tables),
         introduction=read_caption(captions / "workflow.rst"),
-        cards=cards(tables, manifest, release=release),
         release=release,
         publishable=publishable,
-        of_release=released if release else [],
         sections=_sections(drawn, shown, tables.get("papers")),
         kinds=[(in_words(kind), KINDS[kind].color, *MEANINGS[kind]) for kind in MEANINGS],
-        citations=None if citation is None else read_citations(citation),
         manifest=manifest,
         manifest_link=manifest_link,
         config=_yaml(manifest["config"]),

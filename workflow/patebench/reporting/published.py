@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("paper", "version", "table", "row", "column", "unit", "value"),
     *("dataset", "teachers", "mechanism", "parameters", "queries", "delta", "quantity"),
-    *("configuration", "experiments"),
+    *("configuration", "experiments", "unmeasured"),
 )
 QUANTITIES = (
     *("teacher_accuracy", "plurality_accuracy", "label_accuracy"),
@@ -81,6 +81,9 @@ class Value:
     #: The configuration in `config/papers` that measures it, and its experiments; empty if nothing does.
     configuration: str | None = None
     experiments: tuple[str, ...] = ()
+    #: Why it cannot be compared with anything that a run measures, and why no configuration measures it.
+    not_comparable: str | None = None
+    not_run: str | None = None
     #: The data set that it is printed of, if `dataset` is a copy of that.
     copy_of: str | None = None
 
@@ -224,6 +227,9 @@ def _value(cells: list[str]) -> Value:
             raise ValueError(f"{name} = {count} is below 1")
     if bool(cell["configuration"]) != bool(cell["experiments"]):
         raise ValueError("configuration and experiments go together")
+    verdict, _, why = cell["unmeasured"].partition(": ")
+    if cell["unmeasured"] and (not why or verdict not in ("not comparable", "not run")):
+        raise ValueError(f"unmeasured is '{cell['unmeasured']}', not 'not comparable: why' or 'not run: why'")
     delta = float(cell["delta"]) if cell["delta"] else None
     if delta is not None and not 0 < delta < 1:
         raise ValueError(f"delta = {cell['delta']} is not between 0 and 1")
@@ -237,6 +243,8 @@ def _value(cells: list[str]) -> Value:
         delta=delta,
         configuration=cell["configuration"] or None,
         experiments=tuple(cell["experiments"].split()),
+        not_comparable=why if verdict == "not comparable" else None,
+        not_run=why if verdict == "not run" else None,
     )
 
 

@@ -3,7 +3,8 @@
 A number is `reproduced` if the measured mean differs by at most one point of accuracy or the deviation over the seeds,
 whichever is larger; one point of an ε or a size is 5 % of the printed number. Otherwise it is `better` or `short`: more
 or less accurate, at a smaller or larger ε. A claimed ε is `unsound` if an audit, or the exact ε of the votes, exceeds
-it. A verdict of `not comparable` gives the reason, `not run` the command that would measure it.
+it. `config/published.csv` says why a number is `not comparable` or can never be run; any other `not run` gives the
+command that would measure it.
 """
 
 import math
@@ -17,13 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
 from patebench.core.text import at_most
-from patebench.data import DATASETS
-from patebench.mechanisms import MECHANISMS
 from patebench.reporting.frames import Records, deviation, least, sound
 from patebench.reporting.outcomes import LABEL_SET, compared_bounds, is_printed_of, petdl_students, stated_by_paper
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
 from patebench.reporting.wording import (
-    WEAK,
     delta_in_words,
     epsilon_in_digits,
     in_words,
@@ -57,31 +55,6 @@ COUNTING = (
 POINT = 0.01
 _SHARE, _ROUNDED = 0.05, 0.005
 
-#: What can not be compared, and why: quantities, and some of them where the number is of no mechanism or of DP-SGD.
-_NOT_COMPARABLE = {
-    "seconds": "the time of another machine",
-    "accuracy_gain": "the paper does not name the data set",
-    "epsilon_in_discussion": "the paper does not say for which queries",
-    "epsilon_per_query": "the paper calls γ so; a query costs 2γ",
-    "setting": "chosen, and not found",
-    "epsilon_chosen": "chosen, and not found",
-    "derived": "follows from other numbers of the paper",
-    "gap_share_below": "can not be right, by the accuracy that the paper prints: docs/corrections.md",
-    ("parameters", None): "the size of a network and not of a run",
-    ("epsilon", DP_SGD): "chosen, and not found",
-}
-#: What of one table or row can not be compared though its quantity can.
-_OF_ONE_ROW = {
-    ("Scalable PATE 2018", "Figure 1 (left)"): "a plot of data that are not public",
-    ("Private-kNN 2020", "SVHN Private-kNN 2939 queries"): "how many queries were asked is not told",
-}
-
-#: Data sets that can not be had here, and why; one of your own runs as docs/own-data.md says.
-_NO_DATA = {
-    "glyph": "the authors keep Glyph to themselves",
-    "celeba": "CelebA is not among the data sets here",
-    "market1501": "Market-1501 is not among the data sets here",
-}
 
 _PRINTED = ("paper", "table", "row", "column", "dataset", "copy_of", "quantity")
 #: The columns of `verdicts`. From `how` to `result` they are of the measured side, NaN or None if nothing was measured:
@@ -136,30 +109,9 @@ def compare(quantity: str, published: float, mean: float, deviation: float) -> V
     return Verdict.BETTER if (mean > published) == is_accuracy(quantity) else Verdict.SHORT
 
 
-def why_not(value: Value) -> str | None:
-    """Return why a number cannot be compared with anything that a run measures; None if it can."""
-    return (
-        _NOT_COMPARABLE.get(value.quantity)
-        or _NOT_COMPARABLE.get((value.quantity, value.mechanism))
-        or _OF_ONE_ROW.get((value.paper, value.table))
-        or _OF_ONE_ROW.get((value.paper, value.row))
-    )
-
-
 def at_epsilon(spent: float, printed: float | None) -> bool:
     """Return True if an ε is at most the printed one and at least nine tenths of it."""
     return printed is not None and 0.9 * printed <= spent <= printed * (1 + 1e-9)
-
-
-def no_way(value: Value, published: Published) -> str | None:
-    """Return why no configuration measures a number that could be compared; None if one may."""
-    if value.dataset not in DATASETS:
-        return _NO_DATA.get(value.dataset, f"the data set {value.dataset} is not among those here")
-    spent = published.spent(value) if value.quantity == "accuracy_at_epsilon" else None
-    if spent is not None and spent > WEAK:
-        return f"nothing here spends ε = {spent:g}, which says little of privacy"
-    known = (None, DP_SGD, PETDL, PRIVATE_KNN, *MECHANISMS)
-    return None if value.mechanism in known else f"no {value.mechanism} here"
 
 
 def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
@@ -167,10 +119,10 @@ def _judged(value: Value, measures: "_Measures") -> list[dict[str, Any]]:
 
     On a copy of its data set only measured numbers have a verdict: none is reproduced, but a claim can fail there.
     """
-    if (why := why_not(value)) is not None:
-        judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": why}]
+    if value.not_comparable:
+        judged = [{"verdict": Verdict.NOT_COMPARABLE, "why": value.not_comparable}]
     elif (measured := measures.of(value)).empty:
-        judged = [{"verdict": Verdict.NOT_RUN, "why": no_way(value, measures.published) or measures.how_to_run(value)}]
+        judged = [{"verdict": Verdict.NOT_RUN, "why": value.not_run or measures.how_to_run(value)}]
     else:
         judged = [_of_one(value, str(how), group) for how, group in measured.groupby("how", sort=True)]
     if value.copy_of is None:

@@ -149,8 +149,6 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
         "student_recipe": found["recipe"],
         **label_set.measured(found["queries"]),
         "accuracy": found["accuracy"],
-        "learning_curve": content.get("curve", []),
-        "picture": content.get("picture"),
     }
 
 

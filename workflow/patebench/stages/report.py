@@ -22,7 +22,7 @@ log = logging.getLogger("patebench")
 _FEW = 3
 
 
-def run(*, manifest: Path, published: Path, captions: Path, citation: Path | None = None, out: Path) -> None:
+def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
     """Write tables, figures and rows from the records that the manifest lists, and the page that shows them.
 
     They go beside the page: `rows.json`, `figures/NAME.png` and `.pdf`, `tables/NAME.csv`, `.md` and `.tex`. A run that
@@ -47,7 +47,6 @@ def run(*, manifest: Path, published: Path, captions: Path, citation: Path | Non
         manifest=content,
         manifest_link=Path(os.path.relpath(manifest, folder)).as_posix(),
         captions=captions,
-        citation=citation,
         publishable="publishable.html" if releases else None,
     )
     if releases:
@@ -107,6 +106,5 @@ command = stage_command(
     file_option("manifest", "The manifest of the run, which lists its records, figures and tables."),
     file_option("published", "Values that the papers print (CSV)."),
     file_option("captions", "Folder of captions (.rst)."),
-    file_option("citation", "How to cite (CITATION.cff).", needed=False),
     file_option("out", "Where the page goes; all other files go beside it."),
 )

@@ -15,7 +15,6 @@ from patebench.core.errors import PatebenchError
 from patebench.core.registry import nearest
 from patebench.core.text import listing
 from patebench.reporting.published import Value, read_published
-from patebench.reporting.verdicts import no_way, why_not
 
 #: Columns of the table of verdicts that are shown, and their headings.
 _SHOWN = {"what": "what", "printed": "printed", "measured": "measured", "seeds": "seeds", "how": "by our"}
@@ -48,7 +47,7 @@ def run(
     values = rows[name]
     configuration = next((value.configuration for value in values if value.configuration), None)
     if configuration is None:
-        reasons = dict.fromkeys(filter(None, (why_not(value) or no_way(value, published) for value in values)))
+        reasons = dict.fromkeys(filter(None, (value.not_comparable or value.not_run for value in values)))
         raise PatebenchError(f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}")
     file = in_home(home, f"config/papers/{configuration}.yaml")
     verdicts = home / validate(load(file), files=False).pages / "tables" / "verdicts.csv"

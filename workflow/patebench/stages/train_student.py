@@ -4,7 +4,6 @@ It sees the public pool and the released labels. The test set draws the learning
 steers nothing.
 """
 
-import base64
 import hashlib
 import json
 import logging
@@ -23,7 +22,7 @@ from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import StudentParameters
 from patebench.core.checks import check_finite
 from patebench.core.errors import PatebenchError
-from patebench.core.files import Artefact, atomic, read_arrays, write_arrays, write_json
+from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
 from patebench.core.progress import progress
 from patebench.core.seeds import derive, generator
@@ -31,7 +30,7 @@ from patebench.core.text import plural
 from patebench.students import needs_features, reads_table
 
 if TYPE_CHECKING:
-    from patebench.students.interface import Features, Student, StudentData, StudentTrainer
+    from patebench.students.interface import Features, Student, StudentData
 
 log = logging.getLogger("patebench")
 
@@ -113,7 +112,6 @@ def run(
         "seed": seed,
         **reached,
         "curve": [{name: float(f"{value:.6g}") for name, value in row.items()} for row in curve],
-        "picture": _picture(trainer, out.with_suffix(".png")),
     }
     _write_predictions(predictions, trainer, samples, released)
     write_json(out, "train_student", result)
@@ -145,19 +143,6 @@ def accuracy(student: "Student", x: NDArray[Any], y: NDArray[np.integer]) -> flo
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
     return float(np.mean(predicted.argmax(1) == y))
-
-
-def _picture(trainer: "StudentTrainer", path: Path) -> str | None:
-    """Save what a generator draws as a PNG and return its bytes in base64; None for students that draw nothing."""
-    draw = getattr(trainer, "picture", None)
-    pixels = draw() if draw else None
-    if pixels is None:
-        return None
-    from PIL import Image
-
-    with atomic(path) as temporary:
-        Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(temporary, format="png")
-    return base64.b64encode(path.read_bytes()).decode()
 
 
 def _write_predictions(path: Path, student: "Student", samples: Artefact, released: Artefact) -> None:

@@ -13,10 +13,8 @@ term of Wei et al. 2018 (*Improving the improved training of Wasserstein GANs*).
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.nn.utils.parametrizations import weight_norm
@@ -134,10 +132,6 @@ def _deconvolutional(shape: tuple[int, ...]) -> nn.Module:
     )  # fmt: skip
 
 
-#: Rows and columns of the picture of generated samples.
-_GRID = (5, 10)
-
-
 @dataclass(frozen=True, kw_only=True)
 class GANSettings:
     """Adam at `learning_rate`, falling to zero over the second half; Gaussian `noise` on the perceptron's layers.
@@ -248,20 +242,6 @@ class GANTrainer(PoolTrainer):
     def logits(self, x: Tensor) -> Tensor:
         logits: Tensor = self.ema(x)[0]
         return logits
-
-    @torch.inference_mode()
-    def picture(self) -> NDArray[np.uint8] | None:
-        """Return a grid of generated images, bytes (height, width, channels), of fixed draws; None for tables."""
-        if self.x.ndim == 2:
-            return None
-        rng = torch.Generator().manual_seed(0)
-        rows, columns = _GRID
-        self.generator.eval()
-        images = self.generator(torch.rand(rows * columns, LATENT, generator=rng).to(self.device)).float().cpu()
-        _, channels, height, width = images.shape
-        grid = images.view(rows, columns, channels, height, width).permute(0, 3, 1, 4, 2)
-        found: NDArray[np.uint8] = (grid.reshape(rows * height, columns * width, channels) * 255).byte().numpy()
-        return found
 
 
 class _Unit(nn.Module):

@@ -1,20 +1,14 @@
-"""ε by accountant: of all queries, of one query over its gap, and beside what audits find."""
+"""Draw ε by accountant over the number of queries, and beside what audits find."""
 
-from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from patebench.accounting.accountant import Accountant, RenyiAccountant
-from patebench.accounting.votes import Votes
-from patebench.core.bound import Conversion, Kind
+from patebench.core.bound import Kind
 from patebench.core.text import plural
-from patebench.mechanisms import MECHANISMS
-from patebench.mechanisms.base import Mechanism, make_mechanism
 from patebench.reporting.figures.drawing import FAMILY, means, members, titles
-from patebench.reporting.frames import Records, arrange, distinct, least, over_seeds, sound
+from patebench.reporting.frames import Records, distinct, least, over_seeds, sound
 from patebench.reporting.outcomes import STATED, audited, found_by
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
@@ -24,7 +18,6 @@ from patebench.reporting.style import (
     VERMILLION,
     LineStyle,
     empty,
-    finished,
     legend,
     line_styles,
     logarithmic,
@@ -154,129 +147,6 @@ def _drawn(style: LineStyle, kind: str) -> dict[str, Any]:
     if kind in (Kind.WORST_CASE, Kind.SANITISED):
         return drawn
     return {**drawn, "markerfacecolor": "none", "markersize": 9, "zorder": 3}
-
-
-#: Rényi order of `epsilon-gap` if none is known from the label set's own ε.
-ORDER = 20.0
-CLASSES = 10
-_SETTING = (*FAMILY, "teachers", "mechanism", "noise")
-#: Number of gaps at which costs are computed.
-_POINTS = 40
-#: Costs below this share of the largest are not drawn.
-_LEAST = 1e-9
-
-#: Name and kind of an accountant → its costs at each gap.
-Costs = dict[tuple[str, Kind], NDArray[np.float64]]
-
-
-def draw_epsilon_gap(records: Records, published: Published) -> "Figure":
-    """Draw the cost of one query over the gap between its two largest counts, by theorems for made-up votes.
-
-    One panel per label set that a student learns from; the line tells the kind, the colour the accountant.
-    """
-    records = records.of_whole_pool()
-    used = records.students[records.students["mechanism"].isin(list(MECHANISMS))].drop_duplicates(list(_SETTING))
-    if used.empty:
-        return empty()
-    families, rows = titles(used), arrange(used, _SETTING).to_dict("records")
-    orders, costs, heads = [], [], []
-    for row in rows:
-        key = tuple(row[name] for name in _SETTING)
-        mechanism = make_mechanism(row["mechanism"], {name: float(value) for name, value in row["parameters"].items()})
-        orders.append(_order(members(records.bounds, key, _SETTING), row["teachers"], mechanism))
-        costs.append(_costs(row["teachers"], mechanism, orders[-1]))
-        noise = parameters_in_words(row["mechanism"], row["parameters"])
-        heads.append(f"{families[key[:5]]}\nn = {row['teachers']}, {in_words(row['mechanism'])}\n{noise}")
-    styles = line_styles({name for panel in costs for name, _ in panel})
-    figure, axes = panels(heads, sharey=False)
-    for axis, row, order, panel in zip(axes, rows, orders, costs, strict=True):
-        _draw_costs(axis, gaps(row["teachers"]), panel, styles)
-        axis.set_ylabel(f"Rényi divergence of order {order:g}")
-        ensemble = (*FAMILY, "teachers")
-        _draw_histogram(axis, members(records.ensembles, [row[name] for name in ensemble], ensemble))
-    return finished(figure, axes)
-
-
-def gaps(teachers: int) -> NDArray[np.int64]:
-    """Return gaps that two classes can have when all teachers vote for one of them."""
-    possible = np.arange(teachers % 2, teachers + 1, 2)
-    chosen = np.unique(np.linspace(0, len(possible) - 1, _POINTS).round().astype(np.int64))
-    result: NDArray[np.int64] = possible[chosen]
-    return result
-
-
-def _order(bounds: "pd.DataFrame", teachers: int, mechanism: Mechanism) -> float:
-    """Return the median order at which theorems found the label set's data-dependent ε."""
-    shown = _shown(mechanism.accountants(_votes(teachers, teachers)))
-    theorems = [each.name for each in shown if each.kind is Kind.DATA_DEPENDENT and not each.exact]
-    used = bounds[bounds["accountant"].isin(theorems) & (bounds["kind"] == Kind.DATA_DEPENDENT)]["order"].dropna()
-    return ORDER if used.empty else float(f"{used.median():.3g}")
-
-
-def _costs(teachers: int, mechanism: Mechanism, order: float) -> Costs:
-    """Return the Rényi divergence at each gap, per accountant that is finite at all."""
-    costs: dict[tuple[str, Kind], list[float]] = {}
-    for gap in gaps(teachers):
-        for accountant in _shown(mechanism.accountants(_votes(teachers, gap))):
-            cost = float(accountant.totals([1], np.array([order]))[0, 0])
-            costs.setdefault((accountant.name, accountant.kind), []).append(cost)
-    count = len(gaps(teachers))
-    return {name: np.array(curve) for name, curve in costs.items() if len(curve) == count and np.isfinite(curve).all()}
-
-
-def _votes(teachers: int, gap: int) -> Votes:
-    """Return one query for which all teachers vote for two classes whose counts differ by `gap`."""
-    counts = np.zeros((1, CLASSES), dtype=np.int64)
-    counts[0, :2] = (teachers + gap) // 2, (teachers - gap) // 2
-    return Votes.from_counts(counts)
-
-
-def _shown(accountants: Sequence[Accountant]) -> list[RenyiAccountant]:
-    """Return the proven accountants with a curve, without variants.
-
-    One with the classic conversion only is left out if a theorem of its kind has the tight one: it is the published
-    form of that theorem, such as moments.
-    """
-    proven = [
-        each
-        for each in accountants
-        if isinstance(each, RenyiAccountant)
-        and each.kind in (Kind.WORST_CASE, Kind.DATA_DEPENDENT)
-        and not each.variant
-    ]
-    tight = {each.kind for each in proven if Conversion.TIGHT in each.conversions and not each.exact}
-    return [each for each in proven if Conversion.TIGHT in each.conversions or each.kind not in tight]
-
-
-def _draw_costs(axis: "Axes", gap: NDArray[np.int64], costs: Costs, styles: dict[str, LineStyle]) -> None:
-    axis.set_yscale("log")
-    axis.set_xlabel("gap between the two largest counts")
-    if not costs:
-        words = "No accountant gives a finite Rényi\ncost of a query at every gap."
-        axis.text(0.5, 0.5, words, ha="center", va="center", color=GREY, transform=axis.transAxes)
-    largest = max((np.max(curve) for curve in costs.values()), default=0.0)
-    for (name, kind), curve in costs.items():
-        drawn, label = curve > _LEAST * largest, f"{in_words(name)}: {in_words(kind)}"
-        axis.plot(gap[drawn], curve[drawn], color=styles[name].color, linestyle=KINDS[kind].line, label=label)
-    low, high = axis.get_ylim()
-    if high < 1e3 * low:
-        logarithmic(axis.yaxis)
-
-
-def _draw_histogram(axis: "Axes", ensembles: "pd.DataFrame") -> None:
-    """Draw where the queries of the pool lie, as a grey area with a scale of its own."""
-    if ensembles.empty:
-        return
-    queries = np.sum([np.asarray(row) for row in ensembles["gap_histogram"]], axis=0)
-    behind = axis.twinx()
-    width = max(1, len(queries) // 50)
-    edges = np.arange(0, len(queries) + width, width)
-    share, _ = np.histogram(np.arange(len(queries)), edges, weights=queries)
-    grey: Any = {"color": GREY, "alpha": 0.18, "linewidth": 0}
-    behind.fill_between(edges[:-1], share / queries.sum(), step="post", label="queries of the pool", **grey)
-    behind.set_ylim(bottom=0)
-    behind.set_yticks([])
-    axis.fill_between([], [], [], label="queries of the pool (their number)", **grey)
 
 
 #: Smaller ε are marked at `_ZERO`; ∞ is marked at the right.

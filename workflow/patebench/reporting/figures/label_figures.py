@@ -1,8 +1,6 @@
-"""Accuracy of released labels against the noise and against ε, before any student learns."""
+"""Accuracy of released labels against the noise and, of local mechanisms, against ε."""
 
 import math
-import textwrap
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +14,16 @@ from patebench.reporting.figures.drawing import (
     level,
     mark,
     members,
-    note,
-    placed,
-    staircase,
-    stretch,
     titles,
-    within,
 )
 from patebench.reporting.frames import Records, least, over_seeds, sound
-from patebench.reporting.outcomes import LABEL_SET, SUBJECT, frontier
-from patebench.reporting.published import PATE_2017, SCALABLE_2018, Published
+from patebench.reporting.outcomes import LABEL_SET
+from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.style import (
     BLUE,
     GREY,
     TEACHERS,
     VERMILLION,
-    WIDE,
     LineStyle,
     empty,
     finished,
@@ -40,14 +32,12 @@ from patebench.reporting.style import (
     mechanism_styles,
     panels,
 )
-from patebench.reporting.wording import delta_in_words, in_words, parameter_words, told_apart
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_KEY = [*LABEL_SET, "seed"]
 
 
 def draw_noisy_accuracy(records: Records, published: Published) -> "Figure":
@@ -101,104 +91,7 @@ def _draw_label_sets(axis: "Axes", label_sets: "pd.DataFrame", styles: dict[Any,
     axis.scatter([], [], color=GREY, marker="o", **dot, label="one drawn release")
 
 
-#: A panel of `label-frontier`: label sets of the same votes, whose ε is for as many queries at the same δ.
-_SAME_VOTES = (*FAMILY, "teachers", "queries", "delta")
-#: A mechanism that answers less than this share of the queries has the share beside its point.
-_NEARLY_ALL = 0.995
-
-
-def draw_label_frontier(records: Records, published: Published) -> "Figure":
-    """Draw a point per mechanism and noise setting, with lines through settings that differ in one parameter."""
-    records = records.of_whole_pool()
-    released = placed(_released(records))
-    if released.empty:
-        return empty()
-    families = titles(released, _SAME_VOTES)
-    styles = line_styles(released["mechanism"], mechanism_styles())
-    heads = [f"{title}\n{panel[-3]} teachers, T = {panel[-2]:,}" for panel, title in families.items()]
-    figure, axes = panels(heads, alone=WIDE)
-    for axis, panel in zip(axes, families, strict=True):
-        shown = members(released, panel, _SAME_VOTES)
-        epsilon = shown["worst_case_epsilon_mean"]
-        points = shown[(epsilon > 0) & (epsilon < math.inf)]  # what a logarithmic axis can show
-        ensembles = members(records.ensembles, panel[:-2], _SAME_VOTES[:-2])
-        level(axis, within(ensembles["plurality_accuracy_pool"].mean()), "plurality, no noise")
-        answering = points[points["share_mean"] >= _NEARLY_ALL]  # abstaining is no way to be right
-        staircase(axis, answering[frontier(answering)], "frontier of those that always answer")
-        for (mechanism, _), rows in points.groupby(["mechanism", "line"]):
-            _draw_mechanism(axis, rows.sort_values("worst_case_epsilon_mean"), published, styles[mechanism])
-        across = f"ε of T queries at δ = {delta_in_words(float(panel[-1]))}, worst case   {SMALLER}"
-        accuracy_over(axis, across + _elsewhere(shown, 90 if len(heads) == 1 else 46), "accuracy of released labels")
-        stretch(axis, *axis.dataLim.intervaly)
-    return finished(figure, axes)
-
-
-def _released(records: Records) -> "pd.DataFrame":
-    """Return a row per setting and its `line`, over the seeds: `accuracy`, `worst_case_epsilon`, `share` answered.
-
-    `queries` are the most that were accounted for; ε is the least worst-case one for them.
-    """
-    bounds = sound(records.bounds)
-    most = bounds.groupby(_KEY, dropna=False)["queries"].transform("max")
-    costs = least(bounds[bounds["queries"] == most], [*_KEY, "queries", "delta"], "worst_case_epsilon")
-    sets = records.label_sets.dropna(subset="label_accuracy")
-    sets = sets.assign(
-        accuracy=sets["expected_label_accuracy"].fillna(sets["label_accuracy"]),
-        share=sets["answered"] / sets["queries"],
-        line=_lines(sets),
-    )
-    accounted = sets.drop(columns="queries").merge(costs, on=_KEY)
-    return over_seeds(accounted, [*SUBJECT, "line"], ["accuracy", "worst_case_epsilon", "share"])
-
-
-def _lines(sets: "pd.DataFrame") -> list[str]:
-    """Return what settings on a line share: all parameters except the one with most values, never the cap k."""
-    values: dict[str, dict[str, set[float]]] = defaultdict(lambda: defaultdict(set))
-    for mechanism, parameters in zip(sets["mechanism"], sets["parameters"], strict=True):
-        for name, value in parameters.items():
-            values[mechanism][name].add(float(value))
-    across = {
-        mechanism: max(several, key=lambda name: (name != "k", len(several[name])))
-        for mechanism, several in values.items()
-    }
-    return [
-        str({name: value for name, value in parameters.items() if name != across.get(mechanism)})
-        for mechanism, parameters in zip(sets["mechanism"], sets["parameters"], strict=True)
-    ]
-
-
-def _draw_mechanism(axis: "Axes", rows: "pd.DataFrame", published: Published, style: LineStyle) -> None:
-    """Draw a line of a mechanism, and printed accuracies at the ε of the same setting here."""
-    x, y, name = rows["worst_case_epsilon_mean"], rows["accuracy_mean"], in_words(rows["mechanism"].iloc[0])
-    solid = LineStyle(style.color, style.marker)
-    spread: dict[str, Any] = {"x_deviation": rows["worst_case_epsilon_std"], "markersize": 5.5, "linewidth": 0.8}
-    mark(axis, x, y, rows["accuracy_std"], solid, label=name, lines=True, **spread)
-    for row in rows.to_dict("records"):
-        if row["share_mean"] < _NEARLY_ALL:
-            note(axis, row["worst_case_epsilon_mean"], row["accuracy_mean"], f"{100 * row['share_mean']:.2g}% answered")
-        same: dict[str, object] = {key: row[key] for key in ("dataset", "teachers", "mechanism", "noise")}
-        for value in published.of(PATE_2017, SCALABLE_2018).select("label_accuracy", **same):
-            words, height = f"published: {value.paper}, {name}", within(value.value)
-            hollow(axis, row["worst_case_epsilon_mean"], height, style.color, style.marker, words)
-
-
-def _elsewhere(shown: "pd.DataFrame", letters: int) -> str:
-    """Return lines that name the settings at ε = ∞ or 0, which have no place on a logarithmic axis."""
-    lines = []
-    for epsilon, words in ((math.inf, "∞"), (0.0, "0")):
-        rows = shown[shown["worst_case_epsilon_mean"] == epsilon]
-        named = [_settings(str(mechanism), own) for mechanism, own in rows.groupby("mechanism", sort=False)]
-        lines += [textwrap.fill(f"ε = {words}: {'; '.join(named)}", letters)] if named else []
-    return "".join(f"\n{line}" for line in lines)
-
-
-def _settings(mechanism: str, rows: "pd.DataFrame") -> str:
-    """Return a mechanism, what tells its settings apart, and how accurate each is."""
-    words = told_apart([parameter_words(mechanism, parameters) for parameters in rows["parameters"]])
-    settings = zip(words, rows["accuracy_mean"], strict=True)
-    return ", ".join([in_words(mechanism), *(f"{setting} ({100 * accuracy:.3g}%)" for setting, accuracy in settings)])
-
-
+_KEY = [*LABEL_SET, "seed"]
 _ENSEMBLE = (*FAMILY, "teachers")
 #: How labels come from perturbed votes: the colour.
 _WAYS = {"as published": LineStyle(VERMILLION, "o"), "unbiased": LineStyle(BLUE, "o")}

@@ -1,12 +1,9 @@
-"""How ensembles agree, and how students learn."""
+"""Draw how ensembles agree, and what probabilities teach a student."""
 
-import base64
-import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from patebench.core.bound import Kind
 from patebench.reporting.figures.drawing import FAMILY, accuracy_over, at_values, level, means, members, titles
-from patebench.reporting.frames import Records, arrange, natural, over_seeds
+from patebench.reporting.frames import Records, over_seeds
 from patebench.reporting.outcomes import NZC_DISTANCE, gap_share, gap_shares, trained
 from patebench.reporting.published import NZC_2020, Published
 from patebench.reporting.sections import IMMUTABLE
@@ -19,21 +16,16 @@ from patebench.reporting.style import (
     empty,
     finished,
     hollow,
-    labelled,
-    legend,
     line_styles,
     panels,
     percent,
-    styles_in_order,
 )
-from patebench.reporting.wording import epsilon_in_digits, in_words, parameters_in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from patebench.accounting.logspace import Array
 
 
 def draw_gap(records: Records, published: Published) -> "Figure":
@@ -153,139 +145,3 @@ def draw_distillation(records: Records, published: Published) -> "Figure":
         level(axis, ensembles["plurality_accuracy_test"].mean(), "the ensemble itself")
         accuracy_over(axis, "samples learnt from, labelled without noise: ε = ∞", "accuracy on the test set")
     return finished(figure, axes)
-
-
-_SETTING = ("dataset", "setting")
-_LEARNER = (*_SETTING, "learner")
-#: Fixed order, as sums depend on it in the last digit.
-_ORDER = ["mechanism", "noise", "ensemble", "student", "rounds", "seed"]
-
-
-def draw_learning_curves(records: Records, published: Published) -> "Figure":
-    """Draw test accuracy over each training, measured afterwards: a panel per data set, method and strategy or form.
-
-    A line is the mean over seeds and settings of one T, number of teachers and ε; the band is one standard deviation.
-    """
-    learners = _learners(records)
-    if learners.empty:
-        return empty()
-    names = {panel: f"{title} · {in_words(panel[-1])}" for panel, title in titles(learners, _LEARNER).items()}
-    lines = sorted(set(learners["line"]), key=natural)
-    styles = styles_in_order(lines)
-    figure, axes = panels(list(names.values()), sharey=False)
-    for axis, panel in zip(axes, names, strict=True):
-        here = members(learners, panel, _LEARNER)
-        _draw_lines(axis, here, styles)
-        of_kind = learners["private"] == here["private"].iloc[0]
-        axis.set_ylim(*_limits(members(learners[of_kind], panel[:2], _SETTING)))
-        axis.set_xlabel("share of the training")
-        axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g}%")
-        percent(axis, "accuracy on the test set")
-    entries = labelled(axes)
-    legend(figure, {label: entries[label] for label in sorted(entries, key=natural)})
-    return figure
-
-
-def _learners(records: Records) -> "pd.DataFrame":
-    """Return all that learnt over epochs or steps: panel, line, curve, and whether it is private itself."""
-    import pandas as pd
-
-    students, models = records.students.sort_values(_ORDER), _private_models(records.private_models)
-    way = (" · " + students["strategy"]).where(students["strategy"] != "", "")
-    students = students.assign(learner=students["method"] + way, line="T = " + students["queries"].astype(str))
-    both = [
-        each[[*_LEARNER, "line", "learning_curve"]].assign(private=own) for each, own in ((students, 0), (models, 1))
-    ]
-    found = pd.concat(both, ignore_index=True)
-    return found[[len(_accuracies(curve)) > 0 for curve in found["learning_curve"]]]
-
-
-def _private_models(models: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a row per private model and seed, with its line: its teachers, and ε as the mean of the setting.
-
-    Students with a claimed ε are told apart by their teachers only, as the claim says nothing about them.
-    """
-    import pandas as pd
-
-    same = [*_SETTING, "system", "form", "private_model"]
-    models = models.sort_values([*same, "seed", "epsilon"]).drop_duplicates([*same, "seed"])
-    spent = models.groupby(same)["epsilon"].transform("mean")
-    lines = []
-    for epsilon, kind, teachers in zip(spent, models["kind"], models["teachers"], strict=True):
-        claimed, of = kind == Kind.CLAIMED, "" if pd.isna(teachers) else f"n = {teachers}"
-        cost = f"ε = {epsilon_in_digits(epsilon)}" + (", claimed" if claimed else "")
-        lines.append(of if of and claimed else ", ".join(filter(None, [of, cost])))
-    return models.assign(learner=models["system"] + " · " + models["form"], line=lines)
-
-
-def _draw_lines(axis: "Axes", learners: "pd.DataFrame", styles: dict[str, LineStyle]) -> None:
-    """Draw mean and deviation of each line."""
-    for line in sorted(set(learners["line"]), key=natural):
-        shares, accuracies = _abreast(list(learners.loc[learners["line"] == line, "learning_curve"]))
-        style, mean = styles[line], accuracies.mean(axis=0)
-        axis.plot(shares, mean, color=style.color, linestyle=style.line, linewidth=1.4, label=line)
-        if len(accuracies) > 1:
-            apart = accuracies.std(axis=0, ddof=1)
-            axis.fill_between(shares, mean - apart, mean + apart, color=style.color, alpha=0.15, linewidth=0)
-
-
-def _abreast(curves: list[list[dict[str, float]]]) -> tuple["Array", "Array"]:
-    """Return shares of the training at which any curve was measured, and accuracies (curves, shares) interpolated."""
-    import numpy as np
-
-    each = [_accuracies(curve) for curve in curves]
-    shares = [np.array(list(found)) / _position(curve[-1]) for found, curve in zip(each, curves, strict=True)]
-    measured = np.unique(np.concatenate(shares))
-    common = measured[
-        (measured >= max(found[0] for found in shares)) & (measured <= min(found[-1] for found in shares))
-    ]
-    grid = common if len(common) else measured
-    return grid, np.array([np.interp(grid, x, list(y.values())) for x, y in zip(shares, each, strict=True)])
-
-
-def _limits(learners: "pd.DataFrame") -> tuple[float, float]:
-    """Return the range of accuracies without the first quarter, in which nothing is learnt yet."""
-    found = [list(_accuracies(curve).values()) for curve in learners["learning_curve"]]
-    low, high = min(each[len(each) // 4] for each in found), max(max(each) for each in found)
-    margin = max(0.05 * (high - low), 0.005)
-    return low - margin, high + margin
-
-
-def _accuracies(curve: list[dict[str, float]]) -> dict[float, float]:
-    """Return the accuracy by the epoch or step after which it was measured."""
-    return {_position(at): at["accuracy"] for at in curve if "accuracy" in at}
-
-
-def _position(at: dict[str, float]) -> float:
-    """Return the number of epochs or, for DP-SGD, steps at a point of a curve."""
-    return at["epoch"] if "epoch" in at else at["step"]
-
-
-#: Maximum number of pictures.
-_MOST = 6
-_SHOWN = ["dataset", "mechanism", "noise", "queries", "strategy"]
-
-
-def draw_generated_samples(records: Records, published: Published) -> "Figure":
-    """Draw what generators of GAN students of the first seed draw, one picture per kind of label set."""
-    from matplotlib.image import imread
-
-    students = records.students
-    students = students[students["picture"].notna()]
-    if students.empty:
-        return empty()
-    named = arrange(students, [*_SHOWN, "ensemble", "seed"])
-    shown = named.drop_duplicates(_SHOWN).head(_MOST).to_dict("records")
-    figure, axes = panels([_title(row) for row in shown], sharey=False)
-    for axis, row in zip(axes, shown, strict=True):
-        image: Any = imread(io.BytesIO(base64.b64decode(row["picture"])), format="png")
-        grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1} if image.ndim == 2 else {}
-        axis.imshow(image, **grey, interpolation="nearest")
-        axis.set_axis_off()
-    figure.set_figheight(0.62 * figure.get_figheight())
-    return figure
-
-
-def _title(row: dict[Any, Any]) -> str:
-    mechanism = f"{in_words(row['mechanism'])}, {parameters_in_words(row['mechanism'], row['parameters'])}"
-    return f"{in_words(row['dataset'])} · {mechanism}, T = {row['queries']} {in_words(row['strategy'])}".strip()

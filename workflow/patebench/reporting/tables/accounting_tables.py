@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from patebench.core.bound import Conversion, Kind
 from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.reporting.frames import Records, arrange, least, natural, over_seeds
-from patebench.reporting.outcomes import COUNTED_BY, SUBJECT, audited, bound_ratios, found_by
+from patebench.reporting.outcomes import SUBJECT, audited, found_by
 from patebench.reporting.published import Published
 from patebench.reporting.tables.table import SETTING_COLUMNS, SUBJECT_COLUMNS, Column, Table
 
@@ -87,28 +87,6 @@ def _sorted(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 ACCOUNTANTS = Table(
     title="Every mechanism under every accountant", columns=accountants_columns, build=build_accountants
-)
-
-
-def build_disagreement(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per bound, from the least ε of each label set and number of queries to the greatest."""
-    return arrange(bound_ratios(records), [*SUBJECT, "epsilon_mean", *COUNTED_BY])
-
-
-DISAGREEMENT = Table(
-    title="Where the accountants disagree",
-    columns=(
-        *SUBJECT_COLUMNS,
-        Column("accountant", "Accountant"),
-        Column("conversion", "Conversion"),
-        Column("kind", "Kind"),
-        Column("epsilon", "ε", "epsilon", deviation=True),
-        Column("over_sound", "tightest worst case", "epsilon", deviation=True, group="ε, times the"),
-        Column("over_exact_mean", "exact", "epsilon", group="ε, times the"),
-        Column("seeds", "Seeds", "count"),
-    ),
-    build=build_disagreement,
-    folded=True,
 )
 
 

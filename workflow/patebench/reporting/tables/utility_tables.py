@@ -7,7 +7,6 @@ from patebench.core.bound import Adjacency, Kind
 from patebench.core.errors import PatebenchError
 from patebench.reporting.frames import Records, arrange, means_and_deviations, over_seeds
 from patebench.reporting.outcomes import PRIVATE_MODEL, STUDENT, frontier, outcomes, private_models, public_use
-from patebench.reporting.per_method import methods
 from patebench.reporting.published import (
     COMPARISONS,
     OF_RECORDS,
@@ -101,27 +100,6 @@ FRONTIER = Table(
         Column("seeds", "Seeds", "count"),
     ),
     build=build_frontier,
-)
-
-
-METHODS = Table(
-    title="One point per method",
-    columns=(
-        Column("dataset", "Data set"),
-        Column("method", "Method"),
-        Column("accuracy", "Accuracy %", "percent", deviation=True),
-        Column("epsilon", "ε", "epsilon"),
-        Column("kind", "Kind of ε"),
-        Column("adjacency", "Protects"),
-        Column("delta", "δ", "number"),
-        Column("detail", "Setting"),
-        Column("paper", "Paper"),
-        Column("public_use", "used for", group="Public data"),
-        Column("public_samples", "samples", "count", group="Public data"),
-        Column("seeds", "Seeds", "count"),
-    ),
-    build=methods,
-    folded=True,
 )
 
 
