@@ -2,23 +2,20 @@
 
 import ast
 import math
+import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from tests.reporting import made
 
 from patebench.accounting.independent import strong_composition
 from patebench.calculator.calculations import released
-from patebench.cli import cli
-from patebench.core.errors import ArtefactError
 from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.published import read_published
-from patebench.stages.corrections import page, read_corrections
 
 ROOT = Path(__file__).parents[2]
-CORRECTIONS = read_corrections(ROOT / "docs" / "corrections.yaml")
-TESTS = sorted({test for each in CORRECTIONS for test in each.tests})
+PAGE = (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
+TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", PAGE)))
 PRINTED = read_published(made.PUBLISHED)
 
 
@@ -42,42 +39,15 @@ def test_every_named_test_is_there_and_runs_wherever_all_tests_do(test):
     assert not used & {"skip", "skipif", "xfail", "importorskip"}
 
 
-def test_the_page_is_that_of_the_file():
-    """`patebench corrections > docs/corrections.md` makes it."""
-    assert page(CORRECTIONS) == (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
-
-
-def test_every_paper_is_one_whose_numbers_are_printed():
-    papers = {each.paper for each in CORRECTIONS}
+def test_every_correction_names_its_tests_and_a_paper_whose_numbers_are_printed():
+    rows = [line for line in PAGE.splitlines() if line.startswith("|")][2:]
+    assert len(rows) > 30
+    assert [row for row in rows if not re.search(r"::test_\w+` \|$|^\| where \||^\|---", row)] == []
+    papers = set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE))
     assert papers <= {value.paper for value in PRINTED.values} | {"Distributed PATE 2018"}  # which prints no number
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("- {paper: x}", "entry 0.where is wrong"),
-        ("- {paper: x, where: a, said: b, wrong: c, amount: d, tests: []}", "entry 0.tests is wrong"),
-        ("- {paper: x, where: a, said: b, wrong: c, amount: d, tests: [e], more: f}", "entry 0.more is wrong"),
-        ("paper: x", "entry all of it is wrong"),
-        ("- [", "cannot be read"),
-    ],
-)
-def test_a_wrong_file_is_refused_in_one_line(tmp_path, text, fault):
-    (tmp_path / "corrections.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ArtefactError, match=r"corrections\.yaml") as caught:
-        read_corrections(tmp_path / "corrections.yaml")
-    assert fault in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_the_command_says_where_it_must_be_run(tmp_path):
-    """An installed package holds no docs: that the file is not there is no fault of its entries."""
-    result = CliRunner().invoke(cli, ["corrections", f"--home={tmp_path}"])
-    assert "is not there; run this in the folder of the Snakefile" in str(result.exception)
-    assert "correct the entry" not in str(result.exception)
-
-
-# What follows is named in the file.
+# What follows is named on the page.
 
 
 def test_one_query_of_lnmax_loses_more_than_gamma():

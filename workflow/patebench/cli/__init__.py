@@ -46,7 +46,6 @@ COMMANDS = {
     "reproduce": "Run what a row of a paper's table needs, and compare.",
     "compare": "Say what differs between the results of two runs.",
     "crate": "Pack a run for others, as a Workflow Run RO-Crate.",
-    "corrections": "Print what in the papers can not be right, with the tests that show it.",
     "check": "Check every artefact below a folder.",
     "describe": "Propose the declaration of a table from public records.",
     "init": "Write a configuration that runs on your table.",

@@ -1,4 +1,4 @@
-"""The command `compare`: what differs between two folders of results, in settings, numbers and times.
+"""The command `compare`: what differs between two folders of results, in settings and numbers.
 
 A difference is that of the means over the seeds. If both runs have two seeds or more in common, it is the mean of the
 differences by seed, and its standard error that of these; otherwise the error is Welch's, of two samples. With one seed
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,7 @@ from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal, table_of
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.fields import key_path
-from patebench.core.files import read_any_json, write_text
+from patebench.core.files import read_any_json
 from patebench.core.text import cell_in_json, plural
 from patebench.reporting.frames import ROUNDING, Records, arrange
 from patebench.reporting.outcomes import AUDITED, DISTILLED, ENSEMBLE, LABEL_SET, PRIVATE_MODEL, STUDENT
@@ -28,7 +28,6 @@ from patebench.reporting.wording import parameters_in_words, rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 _ROUNDS = ["rounds", "selection"]
 _BOUND = [*LABEL_SET, *_ROUNDS, "queries", "delta", "accountant", "conversion", "kind"]
@@ -93,31 +92,6 @@ def settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str
 
 def _shown(value: Any) -> str:
     return "—" if value is None else str(value)
-
-
-def times(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Return rules of both manifests with the mean seconds of a job, longest first."""
-    first, second = ({rule["rule"]: rule["seconds"] / rule["jobs"] for rule in each["rules"]} for each in (one, other))
-    both = [(rule, first[rule], second[rule]) for rule in first if rule in second]
-    return sorted(both, key=lambda row: -max(row[1:]))
-
-
-def draw(frame: "pd.DataFrame", names: tuple[str, str], most: int = 40) -> "Figure":
-    """Draw the clearest differences of accuracies with two standard errors; right of 0 the second is higher."""
-    from patebench.reporting.style import BLUE, GREY, empty, panels
-
-    shown = frame[frame["what"].str.contains("accuracy") & (frame["difference"] != 0)].head(most)[::-1]
-    if shown.empty:
-        return empty("No accuracy that both runs measured differs, so there is nothing to draw.")
-    figure, (axis,) = panels([f"accuracy of {names[1]} less that of {names[0]}"])
-    figure.set_size_inches(9.2, 1.2 + 0.26 * len(shown))
-    places = range(len(shown))
-    bars = 200 * shown["standard_error"].fillna(0)
-    axis.errorbar(100 * shown["difference"], places, xerr=bars, fmt="o", color=BLUE, capsize=2, markersize=4)
-    axis.axvline(0, color=GREY, linewidth=0.8)
-    axis.set_yticks(list(places), [f"{row.what}: {row.setting}" for row in shown.itertuples()], fontsize=6)
-    axis.set_xlabel("points; bars are two standard errors over the seeds")
-    return figure
 
 
 @dataclass(frozen=True)
@@ -207,36 +181,22 @@ def _flat(content: Any, where: str = "") -> dict[str, Any]:
 
 _MANIFEST = "manifest.json"
 
-#: Most rows that are shown; the CSV has all.
+#: Maximum number of rows on the terminal.
 _SHOWN = 30
 
 
-def run(
-    *,
-    one: Path,
-    other: Path,
-    csv: Annotated[Path | None, "Where all rows go in full precision."],
-    plot: Annotated[Path | None, "Where a plot goes, as PNG and PDF."],
-    as_json: bool,
-) -> None:
-    """Compare the results in folder ONE with those in OTHER: settings, numbers with their spread over seeds, times.
+def run(*, one: Path, other: Path, as_json: bool) -> None:
+    """Compare the results in folder ONE with those in OTHER: settings, and numbers with their spread over seeds.
 
     Seeds that both have are compared in pairs. For an own mechanism beside the reference, two commits, two machines.
     """
-    from patebench.reporting.style import save, themed
-
     records = _records(one), _records(other)
     frame, only = compared(*records), alone(*records)
-    if csv is not None:
-        write_text(csv, frame.to_csv(index=False, lineterminator="\n"))
-    if plot is not None:
-        with themed():
-            save(draw(frame, (str(one), str(other))), plot.with_suffix(".png"), plot.with_suffix(".pdf"))
     if as_json:
         rows = [{name: cell_in_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
         show_on_terminal(json.dumps({"compared": rows, "only_one": only[0], "only_other": only[1]}, ensure_ascii=False))
         return
-    _show_manifests(one, other)
+    _show_settings(one, other)
     _show_numbers(frame)
     for folder, words in zip((one, other), only, strict=True):
         if words:
@@ -273,31 +233,21 @@ def _below(folder: Path) -> list[Path]:
     return [path for path in found if not {"reference", "ledger"} & set(path.relative_to(folder).parts)]
 
 
-def _show_manifests(one: Path, other: Path) -> None:
-    """Show what differs in settings and times, if each folder has one run."""
-
+def _show_settings(one: Path, other: Path) -> None:
+    """Show which settings differ, if each folder has one run."""
     manifests = [[path for path in _below(folder) if path.name == _MANIFEST] for folder in (one, other)]
     if [len(paths) for paths in manifests] != [1, 1]:
         counts = " and ".join(str(len(paths)) for paths in manifests)
-        click.echo(f"Settings and times are compared where each folder has one run; these have {counts} manifests.")
+        click.echo(f"Settings are compared where each folder has one run; these have {counts} manifests.")
         return
-    contents = [read_manifest(path) for (path,) in manifests]
-    heads, differing = [str(one), str(other)], settings(*contents)
+    differing = settings(*(read_manifest(path) for (path,) in manifests))
     if differing:
-        show_on_terminal(table_of(["", *heads], differing[:_SHOWN], title="Settings that differ"))
+        show_on_terminal(table_of(["", str(one), str(other)], differing, title="Settings that differ"))
     else:
         click.echo("All settings, versions and machines are the same.")
-    if len(differing) > _SHOWN:
-        click.echo(f"… and {len(differing) - _SHOWN} more settings.")
-    seconds = [
-        [rule, f"{first:.1f}", f"{second:.1f}", f"{second / first:.2f}" if first > 0 else "—"]
-        for rule, first, second in times(*contents)
-    ]
-    show_on_terminal(table_of(["rule", *heads, "times as long"], seconds, title="Seconds of a job", numbers=3))
 
 
 def _show_numbers(frame: "pd.DataFrame") -> None:
-
     equal = int((frame["difference"] == 0).sum())
     clear = int((frame["errors"].abs() >= CLEAR).sum())
     click.echo(f"{len(frame)} numbers of both: {equal} equal, {clear} differ by {CLEAR:g} standard errors or more.")
@@ -308,7 +258,7 @@ def _show_numbers(frame: "pd.DataFrame") -> None:
     rows = [_cells(row) for row in differing.head(_SHOWN).to_dict("records")]
     show_on_terminal(table_of(heads, rows, title="What differs, most clearly first", numbers=4))
     if len(differing) > _SHOWN:
-        click.echo(f"… and {len(differing) - _SHOWN} more; --csv FILE writes all.")
+        click.echo(f"… and {len(differing) - _SHOWN} more; --json prints all.")
 
 
 def _cells(row: dict[Any, Any]) -> list[str]:
