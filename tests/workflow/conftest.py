@@ -29,8 +29,7 @@ class Workflow:
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder = folder
-        for file in ("Snakefile",):
-            shutil.copy(REPOSITORY / file, folder)
+        shutil.copy(REPOSITORY / "Snakefile", folder)
         for part in ("config", "report", "envs", "profiles", "workflow/rules", "workflow/profiles"):
             shutil.copytree(REPOSITORY / part, folder / part)
         self.settings = settings
