@@ -153,7 +153,6 @@ WRONG: list[tuple[str, Any, str, str]] = [
     (".ensembles[0].recipe", "moderm", "unknown-name", ""),
     (".ensembles[0].epochs", 0, "bound", ""),
     (".ensembles[0].chunk", 0, "bound", ""),
-    (".ensembles[0].keep_weights", 1, "type", ""),
     (".ensembles[0].partition", "idd", "unknown-name", ""),
     (".ensembles[0].partition", {"strategy": "skewed", "share": 0.5}, "unknown-name", ".strategy"),
     (".ensembles[0].partition", "skew", "value", ".share"),
@@ -461,7 +460,7 @@ def test_defaults() -> None:
     ensemble = next(iter(config.experiments[0].ensembles))
     assert (config.name, config.results, config.download) == ("", "results", True)
     assert ensemble.partition == PartitionParameters()
-    assert (ensemble.work.chunk, ensemble.work.keep_weights, ensemble.training.epochs) == (25, False, None)
+    assert (ensemble.work.chunk, ensemble.training.epochs) == (25, None)
     assert jobs(config, "train_student") == []
 
 

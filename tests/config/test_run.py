@@ -286,14 +286,6 @@ def test_features_of_a_pool_are_extracted_once_for_all_that_read_them() -> None:
     assert targets(run(demo(dpsgd=[], private_knn=[])), "features.npz") == []
 
 
-def test_weights_are_kept_in_the_ensemble_and_only_on_request() -> None:
-    keeping = [{"teachers": 10, "model": "mlp", "keep_weights": keep, "epochs": 1 + keep} for keep in (False, True)]
-    made = run(demo(ensembles=keeping, distillation=[], petdl=[]))
-    folders = targets(made, "0-9.npz")
-    kept = [made.options[f"{folder}/0-9.npz"].get("weights") for folder in folders]
-    assert kept == [None, f"results/{PUBLIC}/teachers-10_iid_mlp_modern_epochs-2/weights"]
-
-
 def test_distillations_of_one_ensemble_are_one_job() -> None:
     made = run(demo(), demo(distillation=[{"samples": [50, 100], "model": "mlp", "teachers": 60}]))
     (folder,) = targets(made, "distillation.json")

@@ -144,15 +144,6 @@ def test_rotation_moves_a_point_by_the_angle_drawn() -> None:
     assert math.hypot(row - 20, column - 20) == pytest.approx(16, abs=1)
 
 
-def test_weights_can_be_kept_and_loaded_without_pickle(tmp_path) -> None:
-    x, y = blobs(20, seed=0)
-    learner = make_learner("small-cnn", "modern", classes=4, epochs=1)
-    learner.fit(x, y, seed=0)
-    learner.save(tmp_path / "0.pt")
-    state = torch.load(tmp_path / "0.pt", weights_only=True)
-    assert set(state) == {"net", "standardise"}
-
-
 def test_epochs_replace_the_recipes_and_must_be_positive() -> None:
     assert epochs_of("modern", None) == MODERN.epochs
     assert epochs_of("modern", 3) == 3

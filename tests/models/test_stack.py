@@ -1,7 +1,6 @@
 """A stack of networks is the networks that would be trained one by one: same draws, same steps, same answers."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,17 +75,6 @@ def test_tables_and_other_architectures_can_be_stacked() -> None:
         alone, stack = both(kind, shards([10, 12, 14]))
         unseen = shards([50])[0][0]
         assert np.mean(stack.predict(unseen) == np.stack([network.predict(unseen) for network in alone])) > 0.97
-
-
-def test_weights_of_one_network_are_kept_as_if_it_had_been_alone(tmp_path: Path) -> None:
-    alone, stack = both(Network(small_cnn, replace(MODERN, epochs=1), classes=4), shards([33, 40, 40]))
-    alone[1].save(tmp_path / "alone.pt")
-    stack.save(1, tmp_path / "stacked.pt")
-    one, other = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("alone", "stacked"))
-    for part in ("net", "standardise"):
-        assert list(one[part]) == list(other[part])
-        for name in one[part]:
-            torch.testing.assert_close(other[part][name], one[part][name], rtol=0, atol=1e-4)
 
 
 def test_reduced_precision_gives_the_same_teachers_but_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:

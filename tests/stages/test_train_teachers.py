@@ -76,10 +76,3 @@ def test_every_learner_has_probabilities_and_only_networks_with_blocks_have_hint
 def test_teachers_outside_the_partition_are_refused(ensemble: Ensemble) -> None:
     with refuses("teachers"):
         ensemble.train(4, 6)
-
-
-def test_weights_are_kept_on_demand(ensemble: Ensemble) -> None:
-    ensemble.train(0, 1, model="mlp", epochs=1, weights=ensemble.folder / "weights")
-    assert sorted(path.name for path in (ensemble.folder / "weights").iterdir()) == ["0.pt", "1.pt"]
-    with pytest.raises(PatebenchError, match="keep_weights: false"):
-        ensemble.train(0, 0, weights=ensemble.folder / "weights")

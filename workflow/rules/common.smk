@@ -13,7 +13,6 @@ from patebench.config import load, validate
 from patebench.core.spelling import check_passed_on, shell_words
 from patebench.core.errors import PatebenchError, separate
 from patebench.core.locks import record_run
-from patebench.stages.manifest import shown_no_more
 
 
 envvars:
@@ -109,8 +108,6 @@ pathvars:
 onstart:
     for line in RUN.warnings:
         print(f"warning: {line}", file=sys.stderr)
-    if dropped := shown_no_more(Path(RUN.pages), RUN.experiments):
-        print(dropped, file=sys.stderr)
 
 
 # What ended the run, in the words of the jobs' own logs; `make` shows it last.

@@ -231,11 +231,6 @@ class TeacherParameters(KeptOutputs):
         " them all at once, so 1000.",
         json_schema_extra=NOT_IN_PATH,
     )
-    keep_weights: Truth = Field(
-        False,
-        description="Whether the teachers' weights are kept; votes do not need them.",
-        json_schema_extra=NOT_IN_PATH,
-    )
 
 
 class LedgerParameters(Parameters):

@@ -205,7 +205,6 @@ class Run:
         options = {
             **ensemble.training.options(),
             **KeptOutputs.of(work).options(),
-            "weights": f"{self.results}/{folder}/weights" if work.keep_weights else None,
             **split.random(folder),
         }
         for chunk in ensemble.chunks:

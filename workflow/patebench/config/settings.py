@@ -153,7 +153,7 @@ class EnsembleSettings(TrainingParameters, TeacherParameters):
 
     @model_validator(mode="after")
     def _trains_a_network(self) -> Self:
-        for key in ("soft", "keep_weights", "hints"):
+        for key in ("soft", "hints"):
             if on_queries(self.model) and getattr(self, key):
                 raise mistake(f"'{self.model}' trains no network; leave it out", key)
         return self

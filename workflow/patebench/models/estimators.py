@@ -1,13 +1,11 @@
 """Learners from scikit-learn: no torch, no epochs, and a recipe changes nothing."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from patebench.core.errors import PatebenchError
 from patebench.models.learner import Progress
 from patebench.models.recipes import Recipe
 from patebench.models.scaling import Columns
@@ -52,11 +50,6 @@ class Estimator:
             with np.errstate(divide="ignore"):
                 found[:, self.model.classes_.astype(int)] = np.log(self.model.predict_proba(self._inputs(x)))
         return found
-
-    def save(self, path: Path) -> None:
-        raise PatebenchError(
-            "scikit-learn models could only be kept as pickles, which are refused; set keep_weights: false"
-        )
 
     def _inputs(self, x: NDArray[Any]) -> NDArray[np.float32]:
         flat = _flatten(x)

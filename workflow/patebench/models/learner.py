@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,9 +26,6 @@ class Learner(Protocol):
 
     def log_probabilities(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Return log-probabilities (samples, classes) of the classes, −∞ for one that was never seen."""
-
-    def save(self, path: Path) -> None:
-        """Write the fitted weights to one file; PatebenchError if this kind of model has none that can be kept."""
 
 
 def make_learner(model: str, recipe: str, *, classes: int, epochs: int | None = None) -> Learner:

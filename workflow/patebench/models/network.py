@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from patebench.core.errors import PatebenchError
-from patebench.core.files import atomic
 from patebench.models.augment import draw, move
 from patebench.models.device import autocast_to, compute_dtype_for, device
 from patebench.models.learner import Progress
@@ -147,9 +145,6 @@ class Network:
             found = [net(self.standardise(batch.to(self.device)))[1].float().flatten(1).cpu() for batch in batches]
         return torch.cat(found).numpy()
 
-    def save(self, path: Path) -> None:
-        save_weights(path, self.net.state_dict(), self.standardise)
-
     @property
     def device_facts(self) -> dict[str, str]:
         return device_facts(self.device, self.compute_dtype)
@@ -207,12 +202,6 @@ class Fitting:
         for name, part in self._stateful.items():
             part.load_state_dict(state[name])
         self.rng.set_state(state["rng"])
-
-
-def save_weights(path: Path, weights: dict[str, Tensor], standardise: Standardise) -> None:
-    """Write the weights of a network to `path`, with the mean and standard deviation by which it standardises."""
-    with atomic(path) as temporary:
-        torch.save({"net": weights, "standardise": standardise.state_dict()}, temporary)
 
 
 def device_facts(device: torch.device, compute_dtype: torch.dtype) -> dict[str, str]:

@@ -10,7 +10,6 @@ numbers alone, and padded samples are left out of the loss rather than multiplie
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ from patebench.models.network import (
     WithHints,
     device_facts,
     optimisation,
-    save_weights,
     seeded,
     shuffle,
     steps,
@@ -114,13 +112,6 @@ class Stack:
             found = [vmap(one)(self.weights, batch).float().cpu() for batch in self._batches_of(x)]
         hints: NDArray[np.float32] = torch.cat(found, 1).numpy()
         return hints[self.shown]
-
-    def save(self, position: int, path: Path) -> None:
-        """Write the weights of the network at `position` to `path`, as `Network.save` does."""
-        place = self.shown[position]
-        weights = {name: each[place].detach().clone() for name, each in self.weights.items()}
-        state = {**self.net.state_dict(), **weights}
-        save_weights(path, state, self.standardise[place])
 
     @property
     def device_facts(self) -> dict[str, str]:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 from patebench.audit.verdict import Verdict as Audited
 from patebench.core.bound import Kind
 from patebench.reporting.outcomes import account_of_paper
-from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict
+from patebench.reporting.verdicts import COUNTING, Verdict
 from patebench.reporting.wording import WEAK, WEAK_SOURCE, delta_in_words, epsilon_in_words, in_words, owners_in_words
-from patebench.students import STRATEGIES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 #: The frames of a run by the names of their tables; any may be missing or empty.
 Tables = Mapping[str, "pd.DataFrame"]
 
-#: Strategies that select queries by something else than chance.
-_SELECTING = {*STRATEGIES} - {"random"}
 #: Most data sets and papers of which a finding is stated.
 _MOST = 2
 
@@ -119,32 +116,6 @@ def _compared_numbers(verdicts: "pd.DataFrame") -> "pd.DataFrame":
     return verdicts[verdicts["measured_mean"].notna() & verdicts["copy_of"].isna()]
 
 
-def _as_printed(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """Compare the first student accuracy that a paper prints with ours, of random queries as the papers' if there is.
-
-    Of several such students the one with the best verdict is shown.
-    """
-    students = _compared_numbers(verdicts)
-    students = students[(students["quantity"] == "student_accuracy") & students["student"].notna()]
-    students = students.assign(
-        selected=students["strategy"].isin(_SELECTING),
-        rank=students["verdict"].map({str(verdict): rank for rank, verdict in enumerate(COUNTING)}),
-        place=students.groupby(NUMBER, sort=False).ngroup(),
-    ).sort_values(["place", "selected", "rank"], kind="stable")
-    for row in students.drop_duplicates("paper").drop_duplicates("result").head(_MOST).to_dict("records"):
-        printed = f"{row['paper']} prints {percent(row['published'])} for {row['row']} ({row['column']})"
-        ours = f"a student here ({in_words(row['student'])}) has {percent(row['measured_mean'])}"
-        yield f"{printed}; {ours}: {row['verdict']}."
-
-
-def _wrong_claims(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
-    """State how many printed ε cannot be right."""
-    unsound = verdicts[verdicts["verdict"] == Verdict.UNSOUND].drop_duplicates(NUMBER)
-    if len(unsound):
-        papers = join(sorted(set(unsound["paper"])))
-        yield f"{plural(len(unsound), 'printed ε', 'printed ε')} of {papers} can not be right: more is lost."
-
-
 def _proofs(audit: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """State what audits found of proven bounds, each of a mechanism, a setting and a number of queries."""
     counts = audit["verdict"].value_counts()
@@ -181,8 +152,6 @@ _FINDINGS: tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str]]"], 
     ("private-models", _private_models),
     ("bits", _public_alone),
     ("papers", _papers),
-    ("verdicts", _as_printed),
-    ("verdicts", _wrong_claims),
     ("audit", _proofs),
 )
 

@@ -269,14 +269,7 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
 
     columns = RECORDS[kind]
     frame = pd.DataFrame([[row[column] for column in columns] for row in rows], columns=list(columns))
-    types: dict[type | UnionType, str] = {
-        float: "float64",
-        float | None: "float64",
-        bool: "bool",
-        int: "int64",
-        int | None: "Int64",
-    }
-    frame = frame.astype({column: types[wanted] for column, wanted in columns.items() if wanted in types})
+    frame = frame.astype({column: _TYPES[wanted] for column, wanted in columns.items() if wanted in _TYPES})
     for column in {"parameters", "selection"} & set(columns):
         frame[column] = pd.Series([_frozen(value) for value in frame[column]], dtype="object")
     frame = _without_recipes(frame)

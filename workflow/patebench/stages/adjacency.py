@@ -365,7 +365,7 @@ class Comparison:
     ) -> None:  # fmt: skip
         size = ensemble.teachers if ensemble.teachers <= 2 * _TOGETHER else _TOGETHER
         chunk = {} if thorough else {"chunk": size}
-        ensemble = replace(ensemble, work=ensemble.work.model_copy(update={**chunk, "keep_weights": False}))
+        ensemble = replace(ensemble, work=ensemble.work.model_copy(update=chunk))
         voting = voting and replace(voting, ensemble=ensemble)  # the same votes, in other chunks
         waiting = [first for first in rounds if first.uses_features and not thorough]  # features take long to extract
         base = Way(data, ensemble, voting, [first for first in rounds if first not in waiting], folder / "as-it-is")

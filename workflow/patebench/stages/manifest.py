@@ -15,9 +15,8 @@ from typing import Any
 import click
 
 from patebench.cli.command import file_option, stage_command
-from patebench.config.artefacts import Experiment
 from patebench.core.errors import ArtefactError, PatebenchError
-from patebench.core.files import read_json, write_json
+from patebench.core.files import write_json
 from patebench.core.workers import available
 
 #: The libraries that results depend on.
@@ -43,27 +42,6 @@ def run(*, config: str, benchmarks: Path, out: Path) -> None:
     sources = {"records": checked.record_files(), "released": checked.released(), "copies": checked.copies}
     shown = {"figures": checked.with_content(FIGURES), "tables": checked.with_content(TABLES)}
     write_json(out, "manifest", {**content, **sources, **shown})
-
-
-def shown_no_more(pages: Path, wanted: Iterable[Experiment]) -> str | None:
-    """A line on the experiments that a page shows already and will not show when it is made anew; None without any.
-
-    What they made stays in the results: the page of all is one run of all away.
-    """
-    from patebench.config import shown
-
-    try:
-        config = read_json(pages / "manifest.json", "manifest")["config"]
-        before = shown(config)
-    except (PatebenchError, KeyError, AttributeError):
-        return None  # there is no page yet, or none of ours
-    dropped = [name for name in before if name not in {each.name for each in wanted}]
-    if not dropped:
-        return None
-    return (
-        f"patebench: {pages}/report.html shows {', '.join(dropped)} as well, and will not after this run, which is of a"
-        " part; their results stay, and a run with them in `only` shows them again"
-    )
 
 
 def circumstances(benchmarks: Path, jobs: Iterable[str]) -> dict[str, Any]:

@@ -46,7 +46,6 @@ def run(
     seed: int,
     stream: str,
     out: Annotated[Path, "Where the votes go."],
-    weights: Annotated[Path | None, "Keep each teacher's weights in this folder."] = None,
     kept: KeptOutputs = _NOTHING,
     selected: Annotated[
         Sequence[Path], "Vote on these queries alone; without, on the whole pool. In rounds, repeat for each so far."
@@ -59,9 +58,9 @@ def run(
     A model that votes on queries by public features is not trained: it needs --features of the pool and the --encoder
     that makes them. It can vote in rounds: --selected then names the queries of every round so far, in order. The votes
     are on the last ones, and whoever lies nearer to an earlier query keeps silent. Each teacher's randomness is named
-    by its own number, so the votes do not depend on the size of the chunks. With --weights, a folder, every teacher's
-    weights are kept there; with --soft, temperatures, the teachers' probabilities of the pool are summed for
-    distillation; with --hints, what each teacher says of the pool is kept for PET-DL.
+    by its own number, so the votes do not depend on the size of the chunks. With --soft, temperatures, the
+    teachers' probabilities of the pool are summed for distillation; with --hints, what each teacher says of the
+    pool is kept for PET-DL.
     """
     from patebench.models.learner import epochs_of
 
@@ -82,10 +81,8 @@ def run(
         )
     chunk = _Chunk(samples, shards, first, last)
     if on_queries(training.model):
-        if weights is not None or kept != _NOTHING:
-            raise PatebenchError(
-                f"'{training.model}' has neither weights nor probabilities; leave out --weights, --soft, --hints"
-            )
+        if kept != _NOTHING:
+            raise PatebenchError(f"'{training.model}' has no probabilities; leave out --soft, --hints")
         if features is None or encoder is None:
             raise PatebenchError(f"'{training.model}' votes by public features; give --features and --encoder")
         arrays, facts = _nearest(chunk, queries, asked, features, encoder, training.neighbours)
@@ -94,7 +91,7 @@ def run(
             raise ArtefactError(partition, f"its shards may be empty, and '{training.model}' learns from samples")
         if features is not None or encoder is not None:
             raise PatebenchError(f"'{training.model}' looks at no features; leave out --features and --encoder")
-        arrays, facts = _trained(chunk, queries, asked, test_set, training, (seed, stream), kept, weights)
+        arrays, facts = _trained(chunk, queries, asked, test_set, training, (seed, stream), kept)
     if asked is not None:
         arrays["queries"] = asked.last["queries"]
         facts |= asked.facts()
@@ -222,7 +219,6 @@ def _trained(
     training: TrainingParameters,
     randomness: tuple[int, str],
     kept: KeptOutputs,
-    weights: Path | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return votes of trained teachers, and facts about their training."""
     from patebench.models.learner import make_learner
@@ -243,12 +239,10 @@ def _trained(
             votes[positions], test_votes[positions] = trained.predict(queries), trained.predict(test_set["x"])
             together.add(trained, queries)
             knowledge.add(positions, trained, queries)
-            for place, position in enumerate(positions):
+            for position in positions:
                 accuracy = 100 * float(np.mean(test_votes[position] == test_set["y"]))
                 size = len(owned[position][1])
                 log.info("teacher %d: %d samples, %.2f%% on the test set", numbers[position], size, accuracy)
-                if weights is not None:
-                    trained.save(place, weights / f"{numbers[position]}.pt")
     found = {"votes": votes, "test_votes": test_votes, **together.arrays(), **knowledge.arrays()}
     return found, dict(trained.device_facts)
 

@@ -7,7 +7,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,9 +40,6 @@ class SingleTeacher:
         if not isinstance(self.learner, Network):
             raise PatebenchError(f"only networks have a layer '{layer}' for hints; choose conv-small or conv-middle")
         return self.learner.hints(x, layer)[None]
-
-    def save(self, position: int, path: Path) -> None:
-        self.learner.save(path)
 
     @property
     def device_facts(self) -> dict[str, str]:
