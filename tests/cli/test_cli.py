@@ -151,8 +151,6 @@ def test_bounds_from_the_command_line(votes: Path) -> None:
 def test_config_check_says_what_a_configuration_makes(tmp_path: Path) -> None:
     config = Path(__file__).parents[1] / "workflow" / "tiny.yaml"
     assert "train_teachers 2" in run("config", "check", config).stdout
-    paper = Path(__file__).parents[2] / "config" / "papers" / "handed-out.yaml"
-    assert "\n  preset=quick: data 1" in run("config", "check", paper).stdout
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(config.read_text().replace("logistic", "logistik", 1))
     done = run("config", "check", wrong)

@@ -552,13 +552,6 @@ def test_shipped_configurations_are_good(file: str) -> None:
     assert ("account" in made) == any(each.label_sets for each in config.experiments)
 
 
-PRESETS = [
-    (path.name, preset)
-    for path in sorted(ROOT.glob("config/papers/*.yaml"))
-    for preset in load(path).get("presets", {})
-]
-
-
 @pytest.mark.parametrize("model", ["logistic", "random-forest"])
 def test_epochs_of_what_has_none_are_refused(model: str) -> None:
     settings = {**GOOD, "experiments": {"demo": twin(ensembles=[{"teachers": 5, "model": model, "epochs": 7}])}}
@@ -573,47 +566,6 @@ def test_papers_ask_for_three_seeds_where_the_command_line_can_ask_for_others() 
         releases = written.get("mode") == "release"
         assert validate(written).seeds == ((0,) if releases else (0, 1, 2)), path
         assert validate({**written, "seeds": "4"}).seeds == (4,)
-
-
-def test_every_paper_has_a_quick_preset() -> None:
-    assert {(path.name, "quick") for path in ROOT.glob("config/papers/*.yaml")} <= set(PRESETS)
-
-
-@pytest.mark.parametrize(("file", "preset"), PRESETS)
-def test_presets_are_good(file: str, preset: str) -> None:
-    written = load(ROOT / "config/papers" / file)
-    config = validate({**written, "preset": preset})
-    assert [each.name for each in config.experiments] == list(written["presets"][preset]["only"])
-    assert config.name == f"{written['name']}-{preset}"
-    assert len(config.seeds) == 1  # of a quarter of an hour there is none for a second
-    built_in = [
-        name for name, each in written["experiments"].items() if each["dataset"] not in written.get("datasets", {})
-    ]
-    assert len(config.jobs) < len(validate({**written, "only": built_in}).jobs)
-
-
-def test_a_preset_takes_the_place_of_what_is_written() -> None:
-    written = load(ROOT / "config/papers/nzc-2020.yaml")
-    presets = {"one": {"only": "mnist,svhn", "seeds": [3, 4]}, "same": {"only": ["mnist"]}}
-    one = validate({**written, "presets": presets, "preset": "one", "seeds": [0]})
-    assert ([each.name for each in one.experiments], one.seeds) == (["mnist", "svhn"], (3, 4))
-    assert validate({**written, "presets": presets, "preset": "same", "seeds": [7]}).seeds == (7,)
-    nameless = {key: value for key, value in written.items() if key != "name"}
-    assert validate({**nameless, "presets": presets, "preset": "same"}).name == "same"
-
-
-@pytest.mark.parametrize(
-    ("changes", "code", "where"),
-    [
-        ({"preset": "quikc"}, "unknown-name", "preset"),
-        ({"preset": "quick", "presets": {"quick": {"only": ["mnits"]}}}, "unknown-name", "presets.quick.only[0]"),
-        ({"presets": {"quick": {"only": []}}}, "empty", "presets.quick.only"),
-        ({"presets": {"quick": {"only": ["mnist"], "pool": 5}}}, "unknown-key", "presets.quick.pool"),
-    ],
-)
-def test_a_preset_that_can_not_be_meant_is_refused(changes: dict[str, Any], code: str, where: str) -> None:
-    with refuses(code, where):
-        validate({**load(ROOT / "config/papers/nzc-2020.yaml"), **changes})
 
 
 def test_the_paper_can_be_run_in_parts() -> None:

@@ -124,7 +124,6 @@ FEW = {**ALL, "only": ["a"]}
         ({**ALL, "only": "a, b"}, "x: a, b"),
         ({**ALL, "only": list("abcd")}, "x"),
         (ALL, "x"),
-        ({**FEW, "preset": "quick", "presets": {"quick": {"only": ["e"]}}}, "x-quick"),
         ({"name": ""}, "default run"),
         ({"name": "", "experiments": {"a": {}}}, "a"),
         ({**ALL, "name": ""}, "a, b, c and 2 more"),

@@ -291,17 +291,6 @@ class ExperimentSettings(SplitParameters):
     )
 
 
-class PresetSettings(Parameters):
-    """What a preset puts in the place of the same keys above."""
-
-    only: Annotated[tuple[Text, ...], BeforeValidator(names), Field(min_length=1)] = Field(
-        description="The experiments that it runs, a list or names with commas between them."
-    )
-    seeds: OneOrMore[WholeFrom0] | None = Field(
-        None, description="Its base seeds, for experiments without seeds of their own; by default those above."
-    )
-
-
 class ConfigSettings(Parameters):
     """A whole configuration."""
 
@@ -337,11 +326,5 @@ class ConfigSettings(Parameters):
     only: Annotated[tuple[Text, ...], BeforeValidator(names)] = Field(
         (), description="The experiments to run, a list or names with commas between them; empty for all."
     )
-    preset: Text = Field(
-        "",
-        description="One of `presets`, to be given as `--config preset=quick`; its page is that of <name>-<preset>."
-        " Empty for none.",
-    )
-    presets: Names[PresetSettings] = Field({}, description="Choices of experiments and seeds, by name.")
     datasets: Names[DatasetSettings] = Field({}, description="Your own data sets, by name.")
     experiments: Annotated[Names[ExperimentSettings], Field(min_length=1)] = Field(description="What to run, by name.")

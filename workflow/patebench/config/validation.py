@@ -32,26 +32,9 @@ RESERVED = ("benchmarks", "figures", LEDGER, "logs", "reference", "tables")
 _REGISTRIES = (DATASETS, MECHANISMS, MODELS, RECIPES, FORMS, STUDENTS, STRATEGIES, FIGURES, TABLES)
 
 
-def with_preset(settings: ConfigSettings) -> ConfigSettings:
-    """Return the settings that the chosen preset gives; PatebenchError for an unknown one."""
-    if not settings.preset:
-        return settings
-    check_among("preset", settings.preset, settings.presets, "a preset of this configuration")
-    chosen = settings.presets[settings.preset]
-    name = run_name(settings.name, settings.preset)
-    return settings.model_copy(update={"name": name, "only": chosen.only, "seeds": chosen.seeds or settings.seeds})
-
-
-def run_name(name: str, preset: str) -> str:
-    """Return the name of a run, of its page and of the folder of its results: the configuration with its preset."""
-    return "-".join(filter(None, (name, preset)))
-
-
 def shown(written: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of the experiments that a configuration selects, which may be one of an older version."""
-    preset = written.get("preset")
-    only = written["presets"][preset]["only"] if preset else written.get("only")
-    return tuple(names(only or ())) or tuple(written["experiments"])
+    return tuple(names(written.get("only") or ())) or tuple(written["experiments"])
 
 
 def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
@@ -64,7 +47,7 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     check_groups(_REGISTRIES)
     for registry in _REGISTRIES:
         registry.names()  # refuses packages that claim a name twice
-    settings = with_preset(ConfigSettings.checked(written))
+    settings = ConfigSettings.checked(written)
     _check_folder("results", settings.results)
     for registry in (FIGURES, TABLES):  # of which every run makes all
         registry.check_offered()
@@ -73,10 +56,9 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     if settings.name in taken:
         line = f"'{settings.name}' is a folder of data sets or pages; choose a name that is none of {', '.join(taken)}"
         raise PatebenchError(line, code="taken", where="name")
-    where = f"presets.{settings.preset}.only" if settings.preset else "only"
-    listed = settings.preset or isinstance(written.get("only"), list | tuple)
+    listed = isinstance(written.get("only"), list | tuple)
     for i, name in enumerate(settings.only):
-        check_among(key_path(where, i) if listed else where, name, settings.experiments, "an experiment")
+        check_among(key_path("only", i) if listed else "only", name, settings.experiments, "an experiment")
     chosen = settings.only or tuple(settings.experiments)
     if files:
         left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}

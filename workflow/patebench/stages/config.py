@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,25 +16,15 @@ def command() -> None:
 @command.command("check")
 @click.argument("file", type=FILE)
 def check(file: Path) -> None:
-    """Check the configuration FILE with each of its presets, and say what it makes."""
+    """Check the configuration FILE, and say what it makes."""
     from patebench.config import load, validate
 
-    written = load(file)
-    checked = validate(written)
+    checked = validate(load(file))
     for line in checked.warnings:
         click.echo(f"{file}: warning: {line}")
-    click.echo(f"{file}: {'may be run' if checked.warnings else 'sound'}; jobs by stage: {_jobs(written)}")
-    given = checked.written.get("presets") or {}
-    for preset in given:
-        click.echo(f"  preset={preset}: {_jobs({**written, 'preset': preset})}")
-
-
-def _jobs(written: dict[str, Any]) -> str:
-    """Return the number of jobs of each stage."""
-    from patebench.config import validate
-
-    counts = Counter(name.partition("/")[0] for name in validate(written, files=False).job_names())
-    return ", ".join(f"{stage} {count}" for stage, count in counts.items())
+    counts = Counter(name.partition("/")[0] for name in checked.job_names())
+    jobs = ", ".join(f"{stage} {count}" for stage, count in counts.items())
+    click.echo(f"{file}: {'may be run' if checked.warnings else 'sound'}; jobs by stage: {jobs}")
 
 
 @command.command("schema")

@@ -85,20 +85,20 @@ def _write_figure(name: str, records: "Records", published: "Published", folder:
 
 
 def title_of(written: Mapping[str, Any]) -> str:
-    """Return the configuration's name with its preset, and the experiments that it selects where they are few.
+    """Return the configuration's name, and the experiments that it selects where they are few.
 
     A configuration without a name is called by its experiments.
     """
-    from patebench.config import run_name, shown
+    from patebench.config import shown
 
-    name, preset = written.get("name"), written.get("preset")
+    name = written.get("name")
     if not name:
         named = list(shown(written)) if written.get("experiments") else []
         more = f" and {len(named) - _FEW} more" if len(named) > _FEW else ""
         return ", ".join(named[:_FEW]) + more or "default run"
-    chosen = [] if preset or not written.get("only") else list(shown(written))
+    chosen = list(shown(written)) if written.get("only") else []
     told = f": {', '.join(chosen)}" if 0 < len(chosen) <= _FEW else ""
-    return run_name(name, preset or "") + told
+    return f"{name}{told}"
 
 
 command = stage_command(
