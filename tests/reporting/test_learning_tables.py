@@ -151,8 +151,7 @@ def test_nothing_shows_it_without_saying_that_it_is_not_private(records):
     for kind in ("figures", "tables"):
         caption = (made.CAPTIONS / kind / "distillation.rst").read_text(encoding="utf-8")
         assert "of this is private" in caption.replace("\n", " ")
-    for name in ("utility-privacy", "frontier"):
-        assert TABLES.load(name).build(records, PUBLISHED).empty, "it stands beside no private student"
+    assert TABLES.load("utility-privacy").build(records, PUBLISHED).empty, "it stands beside no private student"
 
 
 def test_an_epsilon_of_a_distillation_can_not_be_left_out(tmp_path, records):

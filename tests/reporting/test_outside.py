@@ -77,7 +77,7 @@ def test_an_accountant_is_in_the_other_tables_and_in_the_figure(records: Records
     assert "sketch" not in names, "a variant is for the tables"
 
 
-@pytest.mark.parametrize("name", ["utility-privacy", "frontier", "noisy-accuracy", "accountants", "active-learning"])
+@pytest.mark.parametrize("name", ["utility-privacy", "noisy-accuracy", "accountants", "active-learning"])
 def test_a_mechanism_is_in_every_table_with_its_parameters_in_words(records: Records, name: str) -> None:
     table = TABLES.load(name)
     assert "| toy | heat = 3 |" in table.markdown(table.build(records, PUBLISHED))

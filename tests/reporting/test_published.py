@@ -7,7 +7,6 @@ from patebench.config.parameters import PetdlParameters
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.published import COLUMNS, DPSGD, OF_RECORDS, read_published
-from patebench.reporting.tables.table import _escape
 
 MNIST = {"dataset": "mnist", "teachers": 250}
 OF_100 = {"queries": 100, "delta": 1e-5, "parameters": {"gamma": 0.05}}
@@ -96,12 +95,6 @@ def test_refuses_other_files(tmp_path):
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(ArtefactError, match="first line"):
         read_published(tmp_path / "other.csv")
-
-
-def test_latex_has_every_sign_that_papers_print():
-    values = read_published(made.PUBLISHED).values
-    words = "".join(getattr(value, name) for value in values for name in ("paper", "version", "table", "row", "column"))
-    assert _escape(words).isascii()
 
 
 def test_parameters_are_those_of_the_mechanism_in_its_order():

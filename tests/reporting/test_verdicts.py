@@ -13,7 +13,9 @@ from patebench.reporting.published import read_published
 from patebench.reporting.tables import TABLES
 from patebench.reporting.verdicts import COUNTING, Verdict, compare, verdicts
 
+#: Judging a thousand numbers takes seconds, so most tests take those of one paper.
 PUBLISHED = read_published(made.PUBLISHED)
+PATE = PUBLISHED.of("PATE 2017")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_verdicts_by_hand(tmp_path):
 def test_what_was_measured_on_a_copy_stands_beside_and_reproduces_nothing(tmp_path):
     facts = made.label_set(made.ensemble("squeezed"), "lnmax", 0.05)
     records = _collected(tmp_path, made.student_record(facts, 100, 0.98))
-    printed = read_published(made.PUBLISHED, {"squeezed": "mnist"})
+    printed = read_published(made.PUBLISHED, {"squeezed": "mnist"}).of("PATE 2017")
     frame = verdicts(records, printed)
     both = _of(frame, **FIGURE_4, quantity="student_accuracy").set_index("dataset")
     copy = both.loc["squeezed"]
@@ -114,7 +116,7 @@ def test_what_was_measured_on_a_copy_stands_beside_and_reproduces_nothing(tmp_pa
     counts = TABLES.load("papers").build(records, printed).set_index("paper").loc["PATE 2017"]
     assert counts["printed"] == len(PUBLISHED.of("PATE 2017").values), "no number counts twice"
     assert counts["reproduced"] == 0
-    assert verdicts(records, PUBLISHED).empty, "without the copy nothing was measured, so nothing is compared or runs"
+    assert verdicts(records, PATE).empty, "without the copy nothing was measured, so nothing is compared or runs"
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "squeezed"])
@@ -125,7 +127,7 @@ def test_a_claim_below_what_is_exact_is_unsound_on_a_copy_too(tmp_path, dataset)
     claimed = made.bound_record(facts, 9000, 1e-90, "moments", Kind.CLAIMED) | {"conversion": "classic"}
     exact = made.bound_record(facts, 9000, math.inf, "exact", Kind.DATA_DEPENDENT) | {"epsilon": "inf"}
     records = _collected(tmp_path, claimed, exact, made.student_record(facts, 9000, 0.95))
-    frame = verdicts(records, read_published(made.PUBLISHED, {"squeezed": "mnist"}))
+    frame = verdicts(records, read_published(made.PUBLISHED, {"squeezed": "mnist"}).of("NZC 2020"))
     mine = _of(frame, row="MNIST NZC (c=1e^100 γ=1e^10)", dataset=dataset).set_index("quantity")
     assert mine.loc["epsilon", "verdict"] == Verdict.UNSOUND
     assert mine.loc["epsilon", "why"] == "what is claimed loses at least ε = ∞"
@@ -197,7 +199,8 @@ ON_MNIST = {"paper": "PATE 2017", "dataset": "mnist"}
 )
 def test_settings_that_differ_in_anything_have_a_verdict_each(tmp_path, records, keys, ends):
     """Their mean would be of no setting."""
-    found = _of(verdicts(records(tmp_path), PUBLISHED), **keys).dropna(subset="measured_mean").sort_values("how")
+    printed = PUBLISHED.of("PATE 2017", "DPMLBench 2023")
+    found = _of(verdicts(records(tmp_path), printed), **keys).dropna(subset="measured_mean").sort_values("how")
     assert [how.endswith(end) for how, end in zip(found["how"], ends, strict=True)] == [True, True], found["how"]
     assert list(found["measured_mean"]) == [0.80, 0.84]
 
@@ -209,7 +212,7 @@ def test_private_models_are_compared_at_what_they_spend(tmp_path):
         for epsilon, accuracies in ((1.93, (0.60, 0.61)), (2.0, (0.70, 0.71)), (1.0, (0.5, 0.5)))
         for seed, accuracy in enumerate(accuracies)
     ]
-    frame = verdicts(_private_models(tmp_path, *models), PUBLISHED)
+    frame = verdicts(_private_models(tmp_path, *models), PUBLISHED.of("DP-SGD 2016"))
     mine = _of(frame, paper="DP-SGD 2016", row="CIFAR-10 at ε = 2")
     found = mine.dropna(subset="measured_mean")
     assert [how.rpartition(", ")[2] for how in found["how"]] == ["ε = 1.93", "ε = 2"]
@@ -224,7 +227,7 @@ def test_accuracies_at_an_epsilon_are_compared_with_students_whose_labels_cost_a
     costs = [made.bound_record(facts, 100, 0.95, "label", Kind.WORST_CASE) | {"delta": each} for each in (1e-5, 1e-6)]
     records = [made.student_record(facts, 100, 0.97), *costs, made.student_record(dear, 100, 0.99)]
     records.append(made.bound_record(dear, 100, 1.2, "label", Kind.WORST_CASE))
-    frame = verdicts(_collected(tmp_path, *records), PUBLISHED)
+    frame = verdicts(_collected(tmp_path, *records), PUBLISHED.of("DPMLBench 2023"))
     found = _of(frame, paper="DPMLBench 2023", row="PATE on MNIST at ε = 1", column="SimpleCNN")
     assert list(found["measured_mean"]) == [0.97, 0.97], "one setting at each δ, and not the dear one"
     assert set(found["verdict"]) == {Verdict.BETTER}
@@ -238,11 +241,11 @@ def test_what_no_configuration_can_run_says_why(tmp_path):
     parameters = {"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}
     facts = made.ensemble() | made.WHOLE_POOL | {"mechanism": "confident-gnmax", "parameters": parameters}
     facts |= {"noise": "threshold-200_sigma1-150_sigma2-40"}
-    frame = verdicts(_collected(tmp_path, made.student_record(facts, 640, 0.98)), PUBLISHED)
+    frame = verdicts(_collected(tmp_path, made.student_record(facts, 640, 0.98)), PUBLISHED.of("Scalable PATE 2018"))
     glyph = _of(frame, paper="Scalable PATE 2018", table="Table 1", dataset="glyph", quantity="answered")
     assert set(glyph["verdict"]) == {Verdict.NOT_RUN}
     assert set(glyph["why"]) == {"the authors keep Glyph to themselves"}
-    frame = verdicts(_private_models(tmp_path, made.private_model(8.0)), PUBLISHED)
+    frame = verdicts(_private_models(tmp_path, made.private_model(8.0)), PUBLISHED.of("DPMLBench 2023"))
     found = _of(frame, row="DP-SGD on MNIST at ε = 100", quantity="accuracy_at_epsilon")
     assert set(found["why"]) == {"nothing here spends ε = 100, which says little of privacy"}
 
@@ -251,7 +254,7 @@ def test_private_knn_is_compared_with_its_published_form(tmp_path):
     claimed = made.private_model(1.3, 0.97, "published") | {"system": "Private-kNN"}
     claimed["bounds"][0] |= {"kind": "claimed"}
     proven = made.private_model(0.9, 0.98, "sound") | {"system": "Private-kNN"}
-    frame = verdicts(_private_models(tmp_path, claimed, proven), PUBLISHED)
+    frame = verdicts(_private_models(tmp_path, claimed, proven), PUBLISHED.of("Private-kNN 2020"))
     for quantity, published, measured in (("epsilon", 0.47, 1.3), ("private_model_accuracy", 0.988, 0.97)):
         row = _one(frame, row="MNIST Private-kNN 735 queries", quantity=quantity)
         assert (row["published"], row["measured_mean"], row["verdict"]) == (published, measured, Verdict.SHORT)
@@ -262,9 +265,9 @@ def test_papers_tell_where_another_setting_fell_short(tmp_path):
     other = {"method": "gan", "student": "gan_queries-100"}
     learnt = [made.student_record(facts, 100, 0.98), made.student_record(facts, 100, 0.9) | other]
     records = _collected(tmp_path, *learnt)
-    counts = TABLES.load("papers").build(records, PUBLISHED).set_index("paper").loc["PATE 2017"]
+    counts = TABLES.load("papers").build(records, PATE).set_index("paper").loc["PATE 2017"]
     assert (counts["reproduced"], counts["short"], counts["short_otherwise"]) == (3, 0, 3)
-    tables = {name: TABLES.load(name).build(records, PUBLISHED) for name in ("papers", "verdicts")}
+    tables = {name: TABLES.load(name).build(records, PATE) for name in ("papers", "verdicts")}
     (told,) = (each for each in findings(tables) if "numbers of PATE 2017" in each)
     assert "by 2 results of this run" in told
     assert "unsound, though other settings fell short of 3" in told  # one accuracy, printed in three places
@@ -274,18 +277,18 @@ def test_results_are_counted_by_what_was_measured(tmp_path):
     """Students that are as accurate are two results; a private model is one, whatever it is compared with."""
     facts = made.label_set(made.ensemble(), "lnmax", 0.05)
     learnt = [made.student_record(facts, queries, 0.98) for queries in (100, 1000)]
-    frame = verdicts(_collected(tmp_path, *learnt), PUBLISHED)
+    frame = verdicts(_collected(tmp_path, *learnt), PATE)
     assert frame["result"].nunique() == 2
     assert frame["result"].notna().sum() > 2  # several numbers, some quoted, are compared with each
     records = _private_models(tmp_path, made.private_model(8.0, 0.96))
-    tables = {name: TABLES.load(name).build(records, PUBLISHED) for name in ("papers", "verdicts")}
+    printed = PUBLISHED.of("DP-SGD 2016", "DPMLBench 2023")
+    tables = {name: TABLES.load(name).build(records, printed) for name in ("papers", "verdicts")}
     assert tables["verdicts"]["result"].nunique() == 1
     assert not [each for each in findings({"papers": tables["papers"]}) if " by 0 results" in each]
 
 
 def test_what_was_measured_comes_first_with_its_spread_and_what_a_paper_chose_last_by_its_own_words(tmp_path):
-    table = TABLES.load("verdicts").build(_records(tmp_path), PUBLISHED)
-    table = table[table["paper"] == "PATE 2017"]
+    table = TABLES.load("verdicts").build(_records(tmp_path), PATE)
     measured = table["measured"].notna()
     assert list(measured) == sorted(measured, reverse=True)
     row = table[table["row"] == "MNIST 100 queries"].set_index("what")["measured"]
@@ -298,6 +301,6 @@ def test_an_empty_run_has_empty_tables(tmp_path):
     records = _collected(tmp_path, made.ensemble_record(made.ensemble("digits")))
     for name in ("papers", "verdicts"):
         table = TABLES.load(name)
-        frame = table.build(records, PUBLISHED)
+        frame = table.build(records, PATE)
         assert frame.empty
         assert len(table.rows(frame)) == 1

@@ -16,7 +16,6 @@ _UTILITY, _ACCOUNTING, _LEARNING, _PAPER = (
 )
 TABLES.add("utility-privacy", f"{_UTILITY}:UTILITY_PRIVACY", section="results", needs=("students",))
 TABLES.add("papers", f"{_PAPER}:PAPERS", section="papers", needs=PRINTED)
-TABLES.add("frontier", f"{_UTILITY}:FRONTIER", section="results", needs=("students",))
 TABLES.add("active-learning", f"{_LEARNING}:ACTIVE_LEARNING", section="learning", needs=("rounds",))
 TABLES.add("private-models", f"{_UTILITY}:PRIVATE_MODELS", section="results", needs=("models",))
 TABLES.add("equal-epsilon", f"{_UTILITY}:EQUAL_EPSILON", section="results", needs=_MODELS)

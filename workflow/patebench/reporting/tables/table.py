@@ -162,10 +162,12 @@ class Table:
 
     def latex(self, frame: "pd.DataFrame") -> str:
         """A `tabular` with booktabs rules, to be put with \\input into a table environment."""
+        import pandas as pd
+
         form = "".join("r" if column.right else "l" for column in self.shown(frame))
-        head, *rows = [" & ".join(map(_escape, row)) + r" \\" for row in self.rows(frame)]
-        start = ["% needs \\usepackage{booktabs}", rf"\begin{{tabular}}{{{form}}}", r"\toprule", head, r"\midrule"]
-        return "\n".join([*start, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        head, *rows = self.rows(frame)
+        text = pd.DataFrame(rows, columns=head).to_latex(index=False, escape=True, column_format=form)
+        return f"% needs \\usepackage{{booktabs}}, and XeLaTeX or LuaLaTeX for Greek letters\n{text}"
 
 
 def read_csv(text: str) -> "pd.DataFrame":
@@ -183,40 +185,3 @@ def _missing(value: Any) -> bool:
     import pandas as pd
 
     return bool(pd.isna(value)) or value == ""
-
-
-_LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "∞": r"$\infty$",
-    "×": r"$\times$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "≈": r"$\approx$",
-    ">": r"$>$",
-    "√": r"$\surd$",
-    "²": r"$^2$",
-    "′": r"$'$",
-    "−": r"$-$",
-    "—": "---",
-    "–": "--",
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "₁": r"$_1$",
-    "₂": r"$_2$",
-    "γ": r"$\gamma$",
-    "σ": r"$\sigma$",
-    "μ": r"$\mu$",
-    "α": r"$\alpha$",
-    "β": r"$\beta$",
-    "λ": r"$\lambda$",
-    "é": r"\'e",
-    "è": r"\`e",
-}
-
-
-def _escape(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in text)

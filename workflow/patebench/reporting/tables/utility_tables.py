@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from patebench.core.bound import Adjacency, Kind
 from patebench.core.errors import PatebenchError
 from patebench.reporting.frames import Records, arrange, means_and_deviations, over_seeds
-from patebench.reporting.outcomes import PRIVATE_MODEL, STUDENT, frontier, outcomes, private_models, public_use
+from patebench.reporting.outcomes import PRIVATE_MODEL, STUDENT, outcomes, private_models, public_use
 from patebench.reporting.published import (
     COMPARISONS,
     OF_RECORDS,
@@ -70,36 +70,6 @@ UTILITY_PRIVACY = Table(
         Column("seeds", "Seeds", "count"),
     ),
     build=build_utility_privacy,
-)
-
-
-_MEASURED_FRONTIER = means_and_deviations(
-    ["answered", "worst_case_epsilon", "data_dependent_epsilon", "label_accuracy", "accuracy"]
-)
-
-
-def build_frontier(records: Records, published: Published) -> "pd.DataFrame":
-    """Return one row per student on the frontier, by data set and rising ε."""
-    frame = outcomes(records)
-    best = frame[frontier(frame)].sort_values(["dataset", "setting", "worst_case_epsilon_mean"], kind="stable")
-    return best[[*STUDENT, "delta", "seeds", *_MEASURED_FRONTIER]].reset_index(drop=True)
-
-
-FRONTIER = Table(
-    title="The frontier: the most accurate student for each worst-case ε",
-    columns=(
-        *SIZE_COLUMNS,
-        Column("worst_case_epsilon_mean", "worst case, of fresh noise", "epsilon", group="ε"),
-        Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),
-        Column("delta", "δ", "number"),
-        *NOISE_COLUMNS,
-        Column("queries", "Queries", "count"),
-        Column("answered_mean", "Answered", "count"),
-        Column("method", "Student"),
-        *ACCURACY_COLUMNS,
-        Column("seeds", "Seeds", "count"),
-    ),
-    build=build_frontier,
 )
 
 
