@@ -6,6 +6,7 @@ provenance of workflow runs with RO-Crate*) and Workflow RO-Crate 1.0.
 
 import io
 import json
+import mimetypes
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -33,18 +34,6 @@ _PROFILES = (
 )
 _LICENCE = "https://spdx.org/licenses/Apache-2.0"
 _AUTHORS = "#patebench-developers"
-#: What files are, by the end of their names.
-_FORMATS = {
-    ".html": "text/html",
-    ".json": "application/json",
-    ".csv": "text/csv",
-    ".md": "text/markdown",
-    ".tex": "application/x-tex",
-    ".png": "image/png",
-    ".pdf": "application/pdf",
-    ".yaml": "application/yaml",
-    ".txt": "text/plain",
-}
 _README = """`report.html` is the page of the run, `rows.json` all it found for other programs, `manifest.json` what it
 ran on. `configuration.json` is its configuration: `snakemake --cores all --configfile configuration.json` in a checkout
 of patebench makes all of it again. `ro-crate-metadata.json` says the same to machines (RO-Crate, Workflow Run Crate).
@@ -140,7 +129,7 @@ def _entity(crate: "ROCrate", identifier: str, kind: str, **properties: Any) -> 
 
 
 def _file(crate: "ROCrate", source: Path, place: str) -> Any:
-    form = _FORMATS.get(source.suffix, "text/plain")
+    form = mimetypes.guess_type(place)[0] or "text/plain"
     words = {"name": place, "contentSize": str(source.stat().st_size), "encodingFormat": form}
     return crate.add_file(source, place, properties=words)
 
@@ -204,7 +193,7 @@ def _action(
     hardware = manifest["hardware"]
     where = f"{hardware['cores']} cores, {hardware['processor']}, graphics cards: {len(hardware['gpus'])}"
     words = {
-        "name": f"run of {manifest['config'].get('name') or 'the default configuration'}",
+        "name": crate.name,
         "description": f"Base seeds {', '.join(map(str, manifest['seeds']))}; {where}.",
         "actionStatus": "http://schema.org/CompletedActionStatus",
     }
