@@ -5,7 +5,7 @@ import pytest
 from tests.reporting import made
 
 from patebench.core.bound import Kind
-from patebench.reporting.style import METHODS, mechanism_styles, save, themed
+from patebench.reporting.style import mechanism_styles, save, themed
 
 
 def test_frontier_has_both_epsilons_the_published_points_and_the_baseline(tmp_path):
@@ -46,7 +46,7 @@ def test_students_are_told_apart_where_they_are_more_than_mechanisms(tmp_path):
     records = [*learnt, made.bound_record(facts, 100, 5.8, "pld", Kind.WORST_CASE)]
     (axis,) = made.draw("frontier", [made.write_collected(tmp_path / "c.json", records)]).axes
     colours = {made.lines(axis)[method].get_color() for method in ("GAN", "supervised")}
-    assert colours == {METHODS["gan"].color, METHODS["supervised"].color}
+    assert len(colours) == 2
 
 
 def test_students_of_selected_queries_are_on_the_frontier_at_what_these_cost(tmp_path):

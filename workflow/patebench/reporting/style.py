@@ -1,7 +1,7 @@
 """One style for all figures: colours that colour-blind readers can tell apart, and a marker and line style with each.
 
-The palette is that of Okabe and Ito (2008), without its yellow, which is too pale for lines. The same thing (a number
-of teachers, a mechanism, a kind of bound) looks the same in every figure.
+The palette is that of Okabe and Ito (2008), without its yellow, which is too pale for lines. A mechanism, a private
+model and a kind of bound look the same in every figure.
 """
 
 import re
@@ -54,18 +54,6 @@ _STYLES = (
     LineStyle(BLACK, "X", (0, (1, 2.5))),
 )
 
-#: Teachers of the papers; other numbers take what is free.
-TEACHERS: Mapping[int, LineStyle] = {10: _STYLES[0], 100: _STYLES[1], 250: _STYLES[2]}
-
-#: Methods of students; others take what is free.
-METHODS: Mapping[str, LineStyle] = {
-    "supervised": LineStyle(GREY, "s"),
-    "noise-aware": LineStyle(BLACK, "D"),
-    "gan": LineStyle(ORANGE, "^"),
-    "vat": LineStyle(GREEN, "v"),
-    "consistency": LineStyle(BLUE, "o"),
-    "nearest-label": LineStyle(VERMILLION, "X"),
-}
 
 #: Systems whose model is private itself, by their form; others take what is free.
 PRIVATE_MODELS: Mapping[str, LineStyle] = {
@@ -79,24 +67,6 @@ PRIVATE_MODELS: Mapping[str, LineStyle] = {
     "Private-kNN, sound": LineStyle(VERMILLION, "*"),
 }
 
-#: Accountants that the figure of ε shows; others take what is free.
-ACCOUNTANTS: Mapping[str, LineStyle] = {
-    "strong-composition": LineStyle(GREY, "X"),
-    "basic": LineStyle(GREY, "p"),
-    "moments": LineStyle(PURPLE, "v"),
-    "rdp": LineStyle(BLUE, "o"),
-    "pld": LineStyle(GREEN, "^"),
-    "pld-channel": LineStyle(PURPLE, "<"),
-    "gdp": LineStyle(BLACK, "P"),
-    "label": LineStyle(GREEN, "*"),
-    "bounded-range": LineStyle(GREEN, "<"),
-    "exact": LineStyle(ORANGE, "s"),
-    "exact-per-teacher": LineStyle(VERMILLION, "D"),
-    "exact-split": LineStyle(ORANGE, "p"),
-    "exact-split-per-teacher": LineStyle(VERMILLION, "p"),
-    "rdp-sanitised": LineStyle(SKY, "h"),
-    "rdp-expected": LineStyle(GREY, "*"),
-}
 
 #: Solid: holds for all votes, so that a release may state it. Broken: depends on these. Dotted: claimed.
 KINDS: Mapping[str, LineStyle] = {

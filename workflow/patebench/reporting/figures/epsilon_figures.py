@@ -12,7 +12,6 @@ from patebench.reporting.frames import Records, distinct, least, over_seeds, sou
 from patebench.reporting.outcomes import STATED, audited, found_by
 from patebench.reporting.published import Published
 from patebench.reporting.style import (
-    ACCOUNTANTS,
     GREY,
     KINDS,
     VERMILLION,
@@ -49,7 +48,7 @@ def draw_epsilon(records: Records, published: Published) -> "Figure":
         return empty()
     bounds = _few(bounds)
     curves = curves.explode(["queries", "epsilon"]).astype({"queries": "int64", "epsilon": "float64"})
-    styles = line_styles(bounds["accountant"], ACCOUNTANTS)
+    styles = line_styles(bounds["accountant"])
     families, names = titles(bounds), distinct(bounds, _PANEL)
     figure, axes = panels([_title(families, panel) for panel in names], sharey=False)
     for axis, panel in zip(axes, names, strict=True):

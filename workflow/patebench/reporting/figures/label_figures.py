@@ -22,7 +22,6 @@ from patebench.reporting.published import PATE_2017, Published
 from patebench.reporting.style import (
     BLUE,
     GREY,
-    TEACHERS,
     VERMILLION,
     LineStyle,
     empty,
@@ -64,7 +63,7 @@ def _draw_over_noise(records: Records, published: Published, mechanism: str, par
     names = titles(label_sets)
     values = published.of(PATE_2017).select("label_accuracy", mechanism=mechanism)
     values = [value for value in values if value.teachers and value.dataset in set(label_sets["dataset"])]
-    styles = line_styles([*label_sets["teachers"], *(value.teachers for value in values)], TEACHERS)
+    styles = line_styles([*label_sets["teachers"], *(value.teachers for value in values)])
     figure, axes = panels(list(names.values()))
     for axis, family in zip(axes, names, strict=True):
         _draw_label_sets(axis, members(label_sets, family), styles)

@@ -48,7 +48,6 @@ from patebench.reporting.published import (
 from patebench.reporting.style import (
     BLACK,
     GREY,
-    METHODS,
     PRIVATE_MODELS,
     PURPLE,
     WIDE,
@@ -234,7 +233,7 @@ def draw_frontier(records: Records, published: Published) -> "Figure":
         return empty()
     names = titles(pd.concat([students[[*_PANEL]], models[[*_PANEL]]]), _PANEL)
     by = "method" if students["method"].nunique() > students["mechanism"].nunique() else "mechanism"
-    students = students.assign(style=students[by].map(line_styles(students[by], {**mechanism_styles(), **METHODS})))
+    students = students.assign(style=students[by].map(line_styles(students[by], mechanism_styles())))
     models = models.assign(style=models["name"].map(line_styles(models["name"], PRIVATE_MODELS)))
     figure, axes = panels(list(names.values()), sharey=False, alone=WIDE)
     for axis, panel in zip(axes, names, strict=True):
