@@ -1,6 +1,5 @@
 """Read a configuration file: YAML, in which a key given twice is a mistake. No more is checked here."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,9 @@ _START = "start from config/config.yaml"
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a key written twice, or more aliases than anybody can mean, is a mistake."""
+    """YAML in which a key written twice, or more values than `_VALUES`, is a mistake."""
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except ValueError as fault:  # a date that does not exist, or a number of thousands of digits
-            raise _fault(str(fault), node) from None
+    values = 0
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -33,10 +28,18 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def get_single_node(self) -> yaml.Node | None:
-        node = super().get_single_node()
-        if node is not None:
-            _count(node, {})
+        if (node := super().get_single_node()) is not None:
+            self._count(node)
         return node
+
+    def _count(self, node: yaml.Node) -> None:
+        """Count the values in a node, those of aliases each time; refuse too many. A node in itself has no end."""
+        self.values += 1
+        if self.values > _VALUES:
+            raise _fault(f"more than {_VALUES:,} values, once its aliases are written out", node)
+        for part in node.value if isinstance(node, yaml.CollectionNode) else ():
+            for each in part if isinstance(part, tuple) else (part,):
+                self._count(each)
 
 
 def load(path: Path | str) -> dict[str, Any]:
@@ -54,6 +57,8 @@ def load(path: Path | str) -> dict[str, Any]:
         mark, problem = getattr(fault, "problem_mark", None), getattr(fault, "problem", fault)
         place = f"{path}, line {mark.line + 1}" if mark else path
         raise PatebenchError(f"{problem}; correct the YAML there", code="yaml", where=place) from None
+    except ValueError as fault:  # a date that does not exist, or a number of thousands of digits
+        raise PatebenchError(f"{fault}; correct the YAML", code="yaml", where=path) from None
     if not isinstance(settings, dict):
         raise PatebenchError(f"holds {show(settings)} instead of a mapping; {_START}", code="yaml", where=path)
     return settings
@@ -65,24 +70,6 @@ def _read(path: Path) -> str:
     if path.stat().st_size > _BYTES:
         raise PatebenchError(f"is larger than {_BYTES:,} bytes; {_START}", code="yaml", where=path)
     return path.read_text(encoding="utf-8")
-
-
-def _count(node: yaml.Node, counts: dict[int, int | None]) -> int:
-    """Return the number of values in a node with its aliases; refuse a node that holds itself, and too many values.
-
-    `counts` has those of the nodes so far, None for the ones that contain this node.
-    """
-    if id(node) not in counts:
-        counts[id(node)] = None
-        parts = itertools.chain(*node.value) if isinstance(node, yaml.MappingNode) else node.value
-        size = 1 + (sum(_count(each, counts) for each in parts) if isinstance(node, yaml.CollectionNode) else 0)
-        if size > _VALUES:
-            raise _fault(f"more than {_VALUES:,} values, once its aliases are written out", node)
-        counts[id(node)] = size
-    count = counts[id(node)]
-    if count is None:
-        raise _fault("a value that holds itself, by an alias", node)
-    return count
 
 
 def _fault(problem: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
