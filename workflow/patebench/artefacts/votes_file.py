@@ -1,13 +1,10 @@
-"""Votes from a file that anybody may have written: .npy, .npz or CSV of counts or votes, or our own votes.npz.
+"""Read votes from a file that anybody may have written: .npy or CSV of counts or votes, or our own votes.npz.
 
 Nothing is unpickled, and what is not exactly a table of votes is refused in one line that names the file.
 """
 
 import hashlib
-import io
 import warnings
-import zipfile
-import zlib
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,15 +16,13 @@ from patebench.accounting.votes import MOST_VOTES, Votes, check_table
 from patebench.artefacts.reading import read_votes
 from patebench.cli.command import together
 from patebench.core.errors import ArtefactError, PatebenchError, located
-from patebench.core.files import META, Artefact
-from patebench.core.text import listing, plural
+from patebench.core.files import Artefact
+from patebench.core.text import plural
 from patebench.data.division import tallies
 
 #: What a table of votes has in place of the digest of a pool. Not of the votes: it stands in labels that are released.
 _NO_POOL = "queries of a table of votes"
 
-#: What separates the cells of a line of text.
-_SEPARATORS = ("\t", ";", ",", " ")
 
 #: The number of teachers in a table of votes, to confirm.
 teachers_option = click.option(
@@ -39,7 +34,7 @@ teachers_option = click.option(
 table_options = together(
   click.option(
     "--classes", type=click.IntRange(min=2), default=None,
-    help="Where --votes is a table (.npy, .npz, CSV) of votes, teachers × queries: among so many classes. Without, it "
+    help="Where --votes is a table (.npy, CSV) of votes, teachers × queries: among so many classes. Without, it "
     "holds counts, queries × classes.",
   ),
   teachers_option,
@@ -59,7 +54,7 @@ def read_source(
     path: Path, labels: bool = False, classes: int | None = None, teachers: int | None = None
 ) -> tuple[Artefact, Votes]:
     """Do the same, and return the artefact too; a table makes one that knows neither its pool nor its shards."""
-    if _first_bytes(path).startswith(b"PK") and _is_ours(path):
+    if _first_bytes(path).startswith(b"PK"):
         return _artefact(path, classes, teachers)
     votes = _votes(path, labels, classes)
     with located(path):
@@ -90,7 +85,8 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
         raise PatebenchError(f"{path}: votes do not say how many classes there are; add --classes")
     if classes is not None and not labels:
         raise PatebenchError(f"{path}: --classes goes with --votes; counts have one column per class")
-    table = _whole(path, _table(path, "counts" if classes is None else "votes"))
+    is_array = _first_bytes(path).startswith(np.lib.format.MAGIC_PREFIX)
+    table = _whole(path, _load(path) if is_array else _of_text(path))
     with located(path):
         if classes is not None:
             return Votes.of(table, classes)
@@ -98,84 +94,27 @@ def _votes(path: Path, labels: bool, classes: int | None) -> Votes:
         return Votes.from_counts(table)
 
 
-def _table(path: Path, wanted: str) -> NDArray[Any]:
-    """Return the array in a file of any kind that holds one; an archive has the wanted one by name."""
-    magic = _first_bytes(path)
-    if magic.startswith(np.lib.format.MAGIC_PREFIX):
-        return _load(path)
-    if magic.startswith(b"PK"):
-        return _of_archive(path, wanted)
-    return _of_text(path)
-
-
-def _is_ours(path: Path) -> bool:
-    """Return True if an archive is an artefact, sound or not, or cannot be opened, which reading it explains."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return META in archive.namelist()
-    except (zipfile.BadZipFile, OSError):
-        return True
-
-
-def _of_archive(path: Path, wanted: str) -> NDArray[Any]:
-    """Return the only array of an .npz file, or the one with the wanted name."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-            if len(names) != 1 and wanted not in names:
-                held = listing(names) or "none"
-                raise PatebenchError(f"{path}: holds the arrays {held}; give one array, or call one of them {wanted}")
-            name = wanted if wanted in names else names[0]
-            if name in ("counts", "votes") and name != wanted:
-                hint = (
-                    "add --classes, for votes do not say how many there are"
-                    if name == "votes"
-                    else "leave --classes out"
-                )
-                raise PatebenchError(f"{path}: holds {name}, by its name; {hint}")
-            with archive.open(f"{name}.npy") as stream:
-                shape, dtype, size = _described(path, stream)
-                _check_header(path, shape, dtype, archive.getinfo(f"{name}.npy").file_size, size)
-            with archive.open(f"{name}.npy") as stream:
-                array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-                return array
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as fault:
-        raise PatebenchError(f"{path}: is damaged ({fault}); write it again with numpy.savez") from None
-
-
 def _of_text(path: Path) -> NDArray[Any]:
-    """Return a table of numbers in lines of text, with or without a line of names above them."""
+    """Return a table of numbers with commas between them, with or without a line of names above them."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise PatebenchError(f"{path}: is no .npy file, no .npz file and no CSV; save the array with numpy.save")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        raise PatebenchError(f"{path}: is empty; save the array with numpy.save")
-    separator = next((each for each in _SEPARATORS if each in lines[0]), ",")
-    lines = [" ".join(line.split()) for line in lines] if separator == " " else lines
-    numbers = [_is_number(cell) for cell in lines[0].split(separator)]
-    names = not any(numbers)
-    if any(numbers) and not all(numbers):
-        odd = lines[0].split(separator)[numbers.index(False)]
-        raise PatebenchError(f"{path}: line 1 has {odd[:40]!r} beside numbers; write names alone, or numbers alone")
-    if names and len(lines) == 1:
-        raise PatebenchError(f"{path}: holds one line, {lines[0][:40]!r}, and no numbers; give a table of numbers")
-    if names and not lines[0].split(separator)[0].strip("\"' "):
+        raise PatebenchError(f"{path}: is no .npy file and no CSV; save the array with numpy.save") from None
+    first = lines[0].split(",") if lines else []
+    names = [cell for cell in first if not _is_number(cell)]
+    if first and not first[0].strip("\"' "):
         raise PatebenchError(f"{path}: its first column has no name, as a column of row numbers; write it without one")
-    widths = [line.count(separator) + 1 for line in lines]
-    for number, width in enumerate(widths, 1):
-        if width != widths[0]:
-            raise PatebenchError(
-                f"{path}: line 1 has {plural(widths[0], 'cell')} and line {number} has {width}; give each line as many"
-            )
+    if names and len(names) < len(first):
+        raise PatebenchError(
+            f"{path}: line 1 has {names[0][:40]!r} beside numbers; write names alone, or numbers alone"
+        )
+    if len(lines) <= bool(names):
+        raise PatebenchError(f"{path}: holds no numbers; give a table of numbers, or save the array with numpy.save")
     try:
-        return np.loadtxt(io.StringIO("\n".join(lines[names:])), delimiter=separator, comments=None, ndmin=2)
+        return np.loadtxt(lines[bool(names) :], delimiter=",", comments=None, ndmin=2)
     except ValueError as fault:
         words = str(fault).partition("; ")[0]
-        raise PatebenchError(f"{path}: is no table of numbers ({words}); write whole numbers alone") from None
+        raise PatebenchError(f"{path}: is no table of numbers ({words}); write whole numbers, with commas") from None
 
 
 def _is_number(cell: str) -> bool:

@@ -44,7 +44,7 @@ def run(
     publishable: bool,
     as_json: bool,
 ) -> None:
-    """State every bound on ε of releasing labels for the votes in FILE (.npy, .npz, CSV, or an ensemble's votes.npz).
+    """State every bound on ε of releasing labels for the votes in FILE (.npy, CSV, or an ensemble's votes.npz).
 
     FILE holds counts (queries × classes) or, with --votes, votes (teachers × queries). With --release only what holds
     for labels that are handed out is stated.
