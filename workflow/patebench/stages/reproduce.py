@@ -1,6 +1,5 @@
 """The command `reproduce`: run what a row of a paper's table needs, and show the verdicts on it."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -21,15 +20,12 @@ _SHOWN = {"what": "what", "printed": "printed", "measured": "measured", "seeds":
 _SHOWN |= {"verdict": "verdict", "why": "why"}
 
 
-def run(
-    *, row: str | None, only: str, seeds: str, data_root: str, cores: str, dry: bool, compare: bool, home: Path
-) -> None:
+def run(*, row: str | None, seeds: str, cores: str, dry: bool, home: Path) -> None:
     """Run what a ROW of a paper's table needs, and compare what it prints with what was measured.
 
-    Without ROW, list all rows; part of a name will do if only one row has it. The command that is run is printed first;
-    --dry stops there, and --compare only compares with existing results. Existing results are not made again.
-    Configuration and experiments are those that config/published.csv names for the row; --only names others. Data sets
-    are read from --data-root, or from the environment variable PATEBENCH_DATA.
+    Without ROW, list all rows; some words of a name are enough if one row alone has them in this order. The command
+    that is run is printed first, and --dry stops there. Existing results are not made again. Configuration and
+    experiments are those that config/published.csv names for the row.
     """
     from patebench.config import load, validate
 
@@ -51,35 +47,21 @@ def run(
         raise PatebenchError(f"no configuration measures '{name}'{': ' if reasons else ''}{'; '.join(reasons)}")
     file = in_home(home, f"config/papers/{configuration}.yaml")
     verdicts = home / validate(load(file), files=False).pages / "tables" / "verdicts.csv"
-    if compare:
-        if only or seeds or data_root or dry:
-            raise PatebenchError(
-                "--compare runs nothing, so it goes with none of --only, --seeds, --data-root and --dry"
-            )
-        _show_verdicts(verdicts, values[0])
-        return
-    experiments = only or ",".join(dict.fromkeys(name for value in values for name in value.experiments))
+    experiments = ",".join(dict.fromkeys(name for value in values for name in value.experiments))
     command = ["snakemake", "--cores", cores, "--quiet", "reason", "--configfile", str(file.resolve())]
     command += ["--config", f"only=[{experiments}]", *([f"seeds=[{seeds}]"] if seeds else [])]
-    # The variable overrides the data root of every configuration.
-    variables = {"PATEBENCH_DATA": str(Path(data_root).expanduser().resolve())} if data_root else {}
-    click.echo(" ".join([*(f"{key}={shlex.quote(value)}" for key, value in variables.items()), shlex.join(command)]))
+    click.echo(shlex.join(command))
     if dry:
         return
-    if subprocess.run(command, cwd=home, env={**os.environ, **variables}, check=False).returncode:
+    if subprocess.run(command, cwd=home, check=False).returncode:
         raise PatebenchError("Snakemake stopped before the end; fix what it names, and give the same command again")
     _show_verdicts(verdicts, values[0])
 
 
 def _find_row(asked: str, rows: Iterable[str]) -> str:
-    """Return the row of that name, or the only one whose name has these words in this order.
-
-    If several rows have them, whole parts of the name are enough: "Table 10, MNIST" is not Fashion MNIST's.
-    """
-    wanted, parts = _words(asked), _parts(asked)
-    found = [name for name in rows if _words(name) == wanted]
-    found = found or [name for name in rows if wanted and _contains(name, wanted)]
-    found = [name for name in found if parts <= _parts(name)] or found
+    """Return the row of that name, or the only one whose name has these words in this order."""
+    wanted = _words(asked)
+    found = [name for name in rows if _words(name) == wanted] or [name for name in rows if _has(name, wanted)]
     if not found:
         raise PatebenchError(
             f"there is no row '{asked}'{nearest(asked, rows)}; `patebench reproduce` lists all", code="unknown-name"
@@ -96,29 +78,19 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[^\s,()-]+", name.lower())
 
 
-def _parts(name: str) -> set[tuple[str, ...]]:
-    """Return the words of the paper, the table and the row that a user names."""
-    return {tuple(_words(part)) for part in name.split(",")}
-
-
-def _contains(name: str, wanted: Sequence[str]) -> bool:
-    """True if a name has these words in their order, others between them allowed."""
+def _has(name: str, wanted: Sequence[str]) -> bool:
+    """Return True if a name has all these words in their order, others between them allowed; False for no words."""
     remaining = iter(_words(name))
-    return all(word in remaining for word in wanted)
+    return bool(wanted) and all(word in remaining for word in wanted)
 
 
 def _show_verdicts(path: Path, row: Value) -> None:
     """Show the verdicts in a table of a run on the numbers that stand in the same row as a printed value."""
     import pandas as pd
 
-    if not path.exists():
-        raise PatebenchError(f"{path}: is not there, so there is nothing to compare; run it without --compare")
-    try:
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
-        same = (frame["paper"] == row.paper) & (frame["table"] == row.table) & (frame["row"] == row.row)
-        verdicts = frame.loc[same, list(_SHOWN)].astype(object)
-    except (OSError, ValueError, KeyError):
-        raise PatebenchError(f"{path}: is no table of verdicts; run it without --compare") from None
+    frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    same = (frame["paper"] == row.paper) & (frame["table"] == row.table) & (frame["row"] == row.row)
+    verdicts = frame.loc[same, list(_SHOWN)].astype(object)
     if verdicts.empty:
         raise PatebenchError(f"{path}: has no verdict on '{row.name}', for that run measured nothing of its paper")
     cells = verdicts.where(verdicts.notna(), "").to_numpy().tolist()
@@ -132,11 +104,8 @@ def _cell(value: object) -> str:
 command = stage_command(
     run,
     click.argument("row", required=False),
-    click.option("--only", default="", help="The experiments to run, such as mnist,svhn [default: see above]."),
     click.option("--seeds", default="", help="Base seeds, such as 0,1,2 [default: the configuration's]."),
-    click.option("--data-root", default="", help="Folder of data sets [default: PATEBENCH_DATA, or as configured]."),
     click.option("--cores", default="all", show_default=True, help="For Snakemake."),
     click.option("--dry", is_flag=True, help="Only print the command."),
-    click.option("--compare", is_flag=True, help="Run nothing, and compare what the last run left."),
     home_option,
 )
