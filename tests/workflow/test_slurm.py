@@ -192,6 +192,7 @@ def test_snakemake_is_killed_and_the_next_one_goes_on(cluster: Cluster, finished
     results = cluster.folder / "results"
     before = {chunk: chunk.stat().st_mtime_ns for chunk in results.glob("**/chunks/[0-9]*.npz")}
     assert before, "a chunk that was done is gone"
+    cluster.run("--unlock")
     cluster.run(TABLE)
     assert cluster.tables() == finished.tables()
     assert any(chunk.stat().st_mtime_ns == time_ns for chunk, time_ns in before.items())

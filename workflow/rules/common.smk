@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from snakemake.exceptions import WorkflowError
 from patebench.config import load, validate
 from patebench.core.spelling import check_passed_on, shell_words
 from patebench.core.errors import PatebenchError, separate
-from patebench.core.locks import record_run
 
 
 envvars:
@@ -26,25 +24,8 @@ os.environ.update(PATH=os.pathsep.join([os.path.dirname(sys.executable), *os.get
 os.environ.update(PATEBENCH_HOME=ROOT)
 
 
-def unlock():
-    """Remove Snakemake's locks of this folder, as a user would; no Snakefile has to be read for that."""
-    words = ["--unlock", "--snakefile", os.devnull, "--profile=none", "--workflow-profile=none"]
-    command = [sys.executable, "-m", "snakemake", *words, "--shared-fs-usage=none"]
-    subprocess.run(command, capture_output=True, check=False)
-
-
-# After a SIGKILL or a power cut the next run on the same host just continues. Jobs take no locks.
-if workflow.is_main_process:
-    try:
-        for line in record_run(Path(".snakemake", "patebench"), unlock, forget="--unlock" in sys.argv):
-            print(f"patebench: {line}", file=sys.stderr)
-    except PatebenchError as fault:
-        raise WorkflowError(str(fault)) from None
-
 # Published values and captions lie beside the Snakefile, wherever the run's own folder is.
-PUBLISHED, CAPTIONS = (
-    os.path.relpath(f"{ROOT}/{path}") for path in ("config/published.csv", "report")
-)
+PUBLISHED, CAPTIONS = (os.path.relpath(f"{ROOT}/{path}") for path in ("config/published.csv", "report"))
 
 try:
     check_passed_on([str(workflow.main_snakefile), *map(str, workflow.configfiles)])

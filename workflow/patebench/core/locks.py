@@ -5,14 +5,13 @@ is a folder with one file, which records the process that holds it; all that it 
 process removes a record only if the recorded process has certainly ended, which can be known on its host alone.
 """
 
-import atexit
 import errno
 import json
 import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -20,7 +19,6 @@ from pathlib import Path
 from secrets import token_hex
 
 from patebench.core.errors import ArtefactError
-from patebench.core.files import write_text
 
 #: Seconds to wait for a lock that one process holds all that time.
 PATIENCE_S = 60.0
@@ -76,7 +74,8 @@ class Process:
         here = Process.current()
         if (self.host, self.machine) == (here.host, here.machine) and self.boot != here.boot:
             return "" not in (self.machine, self.boot, here.boot)
-        if not self.is_visible() or self.pid <= 0:
+        names = ("host", "machine", "boot", "namespace")
+        if any(getattr(self, name) != getattr(here, name) for name in names) or self.pid <= 0:
             return False
         try:
             os.kill(self.pid, 0)
@@ -86,12 +85,6 @@ class Process:
             return False
         state, started = _state_and_start(self.pid)
         return state in ("Z", "X") or (started != self.started and "" not in (started, self.started))
-
-    def is_visible(self) -> bool:
-        """Return True if this host, or this container, would list the process."""
-        here = Process.current()
-        names = ("host", "machine", "boot", "namespace")
-        return all(getattr(self, name) == getattr(here, name) for name in names)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} (since {self.since})"
@@ -196,40 +189,3 @@ def _remove_dead(lock: Path) -> list[Path]:
         with suppress(OSError):
             record.unlink()
     return [record for record in records if record.exists()]
-
-
-def record_run(folder: Path, unlock: Callable[[], object], *, forget: bool = False) -> list[str]:
-    """Record in `folder` that this process runs, until it ends, and call `unlock` if killed ones left their locks.
-
-    Every process calls this before it takes locks that `unlock` would remove. `unlock` is called only if all processes
-    that are recorded have certainly ended. With `forget`, earlier records are removed instead.
-
-    Returns
-    -------
-    list of str
-        One line for each process whose locks were removed, and for each of which this host does not know if it runs.
-    """
-    folder = folder.absolute()
-    with alone(folder / "runs"):
-        records = {path: Process.read(path) for path in sorted(folder.glob("*.json"))}
-        dead = {path for path, process in records.items() if process is not None and process.is_dead()}
-        cleared = bool(dead) and len(dead) == len(records)
-        if cleared and not forget:
-            unlock()
-        if cleared or forget:
-            for path in records:
-                path.unlink(missing_ok=True)
-        own = folder / f"{os.getpid()}-{token_hex(8)}.json"
-        write_text(own, Process.current().written())
-        atexit.register(own.unlink, missing_ok=True)
-    if forget:
-        return []
-    if cleared:
-        return [f"removed the locks of {process}, which was killed" for process in records.values()]
-    others = [process for path, process in records.items() if path not in dead]
-    return [
-        f"{process or f'an unknown process recorded in {folder}'} may still run in this folder; if it does not, "
-        "`snakemake --unlock` removes its locks"
-        for process in others
-        if process is None or not process.is_visible()
-    ]
