@@ -348,8 +348,8 @@ def test_teachers_that_vote_in_rounds_are_dealt_once_and_vote_in_each() -> None:
 
 def test_a_run_shows_the_figures_and_tables_that_it_has_content_for() -> None:
     figures = set(run(demo()).with_content(FIGURES))
-    assert {"methods", "noisy-accuracy", "gap", "epsilon", "audit"} <= figures
-    assert not {"distance", "local", "cap", "clusters", "pool"} & figures
+    assert {"equal-epsilon", "noisy-accuracy", "gap", "epsilon", "audit"} <= figures
+    assert not {"distance", "cap", "clusters", "pool"} & figures
     tables = set(run(demo()).with_content(TABLES))
     assert {"utility-privacy", "bounds", "ensembles", "active-learning", "petdl"} <= tables
     assert not {"papers", "verdicts", "nzc-students", "bits", "teacher-costs"} & tables

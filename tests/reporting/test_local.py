@@ -1,4 +1,4 @@
-"""Local mechanisms from votes to figure and table: what single teachers pay, labels without an expectation."""
+"""Local mechanisms from votes to table: what single teachers pay, labels without an expectation."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,7 @@ from tests.steps import account, aggregate
 from patebench.core.files import read_arrays, read_json, write_arrays, write_json
 from patebench.core.formats import LABELS, TRUTH, VOTES
 from patebench.mechanisms.base import make_mechanism
-from patebench.reporting.figures import FIGURES
 from patebench.reporting.published import read_published
-from patebench.reporting.style import themed
 from patebench.reporting.tables import TABLES
 from patebench.stages.collect import run as collect
 
@@ -71,27 +69,6 @@ def test_labels_have_no_expectation_and_teachers_have_costs(collected):
         (make_mechanism(name, parameters).slug, T) for name, parameters in SETTINGS for T in (10, 40)
     ]
     assert (costs[-1]["asked_most"], costs[-1]["basic_most"], costs[-1]["epsilon_least"]) == (20, 40.0, 0.5)
-
-
-def test_the_figure_shows_labels_against_both_epsilons(collected):
-    records = made.load_records([collected])
-    with themed():
-        figure = FIGURES.load("local")(records, PUBLISHED)
-        figure.draw_without_rendering()
-    one_vote, all_votes = figure.axes
-    accuracy = records.label_sets.set_index("noise")["label_accuracy"]
-    lines = {bars.get_label(): bars.lines[0].get_xydata() for bars in one_vote.containers}
-    published = [[epsilon, accuracy[f"epsilon-{epsilon}_unbiased-0_participation-1_spread-1"]] for epsilon in (1, 2)]
-    assert lines["randomised response: as published"].tolist() == published
-    assert "truncated geometric: unbiased" in lines
-    assert "randomised response: as published, each in 0.5 of the queries, personal ε down to 1/4" in lines
-    students = {bars.get_label(): bars.lines[0].get_xydata() for bars in all_votes.containers}
-    ((total, reached),) = students["randomised response: student"]
-    bounds = records.bounds[
-        (records.bounds["queries"] == 10) & (records.bounds["noise"] == records.students["noise"][0])
-    ]
-    assert (total, reached) == (bounds["epsilon"].min(), 0.7)
-    assert "10 queries" in all_votes.get_xlabel(), "as many as the student learns from"
 
 
 def test_the_table_lists_least_median_and_most(collected):

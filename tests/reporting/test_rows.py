@@ -9,8 +9,8 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.core.files import read_json, write_json
-from patebench.reporting.per_method import Row, rows, schema, schema_text
 from patebench.reporting.published import read_published
+from patebench.reporting.rows import Row, rows, schema, schema_text
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = read_published(made.PUBLISHED)

@@ -93,9 +93,9 @@ def test_words_of_a_panel_do_not_reach_into_the_next(tmp_path):
 NEEDED = {
     **{"noisy-accuracy": {"label_set"}, "gaussian-accuracy": {"label_set"}},
     **{"gap": {"ensemble"}, "distance": {"ensemble"}},
-    **{name: {"student", "bound"} for name in ("methods", "equal-epsilon", "epsilon")},
+    **{name: {"student", "bound"} for name in ("equal-epsilon", "epsilon")},
     "frontier": {"student"},
-    **dict.fromkeys(("clusters", "pool", "cap", "local", "audit", "distillation", "petdl-ablations"), None),
+    **dict.fromkeys(("clusters", "pool", "cap", "audit", "distillation", "petdl-ablations"), None),
 }
 
 

@@ -32,7 +32,7 @@ def check(file: Path) -> None:
 def schema(of: str) -> None:
     """Print the JSON schema of configurations, for editors, or that of the file `rows.json` of a run."""
     if of == "rows":
-        from patebench.reporting.per_method import schema_text
+        from patebench.reporting.rows import schema_text
     else:
         from patebench.config.schema import schema_text
 

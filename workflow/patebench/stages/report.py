@@ -31,8 +31,8 @@ def run(*, manifest: Path, published: Path, captions: Path, out: Path) -> None:
     """
     from patebench.reporting import publishable
     from patebench.reporting.pages import render
-    from patebench.reporting.per_method import rows
     from patebench.reporting.published import read_published
+    from patebench.reporting.rows import rows
 
     content = read_manifest(manifest, "records", "released", "copies", "figures", "tables")
     records = read_records(Path(file) for files in content["records"].values() for file in files)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from patebench.reporting.style import BLACK, GREY, LineStyle, logarithmic, percent
-from patebench.reporting.wording import WEAK, in_words
+from patebench.reporting.wording import in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,12 +141,3 @@ def stretch(axis: "Axes", least: float, most: float) -> None:
     axis.set_ylim(low, high)
     axis.margins(x=0.08)
     percent(axis, axis.get_ylabel())
-
-
-def shade_weak(axis: "Axes", largest: float) -> None:
-    """Shade where an ε is weak, if the largest is."""
-    low, high = axis.get_xlim()
-    if largest > WEAK:
-        axis.axvspan(max(WEAK, low), high, color=GREY, alpha=0.1, linewidth=0, zorder=0)
-        axis.text(0.99, 0.02, f"ε > {WEAK:g}: weak", transform=axis.transAxes, ha="right", color=GREY, fontsize=8)
-        axis.set_xlim(low, high)

@@ -27,7 +27,6 @@ from patebench.reporting.figures.drawing import (
     members,
     note,
     placed,
-    shade_weak,
     staircase,
     stretch,
     titles,
@@ -35,7 +34,6 @@ from patebench.reporting.figures.drawing import (
 )
 from patebench.reporting.frames import Records
 from patebench.reporting.outcomes import frontier, outcomes, private_models
-from patebench.reporting.per_method import methods
 from patebench.reporting.published import (
     COMPARISONS,
     DPMLBENCH_2023,
@@ -63,7 +61,7 @@ from patebench.reporting.style import (
     themed,
 )
 from patebench.reporting.tables.utility_tables import EQUAL_EPSILON, TARGETS, together
-from patebench.reporting.wording import epsilon_in_digits, in_words, parameter_words, those_that_differ
+from patebench.reporting.wording import in_words, parameter_words, those_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,47 +71,6 @@ if TYPE_CHECKING:
 #: What has a panel of its own.
 _PANEL = ("dataset", "setting")
 _ACCURACY = "accuracy on the test set"
-
-
-def draw_methods(records: Records, published: Published) -> "Figure":
-    """Draw a point per method and kind of ε, one panel per data set; filled markers hold for all votes."""
-    frame = methods(records, published)
-    if frame.empty:
-        return empty()
-    printed = frame["published"].astype(bool)
-    styles = line_styles(frame.loc[~printed, "method"], {**mechanism_styles(), **PRIVATE_MODELS})
-    styles |= dict(zip(sorted(set(frame.loc[printed, "method"])), map(_black, cycle("so^DvP*X<>dh")), strict=False))
-    names = sorted(set(frame["dataset"]))
-    figure, axes = panels([in_words(name) for name in names], sharey=False, alone=WIDE)
-    for axis, name in zip(axes, names, strict=True):
-        rows = frame[frame["dataset"] == name]
-        for row in rows.to_dict("records"):
-            _draw_method(axis, row, styles[row["method"]])
-        for method, pair in rows[~rows["published"].astype(bool)].groupby("method"):
-            if len(pair) > 1:
-                heights = pair["accuracy_mean"].map(within)
-                axis.plot(pair["epsilon"], heights, color=styles[method].color, linewidth=0.8, alpha=0.6)
-        baseline = within(rows["baseline_accuracy_mean"].max())
-        level(axis, baseline, "without privacy")
-        accuracy_over(axis, f"ε   {SMALLER}", _ACCURACY)
-        stretch(axis, rows["accuracy_mean"].min(), np.nanmax([baseline, rows["accuracy_mean"].max()]))
-        shade_weak(axis, rows["epsilon"].max())
-    for words, fill in (("filled: ε holds for all votes", GREY), ("open: data-dependent or claimed", "white")):
-        axes[0].plot([], [], marker="o", color=GREY, markerfacecolor=fill, linestyle="none", label=words)
-    return finished(figure, axes)
-
-
-def _black(marker: str) -> LineStyle:
-    return LineStyle(BLACK, marker)
-
-
-def _draw_method(axis: "Axes", row: dict[Any, Any], style: LineStyle) -> None:
-    filled = row["kind"] == Kind.WORST_CASE and not row["published"]
-    words = in_words(row["method"])
-    drawn = mark(axis, row["epsilon"], within(row["accuracy_mean"]), row["accuracy_std"], style, filled, label=words)
-    cost = f"{in_words(row['kind'])} ε = {epsilon_in_digits(row['epsilon'])}"
-    reached = f"{100 * row['accuracy_mean']:.2f} % at {cost}"
-    point_says(drawn.lines[0], f"{words}: {reached}; {row['detail']}; {in_words(row['adjacency'])}")
 
 
 #: Dashes and markers of further lines of one colour, such as those of a mechanism whose students differ.

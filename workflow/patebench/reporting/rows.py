@@ -1,12 +1,6 @@
-"""What each method of a run reached, once for people and once for other programs.
+"""Write what a run found for other programs: one object per setting of a method, at one δ, with every ε known of it.
 
-`methods` gives one point per method: what it reaches at an ε that still says something, and what papers print of the
-same data. A method is a mechanism, whatever student learnt from its labels, or a form of a private model. Of its
-settings whose ε is at most `WEAK` the most accurate one is shown; if all cost more, the cheapest. That choice looks at
-the test set, as papers do.
-
-`rows` gives one object per setting of a method, at one δ, with every ε known of it; seeds are one row. `Rows` is its
-form and `schema` the JSON schema.
+Seeds are one row. `Rows` is the form of the file and `schema` its JSON schema.
 """
 
 import json
@@ -16,156 +10,28 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from patebench.core.bound import Adjacency, Kind
+from patebench.core.bound import Kind
 from patebench.core.text import cell_in_json
-from patebench.mechanisms import MECHANISMS
 from patebench.reporting.frames import Records, arrange, deviation, sound
 from patebench.reporting.outcomes import (
     LABEL_SET,
     PRIVATE_MODEL,
     STUDENT,
     is_printed_of,
-    outcomes,
-    private_models,
     public_use,
     stated_by_paper,
 )
 from patebench.reporting.published import (
-    ALL_SYSTEMS,
-    DP_SGD,
     PATE,
-    PATE_2017,
     PETDL,
-    PETDL_2019,
-    PRIVATE_KNN,
-    PRIVATE_KNN_2020,
-    SCALABLE_2018,
     SYSTEMS,
     Published,
     Value,
 )
-from patebench.reporting.published import DPSGD as PAPERS_ON_DPSGD
-from patebench.reporting.wording import WEAK, in_words, owners_in_words, parameters_in_words, rounds_in_words
+from patebench.reporting.wording import rounds_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
-
-#: The paper that a system whose model is private itself comes from.
-_PAPERS_OF_SYSTEMS = {
-    ALL_SYSTEMS[PETDL]: PETDL_2019,
-    ALL_SYSTEMS[PRIVATE_KNN]: PRIVATE_KNN_2020,
-    ALL_SYSTEMS[DP_SGD]: PAPERS_ON_DPSGD[0],
-}
-#: What is of none of them.
-NO_PAPER = "of no paper here"
-
-#: Quantities that may be printed in the same row as an ε.
-_PRINTED = ("student_accuracy", "private_model_accuracy")
-
-POINT_COLUMNS = (
-    *("dataset", "method", "detail", "paper", "kind", "epsilon", "delta", "adjacency"),
-    *("accuracy_mean", "accuracy_std", "baseline_accuracy_mean", "public_use", "public_samples", "seeds", "published"),
-)
-_COPIED = ("dataset", "delta", "accuracy_mean", "accuracy_std", "baseline_accuracy_mean", "seeds")
-
-
-def methods(records: Records, published: Published) -> "pd.DataFrame":
-    """Return a row per data set, method and kind of ε, and per printed pair of ε and accuracy.
-
-    Accuracies are fractions; `published` is True for what a paper prints. An ε that is infinite or 0 is left out.
-    """
-    import pandas as pd
-
-    points = [*_student_points(records), *_model_points(records)]
-    datasets = sorted({point["dataset"] for point in points})
-    points += [point for dataset in datasets for point in _printed_points(published, dataset)]
-    frame = pd.DataFrame(points, columns=list(POINT_COLUMNS))
-    frame = frame[(frame["epsilon"] > 0) & (frame["epsilon"] < float("inf"))]
-    frame = frame.drop_duplicates(["dataset", "method", "detail", "kind", "epsilon", "accuracy_mean"])
-    return frame.sort_values(["dataset", "published", "epsilon", "method"], kind="stable", ignore_index=True)
-
-
-def _paper_of(method: str) -> str | None:
-    """Return the paper of a mechanism or of a system whose model is private itself, or None if it has none."""
-    if method in MECHANISMS:
-        return MECHANISMS.load(method).shown.paper or None
-    return _PAPERS_OF_SYSTEMS.get(method)
-
-
-def _best(settings: "pd.DataFrame", by: list[str], epsilon: str) -> list[dict[Any, Any]]:
-    """Return one setting per group of equal `by`: the most accurate that is not weak, else the cheapest."""
-    ranked = settings.assign(cost=settings[epsilon].where(settings[epsilon] > WEAK, 0.0))
-    ranked = ranked.sort_values(["cost", "accuracy_mean"], ascending=[True, False], kind="stable")
-    return ranked.drop_duplicates(by).to_dict("records")
-
-
-def _point(row: Mapping[Any, Any], source: str, **more: Any) -> dict[str, Any]:
-    """Return the point of a setting whose mechanism or system is `source`."""
-    common = {name: row[name] for name in _COPIED}
-    return {**common, "paper": _paper_of(source) or NO_PAPER, "published": False, **more}
-
-
-def _student_points(records: Records) -> Iterator[dict[str, Any]]:
-    """Yield two points for each mechanism: the same student at its worst-case ε and at its data-dependent one."""
-    students = outcomes(records)
-    students = students[students["worst_case_epsilon_mean"].notna()]
-    for row in _best(students, ["dataset", "mechanism"], "worst_case_epsilon_mean"):
-        uses, samples = public_use(row)
-        noise = parameters_in_words(row["mechanism"], row["parameters"])
-        size = f"{row['teachers']:,} teachers, {row['queries']:,} queries"
-        point = _point(
-            row,
-            row["mechanism"],
-            method=row["mechanism"],
-            detail=f"{noise}, {size}, student: {in_words(row['method'])}",
-            adjacency=owners_in_words(row["partition"]) or str(Adjacency.REPLACE_TEACHER),
-            public_use=uses,
-            public_samples=samples,
-        )
-        worst, dependent = row["worst_case_epsilon_mean"], row["data_dependent_epsilon_mean"]
-        yield {**point, "kind": str(Kind.WORST_CASE), "epsilon": worst}
-        if dependent != worst:  # a mechanism whose cost depends on no votes has one ε
-            yield {**point, "kind": str(Kind.DATA_DEPENDENT), "epsilon": dependent}
-
-
-def _model_points(records: Records) -> Iterator[dict[str, Any]]:
-    """Yield a point for each form of a private model and kind of its ε."""
-    by = ["dataset", "system", "form", "kind", "adjacency"]
-    for row in _best(private_models(records), by, "epsilon_mean"):
-        same = {name: row[name] for name in ("kind", "adjacency", "public_use", "public_samples")}
-        method, detail = f"{row['system']}, {row['form']}", f"model: {in_words(row['model'])}"
-        yield _point(row, row["system"], method=method, detail=detail, epsilon=row["epsilon_mean"], **same)
-
-
-def _printed_points(published: Published, dataset: str) -> Iterator[dict[str, Any]]:
-    """Yield each ε that a paper prints of its own method, with the accuracy in the same row if that is one number.
-
-    The ε is claimed, as nobody checked it here, or is by a data-dependent theorem.
-    """
-    for value in published.select("epsilon", dataset=dataset):
-        if value.mechanism == DP_SGD:
-            own = value.paper in PAPERS_ON_DPSGD
-        else:
-            own = _paper_of(ALL_SYSTEMS.get(value.mechanism, str(value.mechanism))) == value.paper
-        row = {name: getattr(value, name) for name in ("paper", "table", "row", "mechanism", "dataset")}
-        accuracies = {printed.value for quantity in _PRINTED for printed in published.select(quantity, **row)}
-        if not own or len(accuracies) != 1:
-            continue
-        of_votes = value.paper in (PATE_2017, SCALABLE_2018) and value.mechanism != DP_SGD
-        of_record = value.mechanism in (DP_SGD, PRIVATE_KNN)
-        yield {
-            "dataset": dataset,
-            "method": f"printed: {value.source}",
-            "detail": ", ".join(filter(None, [value.table, value.row])),
-            "paper": value.paper,
-            "kind": str(Kind.DATA_DEPENDENT if of_votes else Kind.CLAIMED),
-            "epsilon": value.value,
-            "delta": value.delta,
-            "adjacency": str(Adjacency.ADD_OR_REMOVE_RECORD if of_record else Adjacency.REPLACE_TEACHER),
-            "accuracy_mean": accuracies.pop(),
-            "public_use": "as printed",
-            "published": True,
-        }
 
 
 #: An ε: strict JSON has no infinity.
