@@ -60,12 +60,10 @@ class Shown(NamedTuple):
     Parameters
     ----------
     label : its name, by default that of the registry
-    paper : the paper that it comes from, as `config/published.csv` names it
     color, marker : in figures, the colour by its name there; without, the mechanism takes what is free
     """
 
     label: str = ""
-    paper: str = ""
     color: str = ""
     marker: str = ""
 

@@ -110,7 +110,7 @@ class ConfidentGNMax(Mechanism):
     Bounds on T queries count the queries that were put, answered or not.
     """
 
-    shown = Shown("confident GNMax", paper="Scalable PATE 2018", color="green", marker="^")
+    shown = Shown("confident GNMax", color="green", marker="^")
     published = ("rdp", Conversion.CLASSIC)
     discrete = True
     example: ClassVar[Mapping[str, float]] = {"threshold": 40.0, "sigma1": 20.0, "sigma2": 10.0}
@@ -250,7 +250,7 @@ class InteractiveGNMax(ConfidentGNMax):
     public predictions and the outcome of the test, and costs nothing more.
     """
 
-    shown = Shown("interactive GNMax", paper="Scalable PATE 2018", color="green", marker="v")
+    shown = Shown("interactive GNMax", color="green", marker="v")
     discrete = False  # the test compares no whole numbers, so discrete noise would not hide them
     example: ClassVar[Mapping[str, float]] = {"threshold": 40.0, "sigma1": 20.0, "sigma2": 10.0, "confidence": 0.9}
 

@@ -117,7 +117,7 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 class ImmutableGNMax(ImmutableArgmax):
     """argmax(counts + c·[largest] + N(0, σ²)), claimed to cost what GNMax(σ) does, whatever c is (NZC, section 4.2)."""
 
-    shown = Shown("immutable GNMax", paper="NZC 2020", color="vermillion", marker="P")
+    shown = Shown("immutable GNMax", color="vermillion", marker="P")
     published = ("rdp", Conversion.CLASSIC)
     example: ClassVar[Mapping[str, float]] = {"c": 5.0, "sigma": 20.0, "distance": 0.0}
 
@@ -155,7 +155,7 @@ class ImmutableGNMax(ImmutableArgmax):
 class ImmutableLNMax(ImmutableArgmax):
     """argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query whatever c is (NZC, Theorem 4)."""
 
-    shown = Shown("immutable LNMax", paper="NZC 2020", color="vermillion", marker="X")
+    shown = Shown("immutable LNMax", color="vermillion", marker="X")
     published = ("moments", Conversion.CLASSIC)
     example: ClassVar[Mapping[str, float]] = {"c": 5.0, "gamma": 0.05, "distance": 0.0}
 

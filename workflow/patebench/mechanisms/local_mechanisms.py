@@ -290,7 +290,7 @@ class TruncatedGeometric(LocalMechanism):
     Labels get an order that they do not have: what a vote becomes depends on how the classes are numbered.
     """
 
-    shown = Shown("truncated geometric", paper="Distributed PATE 2018", color="orange", marker="d")
+    shown = Shown("truncated geometric", color="orange", marker="d")
     example: ClassVar[Mapping[str, float]] = {"epsilon": 8.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
 
     @staticmethod
@@ -318,7 +318,7 @@ class RandomisedResponse(LocalMechanism):
     differential privacy*).
     """
 
-    shown = Shown("randomised response", paper="Distributed PATE 2018", color="vermillion", marker="*")
+    shown = Shown("randomised response", color="vermillion", marker="*")
     example: ClassVar[Mapping[str, float]] = {"epsilon": 2.0, "unbiased": 1.0, "participation": 1.0, "spread": 1.0}
 
     @staticmethod

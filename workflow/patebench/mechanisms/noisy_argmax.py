@@ -68,7 +68,7 @@ class NoisyArgmax(Mechanism):
 class GNMax(NoisyArgmax):
     """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² at most (Scalable PATE, Proposition 8)."""
 
-    shown = Shown("GNMax", paper="Scalable PATE 2018", color="blue", marker="o")
+    shown = Shown("GNMax", color="blue", marker="o")
     published = ("rdp", Conversion.CLASSIC)
     discrete = True
     example: ClassVar[Mapping[str, float]] = {"sigma": 20.0}
@@ -135,7 +135,7 @@ class LNMax(NoisyArgmax):
     counts more than e^{2γ} times as likely, and the label is computed from these.
     """
 
-    shown = Shown("LNMax", paper="PATE 2017", color="orange", marker="s")
+    shown = Shown("LNMax", color="orange", marker="s")
     published = ("moments", Conversion.CLASSIC)
     discrete = True
     example: ClassVar[Mapping[str, float]] = {"gamma": 0.05}
