@@ -135,7 +135,7 @@ class Settings(dict[str, Any]):
         return repr(self) < repr(other)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Records:
     """Everything that was measured, as one frame per kind of record (empty frames have all their columns)."""
 

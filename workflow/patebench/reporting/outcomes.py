@@ -6,6 +6,7 @@ is stated, students of PET-DL, and gaps between counts.
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
@@ -45,8 +46,9 @@ def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
 
 
+@lru_cache(maxsize=1)
 def outcomes(records: Records) -> "pd.DataFrame":
-    """Return one row per student setting and δ, in natural order.
+    """Return one row per student setting and δ, in natural order; callers share the frame and must not change it.
 
     Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
     `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`; `may_publish`

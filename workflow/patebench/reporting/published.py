@@ -108,7 +108,7 @@ class Value:
         return {name: getattr(self, name) for name in ("paper", "table", "row", "dataset")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Published:
     """All printed values."""
 

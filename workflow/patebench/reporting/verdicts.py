@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
@@ -70,10 +70,11 @@ COLUMNS = (
 NUMBER = ["paper", "table", "row", "column"]
 
 
+@lru_cache(maxsize=1)
 def verdicts(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per printed number, more if several settings measured it; columns are `COLUMNS`.
 
-    Papers of which this run measured nothing have no rows.
+    Papers of which this run measured nothing have no rows. Two tables share the frame, which must not be changed.
     """
     import pandas as pd
 
