@@ -74,7 +74,7 @@ format: setup
 	$(RUN) ruff format .
 	$(RUN) snakefmt Snakefile workflow/Snakefile workflow/rules
 
-# Generated pages and figures: the configuration schema, the pages on configuration, commands, bounds and corrections, and the two
+# Generated pages and figures: the configuration schema, the pages on configuration, commands and bounds, and the two
 # figures drawn from the kept tables.
 KEPT := results/reference
 TABLES := $(foreach run,equal-epsilon equal-epsilon-private-knn equal-epsilon-teachers,$(KEPT)/$(run)/tables/equal-epsilon.csv)
@@ -85,7 +85,6 @@ pages: setup
 	$(RUN) patebench config page > docs/config.md
 	$(RUN) python -m patebench.cli.page > docs/commands.md
 	$(RUN) python -m patebench.cli.bounds_page > docs/bounds.md
-	$(RUN) patebench corrections > docs/corrections.md
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/headline.png config/published.csv $(TABLES)
 	$(RUN) python -m patebench.reporting.figures.utility_figures $(KEPT)/equal-epsilon.png $(TABLES)
 
