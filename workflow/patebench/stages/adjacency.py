@@ -37,7 +37,7 @@ from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
 from patebench.data.declaration import TableDeclaration
 from patebench.data.division import records
-from patebench.data.own_table import public_by_hash, read_frame
+from patebench.data.own_table import expanded, public_by_hash, read_frame
 from patebench.data.partitions import NOBODY
 
 #: Number of neighbouring teachers that are trained again together, unless all are.
@@ -216,6 +216,7 @@ class DataSet:
         declared = TableDeclaration.read(dict(self.data.declared)["table"], "table")
         path = Path(sources["private"])
         frame = read_frame(path, declared.missing_values).astype(object)
+        declared = expanded(declared, frame, path)
         private = np.ones(len(frame), bool)
         if declared.public_share is not None:
             if declared.owner is None:
