@@ -269,7 +269,7 @@ def test_papers_tell_where_another_setting_fell_short(tmp_path):
     assert "by 2 results of this run" in told
     assert "unsound, though other settings fell short of 3" in told  # one accuracy, printed in three places
     (student,) = (each for each in findings(tables) if each.startswith("PATE 2017 prints"))
-    assert student.endswith("has 98.00 %: reproduced.")
+    assert student.endswith("reaches 98.00 %: reproduced.")
 
 
 def test_results_are_counted_by_what_was_measured(tmp_path):

@@ -1,5 +1,6 @@
 """What a run found: a few numbers to show first, and about ten sentences, worked out from its tables."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 #: Strategies that select queries by something else than chance.
 _SELECTING = {*STRATEGIES} - {"random"}
+#: What tells label sets apart.
+_SETTING = ("dataset", "setting", "ensemble", "mechanism", "noise", "rounds")
 #: Most data sets and papers of which a finding is stated.
 _MOST = 2
 
@@ -44,7 +47,8 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         if finite.empty:
             known = "no finite ε holds" if rows["worst_case_epsilon_mean"].notna().any() else "no ε is known"
             most = percent(rows["accuracy_mean"].max())
-            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it."
+            base = base_rate(rows.sort_values("accuracy_mean").iloc[-1].to_dict())
+            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it{base}."
             continue
         best = most_accurate(finite, "worst_case_epsilon_mean")
         worst, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
@@ -54,7 +58,8 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
             f"On {dataset} the best student of released labels reached {percent(best['accuracy_mean'])} at a worst-case"
             f" ε of {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
             f" {protected(best)}; student: {in_words(best['method'])} with {answers(best)} by"
-            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}."
+            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}"
+            f"{base_rate(best)}."
         )
         if dependent == dependent and abs(dependent - worst) > 0.05 * worst:
             account = account_of_paper(best["mechanism"])
@@ -73,18 +78,36 @@ def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         yield (
             f"On {dataset} the best model that is private itself, {best['system']} ({in_words(best['form'])}), reached"
             f" {percent(best['accuracy_mean'])} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
-            f" {in_words(best['adjacency'])}."
+            f" {in_words(best['adjacency'])}{base_rate(best)}."
         )
+
+
+def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    """Name the classes that no released label of some student is of."""
+    if "uncovered" not in students:
+        return
+    for dataset, rows in _by_dataset(students):
+        missing = rows[rows["uncovered"].notna() & (rows["uncovered"] != "")]
+        if len(missing):
+            names = list(dict.fromkeys(name for names in missing["uncovered"] for name in str(names).split(", ")))
+            settings = [*_SETTING, "queries"]
+            count, of = (len(each[settings].drop_duplicates()) for each in (missing, rows))
+            yield (
+                f"On {dataset} no released label is of {'class' if len(names) == 1 else 'the classes'} {join(names)} in"
+                f" {count} of {plural(of, 'label set')}, so students cannot learn it from labels: ask more queries, or"
+                " choose them to cover every class."
+            )
 
 
 def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """State what needs no private data: the accuracy of the best clusters of public samples."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
+        base = base_rate(row.to_dict(), "named_accuracy")
         yield (
             f"Public data alone tells the classes of {dataset} apart: {row['named_clusters']:.0f} clusters, named by"
-            f" true labels, reach {percent(row['named_accuracy_mean'])} at ε = 0. Private data are to thank only for"
-            " what lies above that."
+            f" true labels, reach {percent(row['named_accuracy_mean'])} at ε = 0{base}. Only"
+            " accuracy above this level is due to private data."
         )
 
 
@@ -134,8 +157,8 @@ def _as_printed(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     ).sort_values(["place", "selected", "rank"], kind="stable")
     for row in students.drop_duplicates("paper").drop_duplicates("result").head(_MOST).to_dict("records"):
         printed = f"{row['paper']} prints {percent(row['published'])} for {row['row']} ({row['column']})"
-        ours = f"a student here ({in_words(row['student'])}) has {percent(row['measured_mean'])}"
-        yield f"{printed}; {ours}: {row['verdict']}."
+        ours = f"a student here ({in_words(row['student'])}) reaches {percent(row['measured_mean'])}"
+        yield f"{printed}; {ours}: {row['verdict']}{base_rate(row, 'measured')}."
 
 
 def _wrong_claims(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
@@ -179,6 +202,7 @@ def _broken_claims(tables: Tables) -> Iterator[str]:
 _FINDINGS: tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str]]"], ...] = (
     ("ensembles", _who_voted),
     ("utility-privacy", _best_students),
+    ("utility-privacy", _uncovered),
     ("private-models", _private_models),
     ("bits", _public_alone),
     ("papers", _papers),
@@ -226,7 +250,7 @@ def release_cards(students: "pd.DataFrame | None") -> list[Card]:
     if len(students[["mechanism", "noise", "rounds"]].drop_duplicates()) > 1:
         protects += "; several releases cost more together, as the page to publish states"
     return [
-        Card("Best student", percent(best["accuracy_mean"]), _taught(best)),
+        Card("Best student", percent(best["accuracy_mean"]), _taught(best) + base_rate(best)),
         Card("Its ε, to publish", epsilon_in_words(best["worst_case_epsilon_mean"]), protects),
     ]
 
@@ -240,6 +264,8 @@ def _ensemble_cards(ensembles: "pd.DataFrame") -> list[Card]:
     best = ensembles.sort_values(["teachers", "plurality_accuracy_test_mean"]).iloc[-1]
     alone = f"plurality of {best['teachers']} teachers on {in_words(best['dataset'])}, without noise; "
     alone += f"one teacher alone: {percent(best['teacher_accuracy_mean'])}"
+    shares = ("accuracy", "largest_class", "balanced_accuracy")
+    alone += base_rate({f"{name}_mean": best.get(f"plurality_{name}_test_mean", math.nan) for name in shares})
     return [
         Card("Teachers trained", f"{number:,}", f"in {plural(len(ensembles), 'setting')}, {seeds} each"),
         Card("Ensemble accuracy", percent(best["plurality_accuracy_test_mean"]), alone),
@@ -250,7 +276,7 @@ def _student_cards(students: "pd.DataFrame") -> list[Card]:
     best = most_accurate(students, "worst_case_epsilon_mean")
     without = best["baseline_accuracy_mean"]
     ceiling = f"; without privacy: {percent(without)}" if without == without else ""
-    found = [Card("Best student", percent(best["accuracy_mean"]), _taught(best) + ceiling)]
+    found = [Card("Best student", percent(best["accuracy_mean"]), _taught(best) + ceiling + base_rate(best))]
     epsilon, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
     if epsilon == epsilon:
         beside = f"; data-dependent {epsilon_in_words(dependent)}, not publishable" if dependent == dependent else ""
@@ -307,6 +333,20 @@ def answers(row: Mapping[Any, Any]) -> str:
     if round(answered) == queries:
         return plural(queries, "label") + selected
     return f"{plural(round(answered), 'answer')} to {plural(queries, 'query', 'queries')}{selected}"
+
+
+def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
+    """Return a clause on what predicting the largest class gives, to stand behind an accuracy; "" if not known.
+
+    Where classes are unbalanced it states the balanced accuracy too.
+    """
+    largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
+    if largest != largest:
+        return ""
+    no_better = row[f"{accuracy}_mean"] <= largest
+    said = "that is no better than predicting the largest class, which" if no_better else "predicting the largest class"
+    known = f", and its balanced accuracy is {percent(balanced)}" if balanced == balanced else ""
+    return f"; {said} gives {percent(largest)}{known}"
 
 
 def percent(value: float) -> str:
