@@ -1,4 +1,4 @@
-"""Steps of the site's build that MkDocs has not: links out of docs/, formulas, all options of commands."""
+"""Steps of the site's build that MkDocs lacks: links out of docs/, formulas, the Python interface, all commands."""
 
 import os
 import re
@@ -11,6 +11,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import patebench
 from patebench.cli.page import options
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Point links at the site's own files; name files that are not part of it."""
     if page.file.src_uri == "commands.md":
         markdown += "\n" + options()
+    if page.file.src_uri == "api.md":
+        objects = [getattr(patebench, name) for name in patebench.__all__]
+        documented = [thing for thing in objects if isinstance(thing, type) or callable(thing)]
+        markdown += "".join(f"\n::: {thing.__module__}.{thing.__qualname__}\n" for thing in documented)
     source = Path(str(page.file.abs_src_path))
     places = _included()
 
@@ -88,3 +93,9 @@ def on_page_content(html: str, **_: Any) -> str:
         return latex2mathml.converter.convert(match[2].strip(), display=display)
 
     return _FORMULA.sub(convert, html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Name the search dialogue for screen readers, which the theme leaves out."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"')

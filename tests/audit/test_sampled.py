@@ -106,16 +106,8 @@ def test_many_runs_come_close_to_what_is_true(name, parameters, one):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "parameters"),
-    [
-        ("lnmax", {"gamma": 0.3}),
-        ("gnmax", {"sigma": 3.0}),
-        ("confident-gnmax", {"threshold": 30.0, "sigma1": 5.0, "sigma2": 4.0}),
-    ],
-)
-def test_below_the_truth_and_not_far(name, parameters):
-    found, search = audit(make_mechanism(name, parameters), 100_000, (1, 100))
+def test_below_the_truth_and_not_far():
+    found, search = audit(make_mechanism("lnmax", {"gamma": 0.3}), 60_000, (1, 100))
     for queries, least in ((1, 0.5), (100, 0.9)):
         truth = max(each.epsilon(queries, DELTA) for each in (*search.worst(queries), found[queries].pair))
         assert least * truth < found[queries].epsilon < truth
@@ -158,14 +150,14 @@ def test_many_runs_are_longer_ones(monkeypatch):
 
 @pytest.mark.slow
 def test_coverage_holds_over_many_audits(monkeypatch):
-    """Of 60 audits at 80% confidence, each of which chooses its pair and its event, few exceed what is true."""
+    """Of 40 audits at 80% confidence, each of which chooses its pair and its event, few exceed what is true."""
     monkeypatch.setattr(sampled, "_USUAL_RUNS", 100)
     mechanism = make_mechanism("gnmax", {"sigma": 4.0})
     search = Search(mechanism, 20, 3, DELTA)
     pairs = [search.worst(1)[0], search.measurable(most_labels(400), 0.8)[0]]
     too_large = 0
-    for seed in range(60):
+    for seed in range(40):
         one = SampledAudit("planted", mechanism, 20, 3, DELTA, 400, 0.8, partial(seeds.generator, seed, "test"))
         found = one(pairs, [1])
         too_large += found.largest[1].epsilon > found.largest[1].pair.epsilon(1, DELTA)
-    assert too_large <= binom.ppf(1 - 1e-4, 60, 0.2)
+    assert too_large <= binom.ppf(1 - 1e-4, 40, 0.2)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.data.dataset import Dataset
@@ -59,6 +60,24 @@ def test_records_are_encoded_by_their_declaration_alone(files: dict[str, str]) -
     assert data.private_y.tolist() == [1, 0, 0]
     assert data.private_owners is not None
     assert data.private_owners[0] == data.private_owners[1] != data.private_owners[2]
+
+
+def test_a_pattern_means_the_columns_of_the_public_file(tmp_path: Path) -> None:
+    """Features that a public encoder computed, in columns of their own; the private header decides nothing."""
+    header = "v2,v10,v1,state,vx"
+    files = {
+        "public": write(tmp_path / "open.csv", ["1,0,-1,ill,9", "0,1,3,well,9"], header),
+        "private": write(tmp_path / "ours.csv", ["-1,1,1,ill,9", "0,0,0,well,9"], header),
+    }
+    declared = {"label": DECLARED["label"], "features": {"v*": {"number": [-1, 1]}}, "drop": ["vx"]}
+    data = load(Path("."), False, files["private"], declared, files["public"])
+    assert data.private_x.tolist() == [[0, 1, 1], [0.5, 0.5, 0.5]]
+    assert data.public_x.tolist() == [[1, 0.5, 0], [0.5, 1, 1]]
+    write(tmp_path / "ours.csv", ["-1,1,1,ill,9"], "v2,v10,v3,state,vx")
+    with refuses("missing-column", files["private"]):
+        load(Path("."), False, files["private"], declared, files["public"])
+    with refuses("missing-column", files["public"]):
+        load(Path("."), False, files["private"], declared | {"features": {"w*": {"number": [0, 1]}}}, files["public"])
 
 
 @given(st.data())

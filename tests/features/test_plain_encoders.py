@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 
 from patebench.core.errors import PatebenchError
 from patebench.features import ENCODERS
-from patebench.features.plain_encoders import BLOCK, CUT, DIRECTIONS, Gradients, Pixels
+from patebench.features.plain_encoders import BLOCK, CUT, DIRECTIONS, Gradients, Pixels, TableColumns
 
 rng = np.random.default_rng(0)
 COLOUR = rng.integers(0, 256, (5, 3, 15, 17), dtype=np.uint8)
@@ -86,6 +87,18 @@ def test_what_has_no_such_features_is_refused(kind: type[Pixels] | type[Gradient
     learnt = {**kind.learn(COLOUR).arrays(), "weights": np.ones(7, np.float32)}
     with pytest.raises(PatebenchError, match="an encoder that has learnt, and not of"):
         kind.of(learnt)
+
+
+def test_columns_of_a_table_are_unit_vectors() -> None:
+    x = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
+    x[3] = 0
+    made = TableColumns.learn(x)
+    vectors = TableColumns.of(made.arrays()).features(x)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1, 0, 1, 1])
+    np.testing.assert_allclose(vectors * np.linalg.norm(x, axis=1)[:, None], x, atol=1e-6)
+    np.testing.assert_array_equal(made.features_alone(x), vectors)
+    with refuses("shape"):
+        TableColumns.learn(COLOUR)
 
 
 def test_an_even_image_has_no_gradients() -> None:

@@ -5,7 +5,10 @@ what came of them.
 """
 
 import copy
+import csv
+import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -250,33 +253,180 @@ def _declares(files: dict[str, str]) -> bool:
         return "class_names.npy" in archive.namelist()
 
 
+# --- tables ---
+
+DECLARED: dict[str, Any] = {
+    "label": {"column": "state", "classes": ["well", "ill", "severe"]},
+    "owner": "person",
+    "public_share": 0.4,
+    "features": {
+        "age": {"number": [0, 110]},
+        "sex": {"category": ["f", "m"]},
+        "visit": {"date": ["2018-01-01", "2024-01-01"]},
+        "pressure": {"number": [60, 220], "missing": "column"},
+        "note": {"text": 8},
+    },
+    "drop": ["id"],
+}
+#: Cells that some column may hold, and some may not.
+CELLS = ["", "abc", "1e999", '"', "\0", "ü", "nan", "-inf", "2020-13-45", "9" * 40, "a,b", "P1", "well", "\n", "∞", "5"]
+#: What some key of a declaration may be.
+DECLARATIONS = [*SOMETIMES, {"number": [1, 2]}, {"category": ["f"]}, {"text": 3}, ["f", "m"], [0, 50], "age", "state"]
+
+
+def table_lines(rng: np.random.Generator) -> list[str]:
+    """Return a header and 30 visits of ten people."""
+    states, sexes = DECLARED["label"]["classes"], ("f", "m", "x")
+    lines = ["id,person,age,sex,visit,pressure,note,state"]
+    for number in range(30):
+        pressure = "" if rng.random() < 0.2 else f"{rng.normal(130, 20):.1f}"
+        visit = f"20{rng.integers(18, 24)}-0{rng.integers(1, 10)}-15"
+        ages = int(rng.integers(18, 95))
+        lines.append(f"{number},P{number % 10},{ages},{pick(rng, sexes)},{visit},{pressure},cough,{pick(rng, states)}")
+    return lines
+
+
+def changed_lines(lines: list[str], rng: np.random.Generator) -> list[str]:
+    """Return the lines with up to three cells changed; some files are cut, or have a line or a column twice."""
+    lines = list(lines)
+    for _ in range(int(rng.integers(1, 4))):
+        line = int(rng.integers(len(lines)))
+        cells = lines[line].split(",")
+        cells[int(rng.integers(len(cells)))] = pick(rng, CELLS)
+        lines[line] = ",".join(cells)
+    match int(rng.integers(12)):
+        case 0:
+            return lines[: int(rng.integers(4))]
+        case 1:
+            return [*lines, pick(rng, lines)]
+        case 2:
+            return [f"{line},{line.split(',')[2]}" for line in lines]
+    return lines
+
+
+def wrong_table(data: Dataset, text: str, declared: dict[str, Any]) -> str | None:
+    """Return why a table should not have been accepted, by a reader of its own."""
+    if fault := unsound(data, True):
+        return fault
+    records = list(csv.DictReader(io.StringIO(text), skipinitialspace=True))
+    both = np.concatenate([data.private_x, data.public_x])
+    labels = np.concatenate([data.private_y, data.public_y])
+    if both.min() < 0 or both.max() > 1 + 1e-6:
+        return f"values from {both.min()} to {both.max()}"
+    if len(both) != len(records):
+        return f"{len(both)} of {len(records)} records"
+    classes = list(map(str, declared["label"]["classes"]))
+    if sorted(classes.index(record[declared["label"]["column"]]) for record in records) != sorted(labels.tolist()):
+        return "other labels"
+    if declared.get("owner") is not None:
+        if data.private_owners is None or data.public_owners is None:
+            return "no owners"
+        if set(data.private_owners) & set(data.public_owners):
+            return "a person in both parts"
+        if len({record[declared["owner"]] for record in records}) != len({*data.private_owners, *data.public_owners}):
+            return "another number of people"
+    name, feature = next(iter(declared["features"].items()))
+    if feature.get("number") is not None and feature.get("missing", "refuse") == "refuse":
+        low, high = map(float, feature["number"])
+        expected = sorted((min(max(float(record[name]), low), high) - low) / (high - low) for record in records)
+        if not np.allclose(sorted(both[:, 0]), expected, atol=1e-6):
+            return f"other values of {name}"
+    return None
+
+
+def test_tables_and_declarations_with_one_thing_changed(cases: Cases, tally: Tally, tmp_path: Path) -> None:
+    read, path = DATASETS.load("table"), tmp_path / "visits.csv"
+    for number in cases(1000):
+        rng = np.random.default_rng([6, number])
+        lines, declared = table_lines(rng), copy.deepcopy(DECLARED)
+        if number % 2:
+            place = pick(rng, list(places(declared)))
+            parent = parent_of(declared, place)
+            if rng.random() < 0.3:
+                del parent[place[-1]]
+            else:
+                parent[place[-1]] = pick(rng, DECLARATIONS)
+        else:
+            lines = changed_lines(lines, rng)
+        text = "\n".join(lines)
+        path.write_text(text, encoding="utf-8")
+
+        def use() -> str | None:
+            data = read(root=tmp_path, download=False, private=str(path), table=declared)  # noqa: B023
+            return wrong_table(data, text, declared)  # noqa: B023
+
+        tally.attempt(f"{number}", use)
+
+
+# --- folders of images ---
+
+
+def make_images(folder: Path, rng: np.random.Generator) -> None:
+    """Write eight small images of two classes in two parts, in any format, with equal names and other sizes."""
+    suffixes = ("png", "jpg", "gif", "bmp", "tif", "webp", "pgm")
+    mixed = rng.random() < 0.5
+    for role in ("private", "public"):
+        for label in ("a", "b"):
+            (folder / role / label).mkdir(parents=True)
+            for i in range(2):
+                size = rng.integers(5, 9, 2) if mixed else (5, 5)
+                pixels = rng.integers(0, 256, size).astype(np.uint8)
+                Image.fromarray(pixels).save(folder / role / label / f"{i}.{pick(rng, suffixes)}")
+
+
+def change_images(folder: Path, rng: np.random.Generator) -> None:
+    """Change one thing: bytes, mode, size, rotation, name, place, or a copy."""
+    path = pick(rng, sorted(path for path in folder.rglob("*") if path.is_file()))
+    match int(rng.integers(10)):
+        case 0 | 1 | 2:
+            path.write_bytes(harmed(path.read_bytes(), rng))
+        case 3:
+            size = 5, int(rng.integers(4, 7))
+            Image.new(pick(rng, ("L", "LA", "RGB", "RGBA", "P", "1", "I", "F")), size).save(path.with_suffix(".tif"))
+        case 4:
+            exif = Image.Exif()
+            exif[0x0112] = int(rng.integers(0, 12))
+            Image.new("RGB", (4, 7)).save(path.with_suffix(".jpg"), exif=exif)
+        case 5:
+            path.rename(path.parent.parent / pick(rng, ("a.png", "..png", "é.png")))
+        case 6:
+            (path.parent / pick(rng, (".x.png", "x.txt", "x.png"))).write_bytes(b"no image")
+        case 7:
+            shutil.copy(path, path.with_stem("copy"))
+        case 8:
+            path.parent.rename(path.parent.with_name(pick(rng, ("c", ".c", "ü", "a b"))))
+        case 9:
+            path.unlink()
+
+
+def wrong_images(data: Dataset, folder: Path, size: list[int] | None) -> str | None:
+    """Return why images should not have been accepted: not as many as there are, or not of the declared size."""
+    if fault := unsound(data, False):
+        return fault
+    if size is not None and list(data.private_x.shape[2:]) != size:
+        return f"images of shape {data.private_x.shape}"
+    for role, x in (("private", data.private_x), ("public", data.public_x)):
+        files = [path for path in folder.glob(f"{role}/[!.]*/[!.]*") if path.suffix not in ("", ".txt")]
+        if len(files) != len(x):
+            return f"{len(x)} of {len(files)} {role} images"
+    return None
+
+
 def test_own_images_with_one_thing_odd(cases: Cases, tally: Tally, tmp_path: Path) -> None:
     read = DATASETS.load("folder")
-    suffixes = ("png", "jpg", "gif", "bmp", "tif", "webp", "pgm")
-    for number in cases(25):
+    for number in cases(200):
         rng = np.random.default_rng([5, number])
         here = tmp_path / str(number)
-        for role in ("private", "public"):
-            for label in ("a", "b"):
-                (here / role / label).mkdir(parents=True)
-                for i in range(2):
-                    path = here / role / label / f"{label}{i}.{pick(rng, suffixes)}"
-                    Image.fromarray(rng.integers(0, 256, (5, 5)).astype(np.uint8)).save(path)
-        every = sorted(path for path in here.rglob("*") if path.is_file())
-        path = pick(rng, every)
-        match int(rng.integers(5)):
-            case 0 | 1:
-                path.write_bytes(harmed(path.read_bytes(), rng))
-            case 2:
-                Image.new(pick(rng, ("L", "RGB", "RGBA", "P", "1")), (5, int(rng.integers(4, 7)))).save(
-                    path.with_suffix(".png")
-                )
-            case 3:
-                path.rename(path.parent.parent / pick(rng, ("a.png", "..png", "é.png")))
-            case 4:
-                (path.parent / pick(rng, (".x.png", "x.txt", "x.png"))).write_bytes(b"no image")
+        make_images(here, rng)
+        change_images(here, rng)
+        size = [6, 8] if rng.random() < 0.7 else None
         files = {role: str(here / role) for role in ("private", "public")}
-        tally.attempt(f"{number}: {path}", lambda: unsound(read(root=here, download=False, **files), False))  # noqa: B023
+        images = {"size": size, "resize": pick(rng, ("crop", "pad", "fit"))}
+
+        def use() -> str | None:
+            return wrong_images(read(root=here, download=False, images=images, **files), here, size)  # noqa: B023
+
+        tally.attempt(f"{number}", use)
 
 
 def test_the_fuzzers_find_what_there_is_to_find(tmp_path: Path) -> None:

@@ -132,3 +132,16 @@ def test_held_out_labels_are_not_learnt(digits: Digits, truth: np.ndarray) -> No
     assert told["held_out_accuracy"] > 0.8
     with refuses("bound"):
         StudentParameters.checked({"method": "supervised", "hold_out": 1.5})
+
+
+def test_classes_that_no_label_covers_are_named(
+    digits: Digits, truth: np.ndarray, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the released labels alone: the pool has samples of these classes, and true labels are not looked at."""
+    told = digits.train(digits.release(np.where(np.isin(truth, [3, 8]), -1, truth)))
+    assert any("3, 8" in line and "no released label" in line for line in caplog.messages)
+    assert told["recall"]["3"] == told["recall"]["8"] == 0
+    assert told["balanced_accuracy"] == pytest.approx(np.mean(list(told["recall"].values())))
+    caplog.clear()
+    digits.train(digits.release(truth))
+    assert not any("no released label" in line for line in caplog.messages)

@@ -95,14 +95,9 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
 
 
 def _continuous(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """An ε for cells of several scales (σ, cells), from continuous noise; ∞ where that says nothing.
+    """Return an ε for cells of several scales (σ, cells), from continuous noise; ∞ where that says nothing.
 
-    Round X ~ N(0, S² − r²) to an integer y with a probability in proportion to exp(−(y − x)²/2r²). These weights sum to
-    r√2π·(1 ± ϑ) wherever x is, ϑ ≤ 2.1·exp(−2π²r²) for r² ≥ 2 (Poisson's summation formula), and N(0, S² − r²) with
-    N(0, r²) added is N(0, S²): so y has the law of N_Z(S²) but for a factor within e^{±4ϑ}. Rounding commutes with
-    moving by integers. So Y, and Y moved by N, are a post-processing of N(0, S² − r²), moved by N or not, but for
-    factors within e^{±τ} in all. Where P ≤ e^τ P° and Q ≥ e^{−τ} Q°, δ(ε) ≤ e^τ δ°(ε − 2τ). Groups compose: P° and Q°
-    are products of Gaussians.
+    Proof: docs/proofs.md, "Discrete noise as rounded continuous noise".
     """
     mu, tau = 0.0, 0.0
     for sigma, cells in groups:
@@ -167,12 +162,9 @@ def _one(sigma: float, cells: int, delta: float) -> _Losses:
 
 
 def _convolved(sigma: float, cells: int, delta: float) -> _Losses | None:
-    """Y by a Fourier transform, of draws that are tilted to where δ is decided; None where that is out of reach.
+    """Return Y by a Fourier transform of draws that are tilted to where δ is decided; None where that is out of reach.
 
-    Draws from weights exp(−(z − c)²/2σ²) have a sum Y_c with Pr[Y = y] = exp(−c(y − Nc/2)/σ²)·(Z_c/Z_0)^N·Pr[Y_c = y],
-    Z_c the sum of the weights. The transform is right but for an absolute error, which is small beside Pr[Y_c = y] near
-    the mean of Y_c, however small Pr[Y = y] is. The errors are added: that of the spectrum and of its inverse, that of
-    the weights, N times, and the draws that are cut off. What wraps round only adds.
+    Proof: docs/proofs.md, "Sums of discrete Gaussians by a Fourier transform".
     """
     if sigma < _LEAST:
         return None

@@ -1,17 +1,10 @@
-"""Exact data-dependent Rényi divergence of mechanisms that see one query at a time through its counts.
+"""Compute the exact data-dependent Rényi divergence of mechanisms that see one query at a time through its counts.
 
-A release of T queries is a product of T independent outcomes, so its divergence is a sum over queries (Mironov 2017,
-Definition 3 and Proposition 1). What is left is the worst neighbour: one teacher changes the vote from a to b.
+- *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
+- *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix: the divergence itself.
 
-- *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b). It needs the counts alone.
-- *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b). The neighbour is one teacher, in all queries;
-  nothing smaller holds for these votes and queries, so this is the divergence itself. It needs the vote matrix.
-
-Differential privacy asks for D(M(D) ‖ M(D′)) and for D(M(D′) ‖ M(D)): both are computed, each consistently over all
-queries, and the larger counts. Theorems of PATE bound the first.
-
-Where the probabilities come from is the mechanism's business (`Neighbours`). Results are rounded outward by what the
-probabilities may be wrong by, and are never below the truth.
+Both D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are computed, each consistently over all queries, and the larger counts. A
+mechanism gives the probabilities (`Neighbours`). Results are rounded outward. See docs/proofs.md.
 """
 
 import math

@@ -1,15 +1,8 @@
-"""Bounds on T queries that hold whatever the votes are, given as (ε, δ) without a search over Rényi orders.
+"""Bound T queries whatever the votes are, as (ε, δ) without a search over Rényi orders; such bounds may be published.
 
-They need no private data, so they may be published. Beside those of Gaussian noise and of pure differential privacy:
-
-*Bounded range.* The privacy loss of one step lies in some interval of length η (Durfee & Rogers 2019), as that of the
-exponential mechanism. Such a step loses t or t − η at worst, for one t in [0, η], with probabilities that t alone
-determines (Dong, Durfee, Rogers 2020, generalised randomised response): with p that of t and q = p e^{−t} that on the
-neighbour, p e^{−t} + (1 − p) e^{η−t} = 1.
-
-*Lattice.* T equal steps whose losses are evenly spaced, such as those of perturbed votes. Their privacy loss
-distribution is a T-fold convolution (Sommer, Meiser, Mohammadi 2019; Koskela, Jälkö, Honkela 2020) with finitely many
-points: nothing is put on a grid and no tail is cut off.
+Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded range (Durfee &
+Rogers 2019; Dong, Durfee, Rogers 2020), and lattices: T equal steps whose losses are evenly spaced (Sommer, Meiser,
+Mohammadi 2019). Derivation: docs/proofs.md, "Bounds without a Rényi curve".
 """
 
 import math
@@ -85,12 +78,10 @@ def _log_delta(t: float, mu: float) -> float:
 
 
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:
-    """The least ε of T steps that are each `epsilon`-DP, rounded up: a sum over the losses of the worst such steps.
+    """Return the least ε of T steps that are each `epsilon`-DP, rounded up, by a sum over the losses of the worst ones.
 
-    Randomised response dominates (Kairouz, Oh, Viswanath 2015, Theorem 3.3): the loss is (T − 2i)·epsilon with the
-    binomial probability p_i, and q_i on the neighbour. δ(ε) = Σ_i (p_i − e^ε q_i)⁺ = max_k Σ_{i≤k} (p_i − e^ε q_i), so
-    the least ε is the largest over k of ln((Σ_{i≤k} p_i − δ) / Σ_{i≤k} q_i): no grid, no truncation. It grows with each
-    Σ p_i and falls with each Σ q_i, so what rounding may have taken from the one is added, and from the other taken.
+    Randomised response dominates (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+    Derivation: docs/proofs.md, "Composition of pure privacy".
     """
     plain = queries * epsilon
     if plain == 0 or math.isinf(plain):
@@ -129,12 +120,9 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def bounded_range_rdp(eta: float, orders: Array) -> Array:
-    """The largest Rényi divergence of one step, as a closed form; at most αη²/8 (Cesar & Rogers 2021).
+    """Return the largest Rényi divergence of one step of range η; at most αη²/8 (Cesar & Rogers 2021), rounded up.
 
-    On the neighbour the likelihood ratio has mean 1 and lies in [u, u e^η] for some u in [e^{−η}, 1]; its α-th moment,
-    convex in the ratio, is greatest with all mass at the ends, uᵅ(1 − R) + u^{α−1}R with R = (e^{αη} − 1)/(e^η − 1).
-    That is greatest at u = (α − 1)R/(α(R − 1)), where it is u^{α−1}R/α. With r = ln(R/α) the divergence is
-    αr/(α − 1) − ln(1 + α(eʳ − 1)/(α − 1)), rounded up here by what may have been cancelled.
+    Proof: docs/proofs.md, "The divergence of bounded range".
     """
     orders = np.asarray(orders, dtype=np.float64)
     r = np.maximum(log_expm1(orders * eta) - log_expm1(eta) - np.log(orders), 0.0)

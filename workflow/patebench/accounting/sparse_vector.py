@@ -36,12 +36,10 @@ _LARGEST, _MOST = 300.0, 1e150
 
 
 def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int, orders: Array) -> Array:
-    """The theorem for ρ ~ Lap(threshold_scale) and ν ~ Lap(test_scale), with B = 0.
+    """Return the theorem's bound for ρ ~ Lap(threshold_scale) and ν ~ Lap(test_scale), with B = 0.
 
-    A test is η-DP with η = 2/test_scale, so u and u′ are a·(p, q) + b·(q, p) with p = 1 − q = e^η/(1 + e^η) and
-    0 ≤ b ≤ a ≤ 1 (randomised response; b ≤ a since u′ ≤ u). Then (u, u′) = (a−b)·(p, q) + b·(1, 1) and the complement
-    is (a−b)·(q, p) + (1−a)·(1, 1), so g + Kĝ ≤ (a−b)(φ(p, q) + K φ(q, p)) + b + (1−a)K, and K with
-    φ(p, q) + K φ(q, p) = K is enough. The pure bound that α = ∞ leads to is the standard one, 1/b₁ + 2c/b₂.
+    Its limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂.
+    Proof: docs/proofs.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)
     log_q = -softplus(eta)
@@ -85,12 +83,9 @@ def _laplace_shift(shift: float, orders: Array) -> Array:
 
 @cache
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
-    """ln K and ln B of pairs that satisfy (*), orders × pairs, for ν ~ N(0, 1) and u′ = Pr[ν ≤ x − shift].
+    """Return ln K and ln B of pairs that satisfy (*), orders × pairs, for ν ~ N(0, 1) and u′ = Pr[ν ≤ x − shift].
 
-    Between two nodes ĝ falls, and ln g rises by at most what its slope α h(x) − (α−1) h(x − shift) allows, h = φ/Φ
-    falling; also g ≤ e^{α(α−1)·shift²/2}, as the divergence of the test is at most that of its noise. Below the first
-    node and above the last g is at most what the slope's sign there allows, which changes once, from + to −, as
-    h(x)/h(x − shift) falls. And ĝ ≤ 1 − u, where that is the better bound in floating point.
+    Proof: docs/proofs.md, "Constants of the sparse vector technique".
     """
     order = np.array(orders)[:, None]
     x = np.linspace(-_REACH - (order[:, 0] - 1) * shift, _REACH, _NODES, axis=1)

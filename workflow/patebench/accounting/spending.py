@@ -1,17 +1,9 @@
-"""What several draws from the same private data cost together.
+"""Compute what several draws from the same private data cost together, in Rényi divergences at fixed orders.
 
-Adjacent data sets differ in one record, or in all that one shard holds of one partition. Everything is counted in Rényi
-divergences at fixed orders:
-
-- *One after the other.* Divergences of draws from the same teachers add up, also where the later draw was chosen after
-  the earlier one was seen, as long as its cost was fixed beforehand (Mironov 2017, Proposition 1).
-- *Side by side.* The shards of one partition are disjoint, so what was drawn from other teachers of it costs a record
-  nothing (McSherry 2009, Theorem 4): the teacher who pays most counts.
-- *Several partitions.* A record lies in one shard of each, and nothing is known of which: their costs add up.
-- *Failures.* A draw that is private but for a failure of probability at most φ adds φ to δ.
-
-Where the cost of a later draw was itself chosen after earlier ones were seen, the sum at an order that was fixed
-beforehand still holds if it is kept below a limit (Feldman & Zrnic 2021, section 3): so a budget has an order.
+Draws from the same teachers add up (Mironov 2017, Proposition 1); of teachers of one partition the one who pays most
+counts (McSherry 2009, Theorem 4); several partitions add up; failures add to δ. A budget has an order that is fixed
+beforehand, as later costs may be chosen after earlier draws were seen (Feldman & Zrnic 2021, section 3).
+Proof: docs/proofs.md, "Several draws".
 """
 
 import math

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from patebench.config.parameters import SplitParameters, StudentParameters, TrainingParameters, baseline_slug
 from patebench.core.bound import Bound
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.fields import Parameters
 from patebench.core.files import Artefact, read_any_json, read_arrays, read_json
@@ -48,6 +49,11 @@ def take(path: Path, content: Any, names: Sequence[str]) -> Facts:
     return {name: content[name] for name in names}
 
 
+def present(content: Facts, names: Iterable[str]) -> Facts:
+    """Return those of the entries that `content` has: older artefacts lack some."""
+    return {name: content[name] for name in names if name in content}
+
+
 def of_split(path: Path, content: Facts) -> Facts:
     """Return the columns of a split: `setting` is the split without its seed, `beside_pool` that without its pool."""
     facts = take(path, content, ("dataset", "seed", "split"))
@@ -72,13 +78,14 @@ def of_baseline(path: Path, content: Facts) -> Facts:
     """Return a record of the kind "baseline"."""
     facts = take(path, content, ("model", "recipe", "epochs", "true_labels", "accuracy"))
     learner = baseline_slug(_training(path, content), facts["true_labels"])
-    return {"record": "baseline", **of_split(path, content), "learner": learner, **facts}
+    measured = present(content, BESIDE_ACCURACY)
+    return {"record": "baseline", **of_split(path, content), "learner": learner, **facts, **measured}
 
 
 def of_naming(path: Path, content: Facts) -> Facts:
     """Return a record of the kind "naming"."""
     facts = take(path, content, ("clusters", "accuracy", "accuracy_pool", "matched_accuracy"))
-    return {"record": "naming", **of_split(path, content), **facts}
+    return {"record": "naming", **of_split(path, content), **facts, **present(content, BESIDE_ACCURACY)}
 
 
 def of_private_model(path: Path, content: Facts) -> list[Facts]:
@@ -87,6 +94,7 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
     same |= {name: content.get(name) for name in _IF_SAID}
+    same |= present(content, (*BESIDE_ACCURACY, *(f"label_{what}" for what in BESIDE_ACCURACY)))
     bounds = take(path, content, ("bounds",))["bounds"]
     if not isinstance(bounds, list) or not bounds:
         raise ArtefactError(path, "its 'bounds' is not a list of bounds")
@@ -203,6 +211,7 @@ def read_releases(
     for path in students:
         digest, content = _of_labels(path, "train_student", released)
         facts = take(path, content, ("method", "model", "queries", "answered", "accuracy"))
+        facts |= present(content, BESIDE_ACCURACY)
         learnt.setdefault(digest, []).append(Student(labels=facts.pop("answered"), **facts))
     for release in released:
         pool = release.meta["pool"]

@@ -224,15 +224,11 @@ class _Corners(NamedTuple):
 
 @dataclass(frozen=True)
 class Rates:
-    """How often an event showed on D (`positives`) and on D′ (`false_positives`), in so many runs each.
+    """How often an event showed on D (`positives`) and on D′ (`false_positives`), in `runs` runs each.
 
-    Both probabilities are bounded together. With U and V the probabilities, under the true P and Q, of so many
-    positives or more and of so few false ones or fewer, Φ⁻¹(1 − U) and Φ⁻¹(1 − V) are independent and neither exceeds
-    a standard normal more often than that itself does. So their sum with weights √w and √(1 − w) is below
-    Φ⁻¹(1 − α) with probability 1 − α (Stouffer et al. 1949), whatever w is, if it was chosen before the counting:
-    `weight` is best where it is P's share of the variance of ln P/Q. A small part of α bounds P and Q by themselves
-    (Clopper & Pearson 1934), so that neither is given up for the other; where one has next to all the variance, as with
-    events that never show on D′, they are bounded so alone.
+    Both probabilities are bounded together, by a weighted sum of evidence (Stouffer et al. 1949) whose `weight` was
+    chosen before the counting, and with a small part of α by themselves (Clopper & Pearson 1934).
+    Proof: docs/proofs.md, "Two probabilities bounded together".
     """
 
     positives: float

@@ -1,19 +1,9 @@
-"""Tests of whether batches can come from Poisson sampling at the stated rate.
+"""Test whether batches can come from Poisson sampling at the stated rate.
 
-Under Poisson sampling, inclusions (steps × samples) are independent, and each has probability `rate`. So five
-statistics have a known distribution:
-
-- the number of inclusions is binomial, which tests the rate;
-- the sizes of the batches are independent and binomial, and so are the numbers of times that each sample was drawn:
-  batches of one size vary too little in the first, shuffled epochs too little in the second, and samples that are drawn
-  together, or more often than others, too much;
-- samples are divided into pairs before each step, those with the same history together, and neighbours where several
-  have the same. How often both were drawn is binomial with probability `rate`²;
-- how often the half of the samples was drawn that was drawn least recently is binomial too: batches that repeat, and
-  shuffled epochs, show there.
-
-The pairs and the half are chosen by earlier steps only, so their next inclusions are independent of that choice. The
-p-values of binomial numbers are exact, those of the variation are upper bounds (Chernoff 1952).
+Five statistics of the inclusions (steps × samples) have a known distribution under Poisson sampling: their number, the
+variation of batch sizes, that of the times each sample was drawn, joint inclusions of pairs with the same history, and
+inclusions of the half drawn least recently. p-values of binomial numbers are exact, those of variation are upper bounds
+(Chernoff 1952). Derivation: docs/proofs.md, "Tests of Poisson sampling".
 """
 
 import math

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from patebench import features, models
 from patebench.config.artefacts import Data
 from patebench.config.settings import EnsembleSettings, ExperimentSettings
 from patebench.core.errors import PatebenchError, located
@@ -15,8 +16,7 @@ from patebench.data import known_outline, outline_of
 from patebench.data.dataset import Outline
 from patebench.data.division import check_shift
 from patebench.data.partitions import check_owners, check_teachers, deals_people, read_owners
-from patebench.features import check_images
-from patebench.models import check_input, on_queries
+from patebench.models import on_queries
 
 Check = Callable[[], object]
 
@@ -32,11 +32,11 @@ def checks(where: str, settings: ExperimentSettings, mode: Mode, data: Data, kno
     """Yield functions that each refuse one thing of the experiment at the key `where` that does not suit its data."""
     yield partial(_check_public, where, settings, data.name, known.public)
     if settings.encoder is not None:
-        yield partial(_at, f"{where}.encoder", check_images, settings.encoder, known.shape)
+        yield partial(_at, f"{where}.encoder", features.check_input, settings.encoder, known.shape)
     if settings.pool_shift is not None:
         yield partial(_at, f"{where}.pool_shift", check_shift, settings.pool_shift, known.shape)
     for path, model in _models(where, settings):
-        yield partial(_at, path, check_input, model, known.shape)
+        yield partial(_at, path, models.check_input, model, known.shape)
     for i, ensembles in enumerate(settings.ensembles):
         yield partial(_check_ensembles, key_path(f"{where}.ensembles", i), ensembles, mode, data, known)
 

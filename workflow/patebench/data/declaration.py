@@ -7,6 +7,8 @@ record alone.
 
 import datetime
 import json
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -104,7 +106,9 @@ class TableDeclaration(Declaration):
     """The columns of a table."""
 
     label: Label = Field(description="The column to predict and its classes.")
-    features: dict[str, Feature] = Field(description="The features, by column.")
+    features: dict[str, Feature] = Field(
+        description="The features, by column; embedding_* stands for all columns of the public file that begin so."
+    )
     owner: str | None = Field(
         None,
         description="The column that names the person a record belongs to, any text or number; ε then protects all"
@@ -134,6 +138,12 @@ class TableDeclaration(Declaration):
         if twice:
             raise mistake(f"the column '{twice[0]}' is declared twice; label, owner, features and drop share no column")
         return self
+
+    def matching(self, pattern: str, columns: Sequence[str]) -> list[str]:
+        """Return the columns that a feature's name means: itself, or all undeclared columns that match it."""
+        if "*" not in pattern or pattern in columns:
+            return [pattern]
+        return [name for name in columns if fnmatchcase(name, pattern) and name not in (*self.columns, *self.drop)]
 
     @property
     def columns(self) -> list[str]:

@@ -59,13 +59,19 @@ def load(
     if public is None:
         path = Path(private)
         frame = read_frame(path, declared.missing_values)
+        declared = expanded(declared, frame, path)
         whole = _Part.of(frame, path, declared)
         shown = public_by_hash(frame, declared.owner, declared.public_share or 0)
         open_part, own_part = whole.where(shown), whole.where(~shown)
         unit = "people" if declared.owner else "records"
         notes.append(f"{path}: a hash of each of the {unit} made {len(open_part)} of {len(whole)} records public")
     else:
-        open_part, own_part = together(partial(_Part.read, Path(name), declared) for name in (public, private))
+        paths = Path(public), Path(private)
+        frames = together(partial(read_frame, path, declared.missing_values) for path in paths)
+        declared = expanded(declared, frames[0], paths[0])
+        open_part, own_part = together(
+            partial(_Part.of, frame, path, declared) for frame, path in zip(frames, paths, strict=True)
+        )
     own_part, left_out = _apart(own_part, open_part, declared)
     notes += left_out
     for role, part in (("public", open_part), ("private", own_part)):
@@ -95,10 +101,6 @@ class _Part:
     y: NDArray[np.int64]
     rows: NDArray[np.int64]
     owners: NDArray[np.int64] | None
-
-    @classmethod
-    def read(cls, path: Path, declared: TableDeclaration) -> "_Part":
-        return cls.of(read_frame(path, declared.missing_values), path, declared)
 
     @classmethod
     def of(cls, frame: "pd.DataFrame", path: Path, declared: TableDeclaration) -> "_Part":
@@ -191,6 +193,19 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     if not len(frame):
         raise ArtefactError(path, "it holds no record below its header", "give a table with records")
     return frame
+
+
+def expanded(declared: TableDeclaration, public: "pd.DataFrame", path: Path) -> TableDeclaration:
+    """Return the declaration with the columns of the public table in place of patterns, such as embedding_*."""
+    columns = list(map(str, public.columns))
+    for pattern in declared.features:
+        if "*" in pattern and not declared.matching(pattern, columns):
+            raise ArtefactError(
+                path, f"no other column matches '{pattern}'", "correct the declaration (table)", code="missing-column"
+            )
+    features = {name: feature for pattern, feature in declared.features.items()
+                for name in declared.matching(pattern, columns)}  # fmt: skip
+    return declared.model_copy(update={"features": features})
 
 
 def _check_columns(path: Path, present: list[str], declared: TableDeclaration) -> None:

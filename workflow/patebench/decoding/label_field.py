@@ -1,18 +1,10 @@
-"""The labels of all queries together: what the clusters that queries stand for tell of each other's labels.
-
-A random field (Geman & Geman 1984, *Stochastic relaxation, Gibbs distributions, and the Bayesian restoration of
-images*):
+"""Sample the labels of all queries together from a random field over the clusters that queries stand for.
 
     ln Pr[labels] = β Σ nearness(q, r)·[same label] − Σ_class (share of the pool − 1/classes)² / 2(ρ/classes)² − ln Z
 
-Near clusters mostly have one label, and the clusters of a class together hold about as much of the pool as those of
-another one. How much so, β and ρ, is not known. Each pair of a few values is equally likely beforehand, and the table
-weighs them; without effect, β = 0 and ρ = ∞, is one of them.
-
-There are too many labelings to sum over, so they are sampled: drawn row by row, and then moved while the field is
-turned on in small steps, with weights and resampling (Del Moral, Doucet, Jasra 2006, *Sequential Monte Carlo
-samplers*). The weights give Z and the table's likelihood too. Draws start from a fixed seed, so equal tables are read
-alike.
+(Geman & Geman 1984). β and ρ are among a few values, which the table weighs. Labelings, Z and the table's likelihood
+come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so equal tables are read alike.
+Derivation: docs/proofs.md, "A field of labels".
 """
 
 import numpy as np

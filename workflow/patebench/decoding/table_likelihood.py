@@ -1,17 +1,9 @@
 """Read a released table of noisy counts: how likely each class is to have most votes of a query.
 
-The table is public, so what is read from it costs no privacy. Where nothing is known of the queries, each row is read
-by itself: if all counts are equally likely beforehand, the counts given the table are the table less noise, which is
-symmetric, so the class with most votes has the distribution of argmax(table + noise), which mechanisms compute.
-
-Where queries stand for clusters of a public pool, all rows are read together: clusters tell of each other's labels
-(`label_field.py`), and what rows look like is estimated from the table by empirical Bayes (Robbins 1956, *An empirical
-Bayes approach to statistics*). A row's votes are a scale, common to all rows, times the votes expected of it, and have
-one of several shapes: the class of the row has some share of them, and all others are spread over the other classes, or
-belong to one rival. Scale and frequencies of shapes maximise the likelihood of the whole table, the latter by
-expectation maximisation; beforehand every class is equally likely. The noise is known, so given scale and shape the
-likelihood is exact. Discrete noise has on whole numbers the continuous density up to a constant, so both are read
-alike.
+The table is public, so what is read from it costs no privacy. Each row by itself has the class distribution of
+argmax(table + noise), which mechanisms compute. Where queries stand for clusters of a public pool, all rows are read
+together: `label_field.py` joins labels, and scale and shapes of rows are estimated by empirical Bayes (Robbins 1956).
+Derivation: docs/proofs.md, "Reading a noisy table".
 """
 
 from collections.abc import Mapping, Sequence

@@ -21,22 +21,31 @@ ENCODERS.add(
     "patches",
     "patebench.features.patches:PatchEncoder",
     about="clusters of small patches, for photographs",
-    images=True,
+    reads="images",
 )
-ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", images=True)
+ENCODERS.add("pixels", "patebench.features.plain_encoders:Pixels", about="grey levels as they are", reads="images")
 ENCODERS.add(
-    "gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients", images=True
+    "gradients", "patebench.features.plain_encoders:Gradients", about="histograms of oriented gradients", reads="images"
+)
+
+ENCODERS.add(
+    "columns",
+    "patebench.features.plain_encoders:TableColumns",
+    about="a table as it is, such as features of a public encoder",
+    reads="tables",
 )
 
 #: The encoder where none is chosen.
 DEFAULT = "contrastive"
 
 
-def check_images(encoder: str, shape: tuple[int, ...]) -> None:
-    """Refuse samples of `shape` that are no images for an encoder that reads these alone."""
-    if ENCODERS.fact(encoder, "images", False) and len(shape) != 3:
+def check_input(encoder: str, shape: tuple[int, ...]) -> None:
+    """Refuse samples of `shape`, (features,) or (channels, height, width), that an encoder does not read."""
+    reads = ENCODERS.fact(encoder, "reads")
+    if reads is not None and (len(shape) == 3) != (reads == "images"):
         raise PatebenchError(
-            f"the encoder '{encoder}' reads images, and these samples have shape {shape}; use {DEFAULT}", code="shape"
+            f"the encoder '{encoder}' reads {reads}, and these are samples of shape {shape}; use {DEFAULT}",
+            code="shape",
         )
 
 

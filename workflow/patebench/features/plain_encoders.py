@@ -1,4 +1,4 @@
-"""Features that nothing is learnt for: pixels as they are, and histograms of oriented gradients.
+"""Features that nothing is learnt for: pixels, histograms of oriented gradients, and columns of a table.
 
 What clusters of these tell apart is the least that learnt features must better: k-means on pixels, or on histograms of
 gradients (HOG; Dalal & Triggs 2005, *Histograms of oriented gradients for human detection*).
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from patebench.core.errors import PatebenchError
 from patebench.core.progress import Report
-from patebench.features import Encoder
+from patebench.features import Encoder, check_input
 
 #: Directions of a gradient, of which opposite ones are one; cells of a block; and where a block's parts are cut off.
 DIRECTIONS, BLOCK, CUT = 9, 2, 0.2
@@ -78,10 +78,7 @@ class Pixels(_Plain):
 
     @classmethod
     def check(cls, shape: tuple[int, ...]) -> None:
-        if len(shape) != 3:
-            raise PatebenchError(
-                f"samples of shape {shape} are no images and have no pixels; use the encoder contrastive"
-            )
+        check_input(cls.kind, shape)
 
     def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
         flat = x.reshape(len(x), -1).astype(np.float64)
@@ -110,6 +107,19 @@ class Gradients(_Plain):
         flat = _unit(blocks.reshape(*blocks.shape[:3], -1))
         flat = _unit(np.minimum(flat, CUT))
         return _unit(flat.reshape(len(x), -1))
+
+
+class TableColumns(_Plain):
+    """Columns of a table as a unit vector: features that were computed elsewhere, by a public encoder."""
+
+    kind = "columns"
+
+    @classmethod
+    def check(cls, shape: tuple[int, ...]) -> None:
+        check_input(cls.kind, shape)
+
+    def vectors(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        return _unit(x.astype(np.float64))
 
 
 _BLOCK = [(i, j) for i in range(BLOCK) for j in range(BLOCK)]

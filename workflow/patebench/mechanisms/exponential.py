@@ -21,11 +21,7 @@ from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 class Exponential(Mechanism):
     """Class j with probability in proportion to exp(ε·n_j/2); each query is ε-DP, and of range ε.
 
-    One vote changes n_a by −1 and n_b by +1. With Z the sum over the classes, the privacy loss of outcome j is
-    ln Z′/Z plus ε/2 for a, −ε/2 for b and 0 for the others: it lies in an interval of length ε, which is the η of
-    bounded range (Durfee & Rogers 2019). As Z′/Z lies between e^{−ε/2} and e^{ε/2}, and comes as near to either as one
-    likes, no smaller ε holds, and a vote that moves counts both ways leaves nothing of the factor 2 that counts which
-    only rise would save.
+    The range is that of Durfee & Rogers 2019. Proof: docs/proofs.md, "The exponential mechanism".
     """
 
     shown = Shown("exponential", color="sky", marker="<")
@@ -76,14 +72,9 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True)
 class PermuteAndFlip(Mechanism):
-    """argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1).
+    """argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1; Ding et al. 2021).
 
-    Permute-and-flip takes the classes in random order and accepts class j with probability w_j = exp(ε(n_j − n*)/2),
-    n* the largest count, until one is accepted; that is the noisy plurality with exponential noise (Ding et al. 2021).
-    The counts move both ways, by one each, hence the factor 2. Its range is not bounded by ε in general, so the
-    composition theorems of the exponential mechanism do not apply; those of pure differential privacy do. The theorem
-    of `accounting.label` would save next to nothing: of two classes one vote apart, the larger has 1 − e^{−ε/2}/2, and
-    one vote exchanges them. That is randomised response at ln(2e^{ε/2} − 1), which is 0.95 ε at ε = 0.2.
+    Its range is not bounded by ε, so only theorems of pure privacy apply. Reasons: docs/proofs.md, "Permute and flip".
     """
 
     shown = Shown("permute and flip", color="sky", marker=">")

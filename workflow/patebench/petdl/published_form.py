@@ -1,14 +1,9 @@
-"""PET-DL as published (Sun et al. 2019, Algorithm 1): noise is added to a loss, which no gradient sees.
+"""Train PET-DL as published (Sun et al. 2019, Algorithm 1): noise is added to a loss, which no gradient sees.
 
-The equations are missing in the available text. As they are read here, for a batch: teacher i's loss L_i is the mean of
-½‖u(x) − v_i(x)‖² in hint learning (1) and of the cross-entropy between softened outputs in distillation (2); it is
-clipped to L_i / max(1, |L_i|/B) (3); the mean over teachers gets Gaussian noise of standard deviation σB/n (4), and the
-sum is backpropagated. The divisor of (3) is a constant of the batch, as where gradients are clipped: differentiated
-through, a loss above B would have no gradient at all. Weighted, each teacher's loss of a sample counts by its
-confidence, and the weights of a sample add up to one.
-
-The noise does not depend on a weight. So its derivative is 0, the student is the same whatever σ is, and no ε holds;
-`audit.trained_models` shows it on what is run here. The ε is the paper's claim, for T batches as T releases.
+A teacher's loss L_i is clipped to L_i / max(1, |L_i|/B), the mean over teachers gets Gaussian noise of standard
+deviation σB/n, and the sum is backpropagated. The noise does not depend on a weight: its derivative is 0, the student
+is the same whatever σ is, and no ε holds (`audit.trained_models` shows it). ε is the paper's claim, for T batches as T
+releases. How the missing equations are read: docs/proofs.md, "PET-DL as published".
 """
 
 import torch

@@ -1,5 +1,6 @@
 """State what a run found: about ten sentences, made from its tables."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 #: The frames of a run by the names of their tables; any may be missing or empty.
 Tables = Mapping[str, "pd.DataFrame"]
 
+#: What tells label sets apart.
+_SETTING = ("dataset", "setting", "ensemble", "mechanism", "noise", "rounds")
 #: Most data sets and papers of which a finding is stated.
 _MOST = 2
 
@@ -40,7 +43,8 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         if finite.empty:
             known = "no finite ε holds" if rows["worst_case_epsilon_mean"].notna().any() else "no ε is known"
             most = percent(rows["accuracy_mean"].max())
-            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it."
+            base = base_rate(rows.sort_values("accuracy_mean").iloc[-1].to_dict())
+            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it{base}."
             continue
         best = most_accurate(finite, "worst_case_epsilon_mean")
         worst, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
@@ -50,7 +54,8 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
             f"On {dataset} the best student of released labels reached {percent(best['accuracy_mean'])} at a worst-case"
             f" ε of {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
             f" {protected(best)}; student: {in_words(best['method'])} with {answers(best)} by"
-            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}."
+            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}"
+            f"{base_rate(best)}."
         )
         if dependent == dependent and abs(dependent - worst) > 0.05 * worst:
             account = account_of_paper(best["mechanism"])
@@ -69,18 +74,36 @@ def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         yield (
             f"On {dataset} the best model that is private itself, {best['system']} ({in_words(best['form'])}), reached"
             f" {percent(best['accuracy_mean'])} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
-            f" {in_words(best['adjacency'])}."
+            f" {in_words(best['adjacency'])}{base_rate(best)}."
         )
+
+
+def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
+    """Name the classes that no released label of some student is of."""
+    if "uncovered" not in students:
+        return
+    for dataset, rows in _by_dataset(students):
+        missing = rows[rows["uncovered"].notna() & (rows["uncovered"] != "")]
+        if len(missing):
+            names = list(dict.fromkeys(name for names in missing["uncovered"] for name in str(names).split(", ")))
+            settings = [*_SETTING, "queries"]
+            count, of = (len(each[settings].drop_duplicates()) for each in (missing, rows))
+            yield (
+                f"On {dataset} no released label is of {'class' if len(names) == 1 else 'the classes'} {join(names)} in"
+                f" {count} of {plural(of, 'label set')}, so students cannot learn it from labels: ask more queries, or"
+                " choose them to cover every class."
+            )
 
 
 def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """State what needs no private data: the accuracy of the best clusters of public samples."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
+        base = base_rate(row.to_dict(), "named_accuracy")
         yield (
             f"Public data alone tells the classes of {dataset} apart: {row['named_clusters']:.0f} clusters, named by"
-            f" true labels, reach {percent(row['named_accuracy_mean'])} at ε = 0. Private data are to thank only for"
-            " what lies above that."
+            f" true labels, reach {percent(row['named_accuracy_mean'])} at ε = 0{base}. Only"
+            " accuracy above this level is due to private data."
         )
 
 
@@ -149,6 +172,7 @@ def _broken_claims(tables: Tables) -> Iterator[str]:
 _FINDINGS: tuple[tuple[str, "Callable[[pd.DataFrame, Tables], Iterator[str]]"], ...] = (
     ("ensembles", _who_voted),
     ("utility-privacy", _best_students),
+    ("utility-privacy", _uncovered),
     ("private-models", _private_models),
     ("bits", _public_alone),
     ("papers", _papers),
@@ -204,6 +228,20 @@ def answers(row: Mapping[Any, Any]) -> str:
     if round(answered) == queries:
         return plural(queries, "label") + selected
     return f"{plural(round(answered), 'answer')} to {plural(queries, 'query', 'queries')}{selected}"
+
+
+def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
+    """Return a clause on what predicting the largest class gives, to stand behind an accuracy; "" if not known.
+
+    Where classes are unbalanced it states the balanced accuracy too.
+    """
+    largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
+    if largest != largest:
+        return ""
+    no_better = row[f"{accuracy}_mean"] <= largest
+    said = "that is no better than predicting the largest class, which" if no_better else "predicting the largest class"
+    known = f", and its balanced accuracy is {percent(balanced)}" if balanced == balanced else ""
+    return f"; {said} gives {percent(largest)}{known}"
 
 
 def percent(value: float) -> str:

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
+from statistics import fmean
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from patebench.core.bound import Bound, Kind
+from patebench.core.class_accuracy import is_unbalanced
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.mechanisms.local_mechanisms import WHICH
 from patebench.models import MODELS, by_recipe
@@ -39,7 +41,14 @@ _ENSEMBLE = {
 }
 _SELECTED = {"rounds": str, "strategy": str, "round": int, "selection": list}
 _LABEL_SET = {**_ENSEMBLE, "mechanism": str, "noise": str, "parameters": dict, **_SELECTED}
-_LABELLED = {"queries": int, "answered": int, "kept": int, "label_accuracy": float | None}
+#: What tells whether an accuracy is good, beside it; balanced accuracy and recall stay where classes are unbalanced.
+_BESIDE = {"largest_class": float | None, "balanced_accuracy": float | None, "recall": dict | None}
+_BESIDE_LABELS = {f"label_{what}": hint for what, hint in _BESIDE.items()}
+_LABELLED = {
+    **{"queries": int, "answered": int, "kept": int, "label_accuracy": float | None},
+    **_BESIDE_LABELS,
+    "uncovered": list | None,  # names of the classes that no label is of
+}
 #: The fields of a bound, as JSON holds them: a word of an enumeration is text.
 _BOUND = {
     **{
@@ -58,6 +67,7 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **{f"teacher_accuracy_{what}": float for what in ("mean", "min", "max", "std")},
         "plurality_accuracy_pool": float,
         "plurality_accuracy_test": float | None,  # None for teachers that vote on queries alone
+        **{f"plurality_{what}_{on}": hint for on in ("pool", "test") for what, hint in _BESIDE.items()},
         **{"gap_mean": float, "gap_histogram": list},
     },
     "label_set": {**_LABEL_SET, **_LABELLED, "expected_label_accuracy": float | None},
@@ -73,24 +83,25 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **_LABEL_SET,
         **{"student": str, "method": str, "student_model": str, "student_recipe": str},
         **_LABELLED,
-        "accuracy": float,
+        **{"accuracy": float, **_BESIDE},
     },
     "distillation": {
         **_ENSEMBLE,
         **{"distilled": str, "labels": str, "temperature": float, "samples": int, "accuracy": float, "epsilon": float},
-        **{"student_model": str, "student_recipe": str, "student_epochs": int},
+        **{"student_model": str, "student_recipe": str, "student_epochs": int, **_BESIDE},
     },
-    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int | None, "accuracy": float},
+    "baseline": {**_SPLIT, "learner": str, **_LEARNER, "true_labels": int | None, "accuracy": float, **_BESIDE},
     "naming": {
         **_SPLIT,
         **{"clusters": int, "accuracy": float, "accuracy_pool": float},
         "matched_accuracy": float | None,  # None where clusters are not as many as the classes
+        **_BESIDE,
     },
     "private_model": {  # DP-SGD has no teachers, answers no query, and is audited elsewhere
         **_SPLIT,
         **{"system": str, "form": str, "private_model": str, "parameters": dict},
         **{"teachers": int | None, "ensemble": str | None, "audited": float | None, "verdict": str | None},
-        **{"answered": float | None, "label_accuracy": float | None},
+        **{"answered": float | None, "label_accuracy": float | None, **_BESIDE, **_BESIDE_LABELS},
         **{"public_use": str | None, "public_samples": int | None},
         **{"model": str, "model_parameters": int | None, "accuracy": float, "seconds": float},
         **_BOUND,
@@ -100,6 +111,10 @@ RECORDS: Mapping[str, Mapping[str, type | UnionType]] = {
         **_BOUND,
         **{"audited": float, "verdict": str | None, "runs": int, "confidence": float},
     },
+}
+#: The columns of what older records lack.
+_LATER = {"uncovered"} | {
+    name.format(what) for what in _BESIDE for name in ("{}", "label_{}", "plurality_{}_pool", "plurality_{}_test")
 }
 #: The types of columns of numbers in a frame.
 _TYPES: Mapping[type | UnionType, str] = {
@@ -181,9 +196,21 @@ def over_seeds(frame: "pd.DataFrame", by: Sequence[str], values: Sequence[str]) 
     columns: dict[str, Any] = {"seeds": groups["seed"].nunique()}
     with np.errstate(invalid="ignore"):  # the deviation of infinite bounds is NaN
         for value in values:
+            if "recall" in value:
+                columns[f"{value}_mean"] = groups[value].agg(mean_recall)
+                continue
             columns[f"{value}_mean"] = groups[value].mean()
             columns[f"{value}_std"] = deviation(groups[value])
     return pd.DataFrame(columns).reset_index()
+
+
+def mean_recall(recalls: Iterable[Mapping[str, float | None] | None]) -> "Settings | None":
+    """Return the mean recall of each class over the seeds whose test set has a sample of it; None without any."""
+    named: dict[str, list[float]] = {}
+    for recall in recalls:
+        for name, share in (recall or {}).items():
+            named.setdefault(name, []).extend([] if share is None else [share])
+    return Settings({name: fmean(shares) if shares else None for name, shares in named.items()}) if named else None
 
 
 def deviation(values: Any) -> Any:
@@ -193,8 +220,9 @@ def deviation(values: Any) -> Any:
 
 
 def means_and_deviations(values: Sequence[str]) -> list[str]:
-    """Return the names of the columns that `over_seeds` makes of these values."""
-    return [f"{value}_{what}" for value in values for what in ("mean", "std")]
+    """Return the names of the columns that `over_seeds` makes of these values: recalls have no deviation."""
+    kinds = {value: ("mean",) if "recall" in value else ("mean", "std") for value in values}
+    return [f"{value}_{what}" for value in values for what in kinds[value]]
 
 
 def arrange(frame: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
@@ -237,6 +265,8 @@ def check_record(path: Path, record: dict[str, Any]) -> dict[str, Any]:
     if kind not in RECORDS:
         raise ArtefactError(path, f"it holds a record of the unknown kind '{kind}'")
     for column, wanted in RECORDS[str(kind)].items():
+        if column not in record and column in _LATER:
+            continue
         if column not in record:
             raise ArtefactError(path, f"a record of kind '{kind}' lacks '{column}'")
         value = record[column]
@@ -268,11 +298,12 @@ def _frame(kind: str, rows: list[dict[str, Any]]) -> "pd.DataFrame":
     import pandas as pd
 
     columns = RECORDS[kind]
-    frame = pd.DataFrame([[row[column] for column in columns] for row in rows], columns=list(columns))
+    frame = pd.DataFrame([[row.get(column) for column in columns] for row in rows], columns=list(columns))
     frame = frame.astype({column: _TYPES[wanted] for column, wanted in columns.items() if wanted in _TYPES})
-    for column in {"parameters", "selection"} & set(columns):
+    frozen = {"parameters", "selection", "uncovered", *(column for column in columns if "recall" in column)}
+    for column in frozen & set(columns):
         frame[column] = pd.Series([_frozen(value) for value in frame[column]], dtype="object")
-    frame = _without_recipes(frame)
+    frame = _without_balanced(_without_recipes(frame))
     identity = ["dataset", *(["split"] if "split" in columns else []), *_IDENTITY[kind]]
     if (twice := frame.duplicated(identity)).any():
         name = "/".join(map(str, frame.loc[twice, identity].iloc[0]))
@@ -285,6 +316,18 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return Settings({name: _frozen(inner) for name, inner in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _without_balanced(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Clear balanced accuracy and recall where classes are balanced: there they say what the accuracy does."""
+    import numpy as np
+
+    for column in [name for name in map(str, frame) if "largest_class" in name]:
+        balanced, recall = (column.replace("largest_class", what) for what in ("balanced_accuracy", "recall"))
+        pairs = zip(frame[column].tolist(), frame[recall].tolist(), strict=True)
+        clear = np.array([not is_unbalanced(*pair) for pair in pairs], bool)
+        frame[balanced], frame[recall] = frame[balanced].mask(clear), frame[recall].mask(clear, None)
+    return frame
 
 
 def _without_recipes(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.mechanisms import MECHANISMS
 from patebench.models import MODELS, on_queries
 from patebench.reporting.frames import Records, arrange, least, natural, over_seeds, sound
@@ -41,6 +42,11 @@ PRIVATE_MODEL = [
 ]
 
 
+#: What stands beside the accuracy of labels.
+BESIDE_LABELS = [f"label_{what}" for what in BESIDE_ACCURACY]
+_MEASURED = ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY, *BESIDE_LABELS]
+
+
 def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
     """Return ensembles whose teachers learnt; records that vote on selected queries predict no test sample."""
     return ensembles[ensembles["plurality_accuracy_test"].notna()]
@@ -50,11 +56,13 @@ def trained(ensembles: "pd.DataFrame") -> "pd.DataFrame":
 def outcomes(records: Records) -> "pd.DataFrame":
     """Return one row per student setting and δ, in natural order; callers share the frame and must not change it.
 
-    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`,
-    `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`; `may_publish`
-    is "yes" if that worst case is the ε of the labels themselves, a release. Missing values are NaN.
+    Columns: those of `STUDENT`, `delta`, `seeds`, mean and deviation of `answered`, `label_accuracy`, `accuracy`, what
+    stands beside them, `data_dependent_epsilon`, `worst_case_epsilon` (with `…_accountant`) and `baseline_accuracy`;
+    `may_publish` is "yes" if that worst case is the ε of the labels themselves, a release. `uncovered` names the
+    classes that no label of some seed is of. Missing values are NaN.
     """
-    students = over_seeds(records.students, STUDENT, ["answered", "label_accuracy", "accuracy"])
+    students = over_seeds(records.students, STUDENT, _MEASURED)
+    students = students.merge(_uncovered(records.students), on=STUDENT, how="left")
     key = [*LABEL_SET, "rounds", "queries"]
     settings = [*key, "delta", "accountant", "conversion", "kind", "publishable"]
     bounds = over_seeds(records.bounds, settings, ["epsilon"])
@@ -66,14 +74,20 @@ def outcomes(records: Records) -> "pd.DataFrame":
     return arrange(_beside_baseline(frame, records), [*STUDENT, "delta"])
 
 
+def _uncovered(students: "pd.DataFrame") -> "pd.DataFrame":
+    """Return, per student setting, the names of the classes that no label of some seed is of, as text."""
+    named = students.groupby(STUDENT, dropna=False)["uncovered"]
+    found = named.agg(lambda seeds: ", ".join(dict.fromkeys(name for names in seeds for name in names or ())))
+    return found.reset_index()
+
+
 def private_models(records: Records) -> "pd.DataFrame":
     """Return one row per private model and bound on it, in natural order.
 
     Columns: those of `PRIVATE_MODEL`, `seeds`, mean and deviation of `epsilon`, `accuracy`, `seconds`, `answered`,
-    `label_accuracy` and `baseline_accuracy`.
+    `label_accuracy`, what stands beside these, and `baseline_accuracy`.
     """
-    measured = ["epsilon", "accuracy", "seconds", "answered", "label_accuracy"]
-    frame = over_seeds(records.private_models, PRIVATE_MODEL, measured)
+    frame = over_seeds(records.private_models, PRIVATE_MODEL, ["epsilon", "seconds", *_MEASURED])
     return arrange(_beside_baseline(frame, records), PRIVATE_MODEL)
 
 

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from patebench import __version__
 from patebench.core.bound import Bound
+from patebench.core.class_accuracy import is_unbalanced, uncovered
 from patebench.mechanisms.base import NO_ANSWER
 from patebench.reporting.findings import percent, plural
 from patebench.reporting.pages import templates
@@ -19,6 +22,7 @@ from patebench.reporting.wording import (
     epsilon_in_words,
     in_words,
     parameters_in_words,
+    recall_in_words,
     rounds_in_words,
 )
 
@@ -35,14 +39,28 @@ class Student:
     queries: int
     labels: int
     accuracy: float
+    largest_class: float | None = None
+    balanced_accuracy: float | None = None
+    recall: Mapping[str, float | None] | None = None
 
     @property
     def in_words(self) -> str:
         return ", ".join(in_words(each) for each in (self.method, self.model))
 
     @property
-    def percent(self) -> str:
-        return percent(self.accuracy)
+    def shares(self) -> list[tuple[str, str]]:
+        """The accuracy beside the share of the largest class, and how well each class is told if they are unbalanced.
+
+        Pairs of a heading and a cell.
+        """
+        found = [("Accuracy", percent(self.accuracy))]
+        found += [("Largest class", "—" if self.largest_class is None else percent(self.largest_class))]
+        if self.balanced_accuracy is not None and is_unbalanced(self.largest_class, self.recall):
+            found += [
+                ("Balanced accuracy", percent(self.balanced_accuracy)),
+                ("Recall %", recall_in_words(self.recall) or ""),
+            ]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +97,11 @@ class Release:
     @property
     def answered(self) -> int:
         return sum(label != NO_ANSWER for label in self.labels)
+
+    @property
+    def uncovered(self) -> list[str]:
+        """The names of the classes that none of these labels is of."""
+        return uncovered(np.asarray(self.labels), self.pool["class_names"])
 
     @property
     def teachers(self) -> int | None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from patebench.core.bound import Kind
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.text import cell_in_json
-from patebench.reporting.frames import Records, arrange, deviation, sound
+from patebench.reporting.frames import Records, arrange, deviation, mean_recall, sound
 from patebench.reporting.outcomes import (
     LABEL_SET,
     PRIVATE_MODEL,
@@ -67,6 +68,11 @@ class Spread(_Form):
     mean: float = Field(ge=0, le=1)
     std: float | None = Field(ge=0, description="The sample standard deviation; null of one seed.")
     by_seed: dict[str, float]
+    largest_class: float | None = Field(None, description="The share of the largest class; null if it is not known.")
+    balanced_accuracy: float | None = Field(
+        None, description="The mean recall of the classes; null where classes are balanced or it is not known."
+    )
+    recall: dict[str, float | None] | None = Field(None, description="The share of each class that is right; likewise.")
 
 
 class PublicData(_Form):
@@ -246,7 +252,15 @@ def _spread(group: "pd.DataFrame", name: str) -> Spread | None:
         return None
     std = float(deviation(group[name]))
     by_seed = {str(seed): float(value) for seed, value in zip(group["seed"], group[name], strict=True)}
-    return Spread(mean=float(group[name].mean()), std=None if math.isnan(std) else std, by_seed=by_seed)
+    largest, balanced = (group[name.replace("accuracy", what)].mean() for what in BESIDE_ACCURACY[:2])
+    return Spread(
+        mean=float(group[name].mean()),
+        std=None if math.isnan(std) else std,
+        by_seed=by_seed,
+        largest_class=_or_none(largest),
+        balanced_accuracy=_or_none(balanced),
+        recall=mean_recall(group[name.replace("accuracy", "recall")]),
+    )
 
 
 def _printed_of_model(published: Published, row: Mapping[Any, Any]) -> list[Value]:

@@ -17,8 +17,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.text import at_most
-from patebench.reporting.frames import Records, deviation, least, sound
+from patebench.reporting.frames import Records, deviation, least, mean_recall, means_and_deviations, sound
 from patebench.reporting.outcomes import LABEL_SET, compared_bounds, is_printed_of, petdl_students, stated_by_paper
 from patebench.reporting.published import DP_SGD, PETDL, PRIVATE_KNN, SYSTEMS, Published, Value, is_accuracy, is_epsilon
 from patebench.reporting.wording import (
@@ -63,6 +64,7 @@ _PRINTED = ("paper", "table", "row", "column", "dataset", "copy_of", "quantity")
 COLUMNS = (
     *(*_PRINTED, "published"),
     *("how", "student", "strategy", "measured_mean", "measured_std", "seeds"),
+    *means_and_deviations(BESIDE_ACCURACY),
     *("worst_case", "exact", "audited", "result", "verdict", "why"),
 )
 
@@ -140,6 +142,11 @@ def _of_one(value: Value, how: str, group: "pd.DataFrame") -> dict[str, Any]:
     mean, std = float(measured.mean()), float(deviation(measured))
     accuracy = is_accuracy(value.quantity)
     judged: dict[str, Any] = {"how": how, "measured_mean": mean, "measured_std": std, "seeds": group["seed"].nunique()}
+    if accuracy:
+        judged["recall_mean"] = mean_recall(group["recall"])
+        for name in ("largest_class", "balanced_accuracy"):
+            if group[name].notna().any():
+                judged |= {f"{name}_mean": float(group[name].mean()), f"{name}_std": float(deviation(group[name]))}
     if accuracy and "method" in group:
         judged |= {"student": group["method"].iloc[0], "strategy": group["strategy"].iloc[0]}
     judged["result"] = (accuracy, how, mean, *sorted(group.index))
@@ -323,7 +330,9 @@ def _same(
     for column in (*_APART, *_NAMES_APART):
         if column in frame and (column != "parameters" or "mechanism" in frame):
             words = _apart(words, _words_of(frame, column))
-    return frame.assign(how=[", ".join(each) for each in words], measured=frame[measured].astype(float))
+    beside = {what: measured.replace("accuracy", what) for what in BESIDE_ACCURACY}
+    known: dict[str, Any] = {what: frame.get(column) for what, column in beside.items()}
+    return frame.assign(how=[", ".join(each) for each in words], measured=frame[measured].astype(float), **known)
 
 
 def _words_of(frame: "pd.DataFrame", column: str) -> list[Words]:

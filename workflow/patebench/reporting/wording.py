@@ -53,14 +53,26 @@ def parameters_in_words(mechanism: str, parameters: Mapping[str, Any]) -> str:
 
 
 def in_text(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Return a frame as files show it: parameters and rounds are text, in columns of other names."""
+    """Return a frame as files show it: parameters, rounds and recalls are text, in columns of other names."""
     if "parameters" in frame:
         pairs = zip(frame["mechanism"], frame["parameters"], strict=True)
         frame = frame.assign(parameters=[parameters_in_words(mechanism, parameters) for mechanism, parameters in pairs])
     if "selection" in frame:
         words: list[Any] = [rounds_in_words(rounds) or None for rounds in frame["selection"]]
         frame = frame.assign(selection=words)
-    return frame.rename(columns={"parameters": "noise_in_words", "selection": "rounds_in_words"})
+    recalls = [name for name in map(str, frame) if "recall" in name and name.endswith("_mean")]
+    recalled: dict[str, Any] = {name: [recall_in_words(recall) for recall in frame[name]] for name in recalls}
+    frame = frame.assign(**recalled)
+    named = {"parameters": "noise_in_words", "selection": "rounds_in_words"}
+    return frame.rename(columns=named | {name: name.replace("_mean", "_in_words") for name in recalls})
+
+
+def recall_in_words(recall: Any) -> str | None:
+    """Return the recall of each class in per cent, such as "healthy 98.1, severe 4.5"; None for no recall."""
+    if not isinstance(recall, Mapping):
+        return None
+    shown = {name: "—" if share is None else f"{100 * share:.1f}" for name, share in recall.items()}
+    return ", ".join(f"{name} {share}" for name, share in shown.items())
 
 
 def those_that_differ(settings: Sequence[Sequence[str]]) -> list[str]:

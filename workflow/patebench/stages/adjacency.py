@@ -29,6 +29,7 @@ from patebench.cli.command import FILE, stage_command
 from patebench.cli.terminal import show_on_terminal
 from patebench.config.artefacts import Data, Ensemble, Round
 from patebench.config.run import Run
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_facts, read_json, write_arrays
 from patebench.core.formats import CHUNK, PARTITION, POOL, SAMPLES, VOTES
@@ -37,7 +38,7 @@ from patebench.core.seeds import Mode, generator
 from patebench.core.spelling import command_words
 from patebench.data.declaration import TableDeclaration
 from patebench.data.division import records
-from patebench.data.own_table import public_by_hash, read_frame
+from patebench.data.own_table import expanded, public_by_hash, read_frame
 from patebench.data.partitions import NOBODY
 
 #: Number of neighbouring teachers that are trained again together, unless all are.
@@ -46,7 +47,8 @@ _TOGETHER = 3
 #: Facts that depend on the private data by themselves, or are measured with votes; all others are public.
 _PRIVATE = {
     *("digest", "private", "records", "samples", "left_out", "partition", "chunks", "votes"),
-    *("teacher_accuracies", "plurality_accuracy_pool", "plurality_accuracy_test", "gap_histogram", "gap_mean"),
+    *("teacher_accuracies", "gap_histogram", "gap_mean"),
+    *(f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")),
 }
 
 #: Files with private arrays, whose facts are public; every other file is public as it is.
@@ -216,6 +218,7 @@ class DataSet:
         declared = TableDeclaration.read(dict(self.data.declared)["table"], "table")
         path = Path(sources["private"])
         frame = read_frame(path, declared.missing_values).astype(object)
+        declared = expanded(declared, frame, path)
         private = np.ones(len(frame), bool)
         if declared.public_share is not None:
             if declared.owner is None:

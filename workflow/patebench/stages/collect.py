@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import Votes
 from patebench.artefacts.reading import check_drawn_from, query_positions, read_votes
-from patebench.artefacts.records import of_ensemble, of_rounds, of_split, of_student, of_training, take
+from patebench.artefacts.records import of_ensemble, of_rounds, of_split, of_student, of_training, present, take
 from patebench.cli.command import stage_command
 from patebench.core.bound import Bound, points
+from patebench.core.class_accuracy import BESIDE_ACCURACY, class_accuracy, uncovered
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import LABELS, TRUTH
@@ -51,7 +52,8 @@ def run(
     facts = take(ensemble, summary, ("teachers", "partition", "model", "recipe", "epochs"))
     asked = {"ensemble": of_ensemble(ensemble, summary), "clusters": summary.get("queries")}
     common = {**of_split(ensemble, summary), **asked, **facts}
-    label_sets = [_LabelSet(path, source, counted, common, truths["y"]) for path in labels]
+    names = summary.get("class_names") or [str(number) for number in range(counted.classes)]
+    label_sets = [_LabelSet(path, source, counted, common, truths["y"], names) for path in labels]
     by_digest = {label_set.labels.digest: label_set for label_set in label_sets}
     records = [
         *([] if "queries_files" in source.meta else [_ensemble_record(ensemble, summary, common)]),
@@ -66,10 +68,13 @@ def run(
 class _LabelSet:
     """One file of labels and what is known of it: of the whole pool, or of the queries that rounds selected.
 
-    `truth` are the true labels of the pool, (queries,).
+    `truth` are the true labels of the pool, (queries,); `names` those of the classes.
     """
 
-    def __init__(self, path: Path, votes: Artefact, counted: Votes, common: Record, truth: NDArray[Any]) -> None:
+    def __init__(
+        self, path: Path, votes: Artefact, counted: Votes, common: Record, truth: NDArray[Any], names: Sequence[str]
+    ) -> None:
+        self.names = names
         self.labels = read_arrays(path, LABELS)
         check_drawn_from(self.labels, votes, counted)
         self.mechanism = mechanism_of(self.labels.meta)
@@ -108,13 +113,15 @@ class _LabelSet:
             "queries": queries,
             "answered": int(np.sum(labels >= 0)) - kept,
             "kept": kept,
-            "label_accuracy": label_accuracy(labels, self.truth[:queries]),
+            **label_accuracy(labels, self.truth[:queries], self.names),
+            "uncovered": uncovered(labels, self.names),
         }
 
 
 def _ensemble_record(path: Path, summary: Record, common: Record) -> Record:
     rest = ("plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean", "gap_histogram")
     found = take(path, summary, ("teacher_accuracies", *rest))
+    found |= present(summary, (f"plurality_{what}_{on}" for what in BESIDE_ACCURACY for on in ("pool", "test")))
     voted = [accuracy for accuracy in found.pop("teacher_accuracies") if accuracy is not None]
     teachers = np.asarray(voted or [0.0], dtype=np.float64)  # none voted: nothing was right
     accuracies = {
@@ -149,6 +156,7 @@ def _student_record(path: Path, known: Mapping[str, _LabelSet]) -> Record:
         "student_recipe": found["recipe"],
         **label_set.measured(found["queries"]),
         "accuracy": found["accuracy"],
+        **present(content, BESIDE_ACCURACY),
     }
 
 
@@ -177,10 +185,10 @@ def _read_of_votes(path: Path, kind: str, votes: Artefact) -> Record:
     return content
 
 
-def label_accuracy(labels: NDArray[Any], truth: NDArray[Any]) -> float | None:
-    """Return the share of answered labels that are right, or None when nothing was answered."""
+def label_accuracy(labels: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> Record:
+    """Return what `class_accuracy` does of answered labels; all is None when nothing was answered."""
     answered = labels >= 0
-    return float(np.mean(labels[answered] == truth[answered])) if answered.any() else None
+    return class_accuracy(truth[answered], labels[answered], names, "label_{}")
 
 
 def expected_label_accuracy(mechanism: Mechanism, votes: Votes, truth: NDArray[Any]) -> float | None:

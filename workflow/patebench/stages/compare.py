@@ -44,6 +44,10 @@ _COMPARED = (
     ("distillations", "accuracy of a distilled student", DISTILLED, "accuracy"),
     ("teacher_costs", "ε of the teacher that pays most", [*LABEL_SET, *_ROUNDS, "queries", "delta"], "composed_most"),
     ("private_models", "accuracy of a private model", PRIVATE_MODEL, "accuracy"),
+    ("students", "balanced accuracy of a student", STUDENT, "balanced_accuracy"),
+    ("students", "recall of a student", STUDENT, "recall"),
+    ("private_models", "balanced accuracy of a private model", PRIVATE_MODEL, "balanced_accuracy"),
+    ("private_models", "recall of a private model", PRIVATE_MODEL, "recall"),
     ("private_models", "ε of a private model", PRIVATE_MODEL, "epsilon"),
     ("private_models", "audited ε of a private model", PRIVATE_MODEL, "audited"),
     ("audits", "ε in an audit", [*AUDITED, "accountant", "conversion", "kind"], "epsilon"),
@@ -61,14 +65,19 @@ def compared(one: Records, other: Records) -> "pd.DataFrame":
 
     Columns: `what`, `setting` in words, `one` and `other` (means), `seeds_one`, `seeds_other`, `difference` (other less
     one), `standard_error` (NaN where a seed is alone), `errors` (their quotient; ∞ where all seeds differ alike, or one
-    side alone is infinite) and `paired`: of seeds that both have, where these are two or more, and no others count.
+    side alone is infinite), `paired`: of seeds that both have, where these are two or more, and no others count; and
+    for accuracies `largest_class_one` and `largest_class_other`, the share of the largest class, NaN if not known.
     """
     import pandas as pd
 
     both = [each for each in _both(one, other) if all(each.sides)]
-    rows = [{"what": each.what, "setting": each.setting, **_difference(*each.sides)} for each in both]
+    rows = [
+        {"what": each.what, "setting": each.setting, **_difference(*each.sides), **_largest(*each.largest)}
+        for each in both
+    ]
     columns = ["what", "setting", "one", "other", "seeds_one", "seeds_other"]
-    frame = pd.DataFrame(rows, columns=[*columns, "difference", "standard_error", "errors", "paired"])
+    columns += ["difference", "standard_error", "errors", "paired", "largest_class_one", "largest_class_other"]
+    frame = pd.DataFrame(rows, columns=columns)
     frame = arrange(frame, ["what", "setting"])
     return frame.sort_values("errors", ascending=False, key=abs, kind="stable", na_position="last", ignore_index=True)
 
@@ -96,11 +105,15 @@ def _shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class _Number:
-    """One quantity of one setting, described in words, with its value by seed in each run."""
+    """Describe one quantity of one setting in words, with its value by seed in each run.
+
+    `largest` are the shares of the largest class among the samples that an accuracy is measured on.
+    """
 
     what: str
     setting: str
     sides: tuple[dict[int, float], dict[int, float]]
+    largest: tuple[list[float], list[float]]
 
 
 def _both(one: Records, other: Records) -> list[_Number]:
@@ -109,9 +122,16 @@ def _both(one: Records, other: Records) -> list[_Number]:
         for name, what, columns, value in _COMPARED:
             frame = getattr(records, name).dropna(subset=value)
             for row in frame.to_dict("records"):
-                identity = (what, *(str(row[column]) for column in columns))
-                number = numbers.setdefault(identity, _Number(what, _in_words(row, columns), ({}, {})))
-                number.sides[place][row.get("seed", 0)] = float(row[value])  # an audit has no seed
+                classes = row[value] if isinstance(row[value], Mapping) else {"": row[value]}
+                for name, share in classes.items():
+                    if share is None:  # the test set has no sample of this class
+                        continue
+                    whole = f"{what}, class {name}" if name else what
+                    identity = (whole, *(str(row[column]) for column in columns))
+                    number = numbers.setdefault(identity, _Number(whole, _in_words(row, columns), ({}, {}), ([], [])))
+                    number.sides[place][row.get("seed", 0)] = float(share)  # an audit has no seed
+                    if "accuracy" in value:
+                        number.largest[place].append(row.get(value.replace("accuracy", "largest_class"), math.nan))
     return list(numbers.values())
 
 
@@ -154,6 +174,13 @@ def _difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[st
         **{"one": fmean(first), "other": fmean(second)},
         **{"seeds_one": len(first), "seeds_other": len(second)},
         **{"difference": difference, "standard_error": error, "errors": errors, "paired": paired},
+    }
+
+
+def _largest(one: Sequence[float], other: Sequence[float]) -> dict[str, float]:
+    """Return the mean shares of the largest class of the two sides."""
+    return {
+        f"largest_class_{side}": fmean(each) if each else math.nan for side, each in (("one", one), ("other", other))
     }
 
 
@@ -262,11 +289,16 @@ def _show_numbers(frame: "pd.DataFrame") -> None:
 
 
 def _cells(row: dict[Any, Any]) -> list[str]:
-    scale, unit = (100, " %") if "accuracy" in row["what"] else (1, "")
-    values = [f"{scale * row[name]:.4g}{unit}" for name in ("one", "other")]
+    scale, unit = (100, " %") if "accuracy" in row["what"] or "recall" in row["what"] else (1, "")
+    values = [f"{scale * row[name]:.4g}{unit}{_beside(row[f'largest_class_{name}'])}" for name in ("one", "other")]
     error, errors = row["standard_error"], row["errors"]
     difference = f"{scale * row['difference']:+.3g}" + (f" ± {scale * error:.2g}" if error == error else "")
     return [row["what"], row["setting"], *values, difference, f"{errors:.1f}" if errors == errors else "—"]
+
+
+def _beside(largest: float) -> str:
+    """Return the share of the largest class, to stand behind an accuracy; "" if it is not known."""
+    return "" if math.isnan(largest) else f" (largest class {100 * largest:.4g} %)"
 
 
 command = stage_command(

@@ -8,11 +8,10 @@ import logging
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-
 from patebench.artefacts.reading import check_learner, check_together, check_whole_pool, read_samples
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DistilParameters
+from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import POOL, VOTES
@@ -62,9 +61,11 @@ def run(
             # One seed for all kinds of labels, so that they differ in nothing else.
             fit(learner, public["x"][:number], target[:number], temperature, seed=derive(seed, stream, number))
             check_learner(f"network of {name} labels", learner, public)
-            accuracy = float(np.mean(learner.predict(test_set["x"]) == test_set["y"]))
-            log.info("%s, T = %g, %d samples: %.2f%% on the test set", name, temperature, number, 100 * accuracy)
-            learnt.append({"labels": name, "temperature": temperature, "samples": number, "accuracy": accuracy})
+            reached = class_accuracy(test_set["y"], learner.predict(test_set["x"]), test_set.meta["class_names"])
+            log.info(
+                "%s, T = %g, %d samples: %.2f%% on the test set", name, temperature, number, 100 * reached["accuracy"]
+            )
+            learnt.append({"labels": name, "temperature": temperature, "samples": number, **reached})
             done(len(learnt))
     facts = {"model": model, "recipe": recipe, "epochs": epochs_of(recipe, parameters.epochs), "seed": seed}
     facts |= {"training": parameters.training.model_dump()}

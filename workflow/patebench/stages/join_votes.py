@@ -19,6 +19,7 @@ from patebench.artefacts.reading import (
     way_of_voting,
 )
 from patebench.cli.command import stage_command
+from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import CHUNK, PARTITION, POOL, TRUTH, VOTES
@@ -84,8 +85,8 @@ def run(
     digest = write_arrays(out, VOTES, {**arrays, **join_soft(parts)}, meta)
     votes, abstentions = arrays["votes"], may_abstain(parts[0])
     truths = answers["y"][arrays["queries"]] if "queries" in arrays else answers["y"]
-    measured = votes, arrays.get("test_votes"), truths, test_set["y"], facts["classes"]
-    quality = describe(*measured, abstentions=abstentions)
+    names = queries.meta["class_names"]
+    quality = describe(votes, arrays.get("test_votes"), truths, test_set["y"], names, abstentions=abstentions)
     known = [accuracy for accuracy in quality["teacher_accuracies"] if accuracy is not None]
     log.info(
         "%d teachers, %.2f%% accurate on average; plurality %.2f%% on the pool",
@@ -97,6 +98,7 @@ def run(
         "split": queries.meta["split"],
         "teachers": len(votes),
         "partition": shards.meta["strategy"],
+        "class_names": names,
         "queries": votes.shape[1] if "queries" in arrays and not in_rounds else None,
         "seed": parts[0].meta["seed"],
         "training": parts[0].meta["training"],
@@ -130,23 +132,26 @@ def describe(
     test_votes: NDArray[Any] | None,
     truth: NDArray[Any],
     test_truth: NDArray[Any],
-    classes: int,
+    names: Sequence[str],
     *,
     abstentions: bool = False,
 ) -> dict[str, Any]:
     """Return accuracies of teachers and plurality, and the gap between the two largest counts of each query.
 
-    Without `test_votes` the teachers vote on queries alone, and their accuracy is that. One that keeps silent
-    throughout has none (None), and a query that nobody votes on has no plurality.
+    `names` are those of the classes. Without `test_votes` the teachers vote on queries alone, and their accuracy is
+    that. A teacher that always abstains has none (None), and a query that nobody votes on has no plurality.
     `gap_histogram` holds, for g = 0 … teachers, the number of queries whose gap is g (PATE 2017, Section 4.1).
     """
-    gaps, plurality = _gaps_and_plurality(votes, classes, abstentions)
-    on_test = None if test_votes is None else _gaps_and_plurality(test_votes, classes, False)[1]
+    gaps, plurality = _gaps_and_plurality(votes, len(names), abstentions)
+    on_test: dict[str, Any] = {"plurality_accuracy_test": None}
+    if test_votes is not None:
+        predicted = _gaps_and_plurality(test_votes, len(names), False)[1]
+        on_test = class_accuracy(test_truth, predicted, names, "plurality_{}_test")
     measured = (votes, truth) if test_votes is None else (test_votes, test_truth)
     return {
         "teacher_accuracies": _accuracies(*measured),
-        "plurality_accuracy_pool": float(np.mean(plurality == truth)),
-        "plurality_accuracy_test": None if on_test is None else float(np.mean(on_test == test_truth)),
+        **class_accuracy(truth, plurality, names, "plurality_{}_pool"),
+        **on_test,
         "gap_histogram": np.bincount(gaps, minlength=len(votes) + 1).tolist(),
         "gap_mean": float(gaps.mean() / len(votes)),
     }

@@ -12,6 +12,7 @@ import numpy as np
 
 from patebench.artefacts.reading import check_together, read_encoder, read_samples
 from patebench.cli.command import stage_command, threads
+from patebench.core.class_accuracy import class_accuracy
 from patebench.core.files import read_arrays, write_json
 from patebench.core.formats import FEATURES, POOL, QUERIES, TRUTH
 
@@ -55,7 +56,7 @@ def run(
         matching = one_to_one(in_pool, answers["y"], classes)
         matched = {"matched_accuracy": float(np.mean(matching[in_test] == test_set["y"]))}
     reached = {
-        "accuracy": float(np.mean(names[in_test] == test_set["y"])),
+        **class_accuracy(test_set["y"], names[in_test], test_set.meta["class_names"]),
         "accuracy_pool": float(np.mean(names[in_pool] == answers["y"])),
         **matched,
     }

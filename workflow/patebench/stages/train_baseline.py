@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from patebench.artefacts.reading import check_learner, check_together, read_samples
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import TrainingParameters
+from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import POOL, TRUTH
@@ -63,8 +64,8 @@ def run(
         learner.fit(samples.x, samples.y, seed=derive(seed, stream), progress=lambda epoch, _: done(epoch))
     for source in (samples.source, test_set):
         check_learner(f"baseline {model}", learner, source)
-    accuracy = float(np.mean(learner.predict(test_set["x"]) == test_set["y"]))
-    log.info("%s of %s: %.2f%% on the test set", model, samples.name, 100 * accuracy)
+    reached = class_accuracy(test_set["y"], learner.predict(test_set["x"]), test_set.meta["class_names"])
+    log.info("%s of %s: %.2f%% on the test set", model, samples.name, 100 * reached["accuracy"])
     result = {
         **samples.of,
         "test": test_set.digest,
@@ -76,7 +77,7 @@ def run(
         "training": training.model_dump(),
         "seed": seed,
         "true_labels": true_labels,
-        "accuracy": accuracy,
+        **reached,
     }
     write_json(out, "train_baseline", result)
 

@@ -20,6 +20,7 @@ from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import DpsgdParameters
 from patebench.core.bound import large_delta
 from patebench.core.checks import check_finite
+from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: So many test samples draw the learning curve; the final accuracy is of all.
+#: Number of test samples that draw the learning curve; the final accuracy is of all.
 _CURVE_SAMPLES = 1000
 
 #: What the result says first.
@@ -86,8 +87,9 @@ def run(
     sampler = PoissonSampler(rate, random("sampling"))
     noisy = NoisySteps(sampler, len(x), noise=noise, clip=chosen["clip"], rng=random("noise"))
 
-    def accuracy(weights: "torch.Tensor", most: int | None = None) -> float:
-        return float(np.mean(model.logits(weights, test_set["x"][:most]).argmax(1).numpy() == test_set["y"][:most]))
+    def accuracy(weights: "torch.Tensor", most: int | None = None) -> dict[str, Any]:
+        predicted = model.logits(weights, test_set["x"][:most]).argmax(1).numpy()
+        return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
 
     with progress(f"DP-SGD, {training.form}, ε = {training.epsilon:g}", steps, "steps") as done:
         trained = train(
@@ -96,7 +98,7 @@ def run(
             steps=steps,
             learning_rate=chosen["learning_rate"],
             ema=chosen["ema"],
-            evaluate=lambda weights: accuracy(weights, _CURVE_SAMPLES),
+            evaluate=lambda weights: accuracy(weights, _CURVE_SAMPLES)["accuracy"],
             report=done,
         )
     with blamed_on(public):
@@ -105,7 +107,7 @@ def run(
     if not bound.epsilon <= training.epsilon:
         raise PatebenchError(f"the steps cost ε = {bound.epsilon:g}, above the target of {training.epsilon:g}")
     reached = accuracy(trained.weights)
-    log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached, bound.epsilon)
+    log.info("DP-SGD, %s: %.2f%% on the test set at ε = %.4g", training.form, 100 * reached["accuracy"], bound.epsilon)
     result = {
         "private": given.digest,
         "pool": public.digest,
@@ -123,7 +125,7 @@ def run(
         "public_samples": len(public["x"]),
         "model": name,
         "model_parameters": len(trained.weights),
-        "accuracy": reached,
+        **reached,
         "curve": trained.curve,
         "seconds": round(time.monotonic() - started, 1),
         "statement": _SEEDED,

@@ -19,6 +19,7 @@ from patebench.artefacts.records import of_ensemble, take
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PetdlParameters
 from patebench.core.checks import check_finite
+from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, read_json, write_json
 from patebench.core.formats import CHUNK, POOL, VOTES
@@ -80,14 +81,17 @@ def run(
     bound = form.bound(settings, parameters.delta)
     log.info("%s: noise %.4g, ε = %.4g, %d parameters", form.name, settings.noise, bound.epsilon, student.parameters)
     curve: list[dict[str, float]] = []
+
+    def reached() -> dict[str, Any]:
+        return class_accuracy(test_set["y"], student.predict(test_x).numpy(), test_set.meta["class_names"])
+
     started = time.perf_counter()
     with progress(f"PET-DL, {form.name}", settings.distillation_epochs, "epochs") as done:
 
         def after(epoch: int) -> None:
             done(epoch)
             if epoch % math.ceil(settings.distillation_epochs / 20) == 0 or epoch == settings.distillation_epochs:
-                accuracy = float(np.mean(student.predict(test_x).numpy() == test_set["y"]))
-                curve.append({"epoch": epoch, "accuracy": accuracy})
+                curve.append({"epoch": epoch, "accuracy": reached()["accuracy"]})
 
         streams = Streams(derive(seed, stream), noises=derive(seed, stream, parameters.slug))
         form.learn(student, student.samples(samples), known, settings, streams, after)
@@ -114,7 +118,7 @@ def run(
             "model": f"conv, width {width}",
             "model_parameters": student.parameters,
             **device_facts(student.device, student.compute_dtype),
-            "accuracy": curve[-1]["accuracy"],
+            **reached(),
             "curve": curve,
             "seconds": seconds,
             "bounds": [bound.to_json()],

@@ -16,6 +16,7 @@ from patebench.baselines import KNN_FORMS, form_of, knn_accounting
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import PrivateKnnParameters
 from patebench.core.bound import Bound, large_delta
+from patebench.core.class_accuracy import class_accuracy
 from patebench.core.errors import ArtefactError, PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_json
 from patebench.core.formats import ENCODER, POOL, TRUTH
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: So many test samples draw the learning curve; the final accuracy is of all.
+#: Number of test samples that draw the learning curve; the final accuracy is of all.
 _CURVE_SAMPLES = 1000
 
 #: What the result says first.
@@ -71,8 +72,9 @@ def run(
     if not answered.any():
         fault = "no query was answered, so there is nothing to learn"
         raise ArtefactError(out, fault, "take a lower threshold", code="no-answer")
-    right = float(np.mean(labels[answered] == true["y"][: len(labels)][answered]))
-    log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right)
+    names = public.meta["class_names"]
+    right = class_accuracy(true["y"][: len(labels)][answered], labels[answered], names, "label_{}")
+    log.info("%d of %d queries answered, %.2f%% right", answered.sum(), len(labels), 100 * right["label_accuracy"])
     student = _student(parameters, public, labels, test_set, derive(seed, stream))
     log.info("Private-kNN: %.2f%% on the test set at ε = %.4g", 100 * student["accuracy"], bound.epsilon)
     result = {
@@ -88,7 +90,7 @@ def run(
         "private_model": parameters.slug,
         "parameters": parameters.model_dump(),
         "answered": int(answered.sum()),
-        "label_accuracy": right,
+        **right,
         "public_use": "features, queries, student",
         "public_samples": len(public["x"]),
         **student,
@@ -146,17 +148,13 @@ def _student(
     seed: int,
 ) -> dict[str, Any]:
     """Train a student of these labels and the pool, and return what it reaches."""
-    from patebench.stages.train_student import accuracy
-    from patebench.students.interface import Student, StudentConfig, StudentData
+    from patebench.stages.train_student import accuracy_on_test
+    from patebench.students.interface import StudentConfig, StudentData
     from patebench.students.student_training import train
 
     given = np.full(len(public["x"]), -1, np.int64)
     given[: len(labels)] = labels
     data = StudentData(pool=public["x"], labels=given, classes=int(public.meta["classes"]))
-
-    def reached(student: Student, most: int | None = None) -> dict[str, float]:
-        with blamed_on(test_set):
-            return {"accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
 
     named = f"{parameters.student} student of {plural(len(data.labelled), 'label')}"
     with progress(named, None, "epochs") as done, blamed_on(public):
@@ -165,10 +163,10 @@ def _student(
             StudentConfig(method=parameters.student),
             seed=seed,
             progress=done,
-            evaluate=lambda student: reached(student, _CURVE_SAMPLES),
+            evaluate=lambda student: {"accuracy": accuracy_on_test(student, test_set, _CURVE_SAMPLES)["accuracy"]},
         )
     model = f"{parameters.student}, {trainer.model}"
-    return {"model": model, "model_parameters": None, "curve": curve, **reached(trainer)}
+    return {"model": model, "model_parameters": None, "curve": curve, **accuracy_on_test(trainer, test_set)}
 
 
 command = stage_command(run, threads)

@@ -21,6 +21,7 @@ from patebench.artefacts.student_data import student_data
 from patebench.cli.command import stage_command, threads
 from patebench.config.parameters import StudentParameters
 from patebench.core.checks import check_finite
+from patebench.core.class_accuracy import class_accuracy, uncovered
 from patebench.core.errors import PatebenchError
 from patebench.core.files import Artefact, read_arrays, write_arrays, write_json
 from patebench.core.formats import ENCODER, FEATURES, LABELS, POOL, PREDICTIONS
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("patebench")
 
-#: So many test samples draw the learning curve; the final accuracy is of all.
+#: Number of test samples that draw the learning curve; the final accuracy is of all.
 _CURVE_SAMPLES = 1000
 
 
@@ -72,10 +73,13 @@ def run(
     held = generator(seed, stream, "hold-out").permutation(whole.labelled)[: int(share * len(whole.labelled))]
     data = whole.without(held)
 
-    def accuracies(student: "Student", most: int | None = None) -> dict[str, float]:
-        kept = {"held_out_accuracy": accuracy(student, whole.pool[held], whole.labels[held])} if len(held) else {}
-        with blamed_on(test_set):
-            return {**kept, "accuracy": accuracy(student, test_set["x"][:most], test_set["y"][:most])}
+    if missing := uncovered(whole.labels, samples.meta["class_names"]):
+        log.warning("no released label is of class %s: a student cannot learn it from them", ", ".join(missing))
+
+    def held_out(student: "Student") -> dict[str, float]:
+        if not len(held):
+            return {}
+        return {"held_out_accuracy": float(np.mean(predict(student, whole.pool[held]) == whole.labels[held]))}
 
     facts = {"queries": queries, "hold_out": share, "seed": seed, "config": parameters.model_dump()}
     of = {"labels": released.digest, "pool": samples.digest, "test": test_set.digest}
@@ -88,10 +92,13 @@ def run(
             parameters,
             seed=derive(seed, stream),
             progress=done,
-            evaluate=lambda student: accuracies(student, _CURVE_SAMPLES),
+            evaluate=lambda student: {
+                **held_out(student),
+                "accuracy": accuracy_on_test(student, test_set, _CURVE_SAMPLES)["accuracy"],
+            },
             checkpoint=Checkpoint(path=out.with_suffix(".checkpoint"), identity=_identity({**facts, **of})),
         )
-    reached = accuracies(trainer)
+    reached = {**held_out(trainer), **accuracy_on_test(trainer, test_set)}
     log.info(
         "student: %d answered of %d queries, %.2f%% on the test set",
         len(whole.labelled),
@@ -138,11 +145,19 @@ def _features(method: str, encoder: Path | None, samples: Artefact) -> "Features
     return read_encoder(encoder, samples).features
 
 
-def accuracy(student: "Student", x: NDArray[Any], y: NDArray[np.integer]) -> float:
-    """Return the share of samples `x` that the student predicts right; NotFiniteError if it predicts NaN."""
+def accuracy_on_test(student: "Student", test_set: Artefact, most: int | None = None) -> dict[str, Any]:
+    """Return what `class_accuracy` does of a student on the first `most` samples of the test set, or on all."""
+    with blamed_on(test_set):
+        predicted = predict(student, test_set["x"][:most])
+    return class_accuracy(test_set["y"][:most], predicted, test_set.meta["class_names"])
+
+
+def predict(student: "Student", x: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the class (samples,) that a student predicts for each of `x`; NotFiniteError if it predicts NaN."""
     predicted = student.log_probabilities(x)
     check_finite("the predictions of the student are NaN", predicted, x, infinite=True)
-    return float(np.mean(predicted.argmax(1) == y))
+    labels: NDArray[np.intp] = predicted.argmax(1)
+    return labels
 
 
 def _write_predictions(path: Path, student: "Student", samples: Artefact, released: Artefact) -> None:

@@ -1,19 +1,10 @@
-"""A linear student of a whole table of noisy counts, by regression of the table on votes of the public pool.
+"""Learn a linear student of a whole table of noisy counts, by regression of the table on votes of the public pool.
 
-Each record votes on its nearest queries: v (queries,) holds a 1 for each vote. The table is Σ v·y' over private records
-and their classes y, plus noise. If the class of a record with features f is y = s + W'f, where s are the shares of the
-classes in all records, the table less n · mean of v·s' is expected to be
-
-    n · A · W,   A = mean of v·f' .
-
-A, how votes and features go together, is the same for the pool, whose samples could vote as records do. So W follows
-from the table alone: least squares on n·A with known noise (sufficient statistics with noise, as in Foulds et al. 2016,
-*On the theory and practice of privacy-preserving Bayesian data analysis*, where A is private too and needs noise).
-
-A row of the table differs from n·A·W by more than its noise: records are a sample, features do not determine classes,
-and A is a mean over the pool alone. All three are sums of independent votes, with the covariance of votes, Σ, which is
-that of the pool. So the error is N(0, σ² + c·Σ), and W is N(0, τ²·spread of the features^2p) beforehand. c, p and τ
-maximise the evidence of the table (MacKay 1992, *Bayesian interpolation*). The table is public, and so is all of this.
+With features f, shares s of the classes and votes v, the table less n · mean of v·s' is expected to be n · A · W, where
+A = mean of v·f' is the same for the public pool. So W follows from the table alone: least squares on n·A (sufficient
+statistics with noise, as in Foulds et al. 2016), error N(0, σ² + c·Σ) and prior N(0, τ²·spread of the features^2p),
+where c, p and τ maximise the evidence (MacKay 1992). All of it is public.
+Derivation: docs/proofs.md, "Regression of a table".
 """
 
 from dataclasses import dataclass

@@ -4,9 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.spelling import parameters_slug
 from patebench.reporting.frames import Records, arrange, over_seeds
 from patebench.reporting.outcomes import (
+    BESIDE_LABELS,
     DISTILLATION,
     DISTILLED,
     ENSEMBLE,
@@ -17,13 +19,22 @@ from patebench.reporting.outcomes import (
     petdl_students,
 )
 from patebench.reporting.published import PATE_2017, PETDL_2019, Published, Value
-from patebench.reporting.tables.table import EPSILON_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
+from patebench.reporting.tables.table import (
+    BALANCE_COLUMNS,
+    EPSILON_COLUMNS,
+    LABEL_BALANCE_COLUMNS,
+    NOISE_COLUMNS,
+    SIZE_COLUMNS,
+    Column,
+    Table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_VALUES = ["teacher_accuracy_mean", "plurality_accuracy_pool", "plurality_accuracy_test", "gap_mean"]
+_PLURALITY = [f"plurality_{what}_{on}" for what in ("accuracy", *BESIDE_ACCURACY) for on in ("pool", "test")]
+_VALUES = ["teacher_accuracy_mean", *_PLURALITY, "gap_mean"]
 
 #: The one noise setting for which PATE 2017 prints the accuracy of noisy labels (Section 4.1).
 LNMAX = {"mechanism": "lnmax", "noise": parameters_slug({"gamma": 0.05})}
@@ -76,6 +87,12 @@ ENSEMBLES = Table(
         Column("teacher_accuracy_max", "best", "percent", group="Teacher accuracy %"),
         Column("plurality_accuracy_pool", "pool", "percent", deviation=True, group="Plurality accuracy %"),
         Column("plurality_accuracy_test", "test", "percent", deviation=True, group="Plurality accuracy %"),
+        Column("plurality_largest_class_pool_mean", "Largest class of the pool %", "percent"),
+        Column("plurality_largest_class_test_mean", "Largest class of the test set %", "percent"),
+        Column("plurality_balanced_accuracy_pool", "pool", "percent", True, group="Balanced accuracy of plurality %"),
+        Column("plurality_balanced_accuracy_test", "test", "percent", True, group="Balanced accuracy of plurality %"),
+        Column("plurality_recall_pool_in_words", "pool", group="Recall of plurality %"),
+        Column("plurality_recall_test_in_words", "test", group="Recall of plurality %"),
         Column("label_accuracy", "measured", "percent", deviation=True, group="LNMax γ = 0.05 labels %"),
         Column("published_label_accuracy", "published", "percent", group="LNMax γ = 0.05 labels %"),
         Column("gap", "Gap / n %", "percent", deviation=True),
@@ -87,7 +104,7 @@ ENSEMBLES = Table(
 
 def build_noisy_accuracy(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per setting of the labels of the whole pool."""
-    values = ["answered", "expected_label_accuracy", "label_accuracy"]
+    values = ["answered", "expected_label_accuracy", "label_accuracy", *BESIDE_LABELS]
     frame = over_seeds(records.of_whole_pool().label_sets, [*LABEL_SET, "queries"], values)
     frame = arrange(frame, [*LABEL_SET, "queries"])
     keys = ["dataset", "teachers", "mechanism", "noise"]
@@ -108,6 +125,7 @@ NOISY_ACCURACY = Table(
         Column("expected_label_accuracy", "expected", "percent", deviation=True, group="Label accuracy %"),
         Column("label_accuracy", "drawn", "percent", deviation=True, group="Label accuracy %"),
         Column("published_label_accuracy", "published", "percent", group="Label accuracy %"),
+        *LABEL_BALANCE_COLUMNS,
         Column("seeds", "Seeds", "count"),
     ),
     build=build_noisy_accuracy,
@@ -123,7 +141,7 @@ _EPSILON = ["data_dependent_epsilon_mean", "data_dependent_epsilon_std", "worst_
 def build_active_learning(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per strategy and number of labels; the gain is over random queries of the same seed."""
     compared = gains(records)
-    frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain"])
+    frame = over_seeds(compared, [*_SELECTED, "rounds", "strategy"], ["answered", "accuracy", "gain", *BESIDE_ACCURACY])
     costs = outcomes(records)[[*_SELECTED, "rounds", *_EPSILON]]
     frame = frame.merge(costs, on=[*_SELECTED, "rounds"], how="left")
     printed: list[Any] = [published_gain(published, strategy) for strategy in frame["strategy"]]
@@ -164,6 +182,7 @@ ACTIVE_LEARNING = Table(
         Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("gain", "gain over random", "percent", deviation=True, group="Accuracy %"),
         Column("published_gain", "gain, published", group="Accuracy %"),
+        *BALANCE_COLUMNS,
         Column("seeds", "Seeds", "count"),
     ),
     build=build_active_learning,
@@ -176,7 +195,7 @@ def build_distillation(records: Records, published: Published) -> "pd.DataFrame"
     plain = learnt[learnt["labels"] == "plurality"].rename(columns={"accuracy": "plain"})
     learnt = learnt.merge(plain[[*DISTILLATION, "seed", "plain"]], on=[*DISTILLATION, "seed"], how="left")
     learnt = learnt.assign(gain=learnt["accuracy"] - learnt["plain"])
-    return arrange(over_seeds(learnt, DISTILLED, ["accuracy", "gain"]), DISTILLED)
+    return arrange(over_seeds(learnt, DISTILLED, ["accuracy", "gain", *BESIDE_ACCURACY]), DISTILLED)
 
 
 PLAIN_AND_SOFT = Table(
@@ -192,6 +211,7 @@ PLAIN_AND_SOFT = Table(
         Column("epsilon", "ε (no noise: not private)", "epsilon"),
         Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("gain", "gain over plurality", "percent", deviation=True, group="Accuracy %"),
+        *BALANCE_COLUMNS,
         Column("seeds", "Seeds", "count"),
     ),
     build=build_distillation,
@@ -211,7 +231,8 @@ def build_petdl(records: Records, published: Published) -> "pd.DataFrame":
     The paper’s students of the same data set, number of teachers, weighting and size. Its teachers are on shards that
     are alike, or on those of Table 2 that each have mostly one class.
     """
-    frame = over_seeds(petdl_students(records), _KEY, ["epsilon", "accuracy", "teacher_accuracy", "seconds"])
+    values = ["epsilon", "accuracy", "teacher_accuracy", "seconds", *BESIDE_ACCURACY]
+    frame = over_seeds(petdl_students(records), _KEY, values)
     frame = arrange(frame, [*_KEY, "epsilon_mean"])
     paper = published.of(PETDL_2019)
     rows = frame.to_dict("records")
@@ -247,6 +268,7 @@ PETDL = Table(
         Column("teacher_accuracy", "teachers", "percent", deviation=True, group="Accuracy %"),
         Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
         Column("published_student_accuracy", "printed", "percent", group="Accuracy %"),
+        *BALANCE_COLUMNS,
         Column("seconds_mean", "Seconds", "number"),
         Column("seeds", "Seeds", "count"),
     ),

@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Kind
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.spelling import parameters_slug
 from patebench.mechanisms import MECHANISMS
 from patebench.reporting.frames import Records, arrange, over_seeds
@@ -21,7 +22,14 @@ from patebench.reporting.outcomes import (
 from patebench.reporting.published import NZC_2020, Published, is_accuracy
 from patebench.reporting.sections import IMMUTABLE
 from patebench.reporting.tables.learning_tables import LNMAX, TEACHER_COLUMNS, of_ensembles, of_labels
-from patebench.reporting.tables.table import ACCURACY_COLUMNS, NOISE_COLUMNS, SIZE_COLUMNS, Column, Table
+from patebench.reporting.tables.table import (
+    ACCURACY_COLUMNS,
+    BALANCE_COLUMNS,
+    NOISE_COLUMNS,
+    SIZE_COLUMNS,
+    Column,
+    Table,
+)
 from patebench.reporting.verdicts import COUNTING, NUMBER, Verdict, verdicts
 
 if TYPE_CHECKING:
@@ -118,6 +126,7 @@ VERDICTS = Table(
         Column("what", "What"),
         Column("printed", "Printed"),
         Column("measured", "Measured"),
+        *BALANCE_COLUMNS,
         Column("seeds", "Seeds", "count"),
         Column("how", "By our"),
         Column("verdict", "Verdict"),
@@ -138,7 +147,7 @@ _COMPARED = ("lnmax", "gnmax")
 def build_nzc_students(records: Records, published: Published) -> "pd.DataFrame":
     """Return one row per student setting and δ; ε as the mechanism's paper computes it, and as it is."""
     records = records.of_whole_pool()
-    frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy"])
+    frame = over_seeds(_students(records), STUDENT, ["answered", "label_accuracy", "accuracy", *BESIDE_ACCURACY])
     frame = frame.merge(_epsilons(records), on=[*LABEL_SET, "queries"], how="left")
     frame = frame.merge(_of_true_labels(records), on=["dataset", "setting", "queries"], how="left")
     frame = arrange(frame, ["dataset", "setting", "teachers", "mechanism", *STUDENT, "delta"])
@@ -217,6 +226,7 @@ NZC_STUDENTS = Table(
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %"),
         Column("true_label_accuracy", "of true labels", "percent", deviation=True, group="Accuracy %"),
         Column("published_true_label_accuracy", "of true labels, published", "percent", group="Accuracy %"),
+        *BALANCE_COLUMNS,
         Column("seeds", "Seeds", "count"),
     ),
     build=build_nzc_students,
@@ -238,7 +248,9 @@ def build_nzc_ensembles(records: Records, published: Published) -> "pd.DataFrame
     used = set(label_sets.loc[label_sets["mechanism"].isin(IMMUTABLE), "ensemble"])
     ensembles = records.ensembles[records.ensembles["ensemble"].isin(used)]
     ensembles = ensembles.assign(far=[gap_share(gaps, NZC_DISTANCE) for gaps in ensembles["gap_histogram"]])
-    frame = of_ensembles(ensembles, ["teacher_accuracy_mean", "plurality_accuracy_pool", "far"])
+    frame = of_ensembles(
+        ensembles, ["teacher_accuracy_mean", "plurality_accuracy_pool", "plurality_largest_class_pool", "far"]
+    )
     for name, keys in _LABELS.items():
         frame = frame.merge(of_labels(label_sets, keys, f"{name}_accuracy"), on=ENSEMBLE, how="left")
     frame = arrange(frame, ENSEMBLE)
@@ -265,6 +277,7 @@ NZC_ENSEMBLES = Table(
         Column("published_immutable_accuracy", "published", "percent", group=_NZC),
         Column("plurality_accuracy_pool", "right", "percent", deviation=True, group=_CLEAN),
         Column("published_plurality_accuracy", "published", "percent", group=_CLEAN),
+        Column("plurality_largest_class_pool_mean", "Largest class %", "percent"),
         Column("far", "of the queries", "percent", deviation=True, group="Distance 3 %"),
         Column("gated_accuracy", "right among them", "percent", deviation=True, group="Distance 3 %"),
         Column("seeds", "Seeds", "count"),

@@ -101,6 +101,17 @@ ACCURACY_COLUMNS = (
     Column("label_accuracy", "labels", "percent", deviation=True, group="Accuracy %"),
     Column("accuracy", "student", "percent", deviation=True, group="Accuracy %"),
 )
+#: What tells whether these are good; balanced accuracy and recall are shown where classes are unbalanced.
+BALANCE_COLUMNS = (
+    Column("largest_class_mean", "Largest class %", "percent"),
+    Column("balanced_accuracy", "Balanced accuracy %", "percent", deviation=True),
+    Column("recall_in_words", "Recall %"),
+)
+LABEL_BALANCE_COLUMNS = (
+    Column("label_largest_class_mean", "Largest class of labelled samples %", "percent"),
+    Column("label_balanced_accuracy", "Balanced accuracy of labels %", "percent", deviation=True),
+    Column("label_recall_in_words", "Recall of labels %"),
+)
 #: What their labels cost.
 EPSILON_COLUMNS = (
     Column("data_dependent_epsilon", "data-dependent, not publishable", "epsilon", deviation=True, group="ε"),

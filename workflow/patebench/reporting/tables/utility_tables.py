@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from patebench.core.bound import Adjacency, Kind
+from patebench.core.class_accuracy import BESIDE_ACCURACY
 from patebench.core.errors import PatebenchError
 from patebench.reporting.frames import Records, arrange, means_and_deviations, over_seeds
-from patebench.reporting.outcomes import PRIVATE_MODEL, STUDENT, outcomes, private_models, public_use
+from patebench.reporting.outcomes import BESIDE_LABELS, PRIVATE_MODEL, STUDENT, outcomes, private_models, public_use
 from patebench.reporting.published import (
     COMPARISONS,
     OF_RECORDS,
@@ -19,7 +20,9 @@ from patebench.reporting.published import (
 )
 from patebench.reporting.tables.table import (
     ACCURACY_COLUMNS,
+    BALANCE_COLUMNS,
     EPSILON_COLUMNS,
+    LABEL_BALANCE_COLUMNS,
     NOISE_COLUMNS,
     SIZE_COLUMNS,
     Column,
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
 
 _COSTS = ("answered", "data_dependent_epsilon", "worst_case_epsilon")
 _ACCURACIES = ("label_accuracy", "accuracy", "baseline_accuracy")
-_MEASURED_UTILITY_PRIVACY = means_and_deviations([*_COSTS, *_ACCURACIES])
+_BALANCE = means_and_deviations([*BESIDE_ACCURACY, *BESIDE_LABELS])
+_MEASURED_UTILITY_PRIVACY = [*means_and_deviations([*_COSTS, *_ACCURACIES]), *_BALANCE, "uncovered"]
 _PUBLISHED = ("epsilon", "student_accuracy", "baseline_accuracy")
 _KEYS = ("dataset", "teachers", "mechanism", "noise", "queries", "delta")
 
@@ -56,6 +60,9 @@ UTILITY_PRIVACY = Table(
         Column("queries", "Queries", "count"),
         *ACCURACY_COLUMNS,
         Column("published_student_accuracy", "student, published", "percent", group="Accuracy %"),
+        *BALANCE_COLUMNS,
+        *LABEL_BALANCE_COLUMNS,
+        Column("uncovered", "Classes without a label"),
         *EPSILON_COLUMNS,
         Column("may_publish", "this draw publishable", group="ε"),
         Column("published_epsilon", "published", "epsilon", group="ε"),
@@ -73,9 +80,10 @@ UTILITY_PRIVACY = Table(
 )
 
 
-_MEASURED_PRIVATE_MODELS = means_and_deviations(
-    ["epsilon", "answered", "label_accuracy", "accuracy", "baseline_accuracy", "seconds"]
-)
+_MEASURED_PRIVATE_MODELS = [
+    *means_and_deviations(["epsilon", "answered", "label_accuracy", "accuracy", "baseline_accuracy", "seconds"]),
+    *_BALANCE,
+]
 
 
 def build_private_models(records: Records, published: Published) -> "pd.DataFrame":
@@ -99,7 +107,9 @@ PRIVATE_MODELS = Table(
         Column("label", "Accountant"),
         Column("answered_mean", "Labels", "count"),
         Column("label_accuracy", "Labels right %", "percent", deviation=True),
+        *LABEL_BALANCE_COLUMNS,
         Column("accuracy", "Accuracy %", "percent", deviation=True),
+        *BALANCE_COLUMNS,
         Column("baseline_accuracy", "Non-private accuracy %", "percent", deviation=True),
         Column("seconds_mean", "Seconds", "number"),
         Column("seeds", "Seeds", "count"),
@@ -131,8 +141,17 @@ def build_bits(records: Records, published: Published) -> "pd.DataFrame":
     matched = named[named["matched_accuracy_mean"].notna()]
     rows = rows.merge(named[[*_SPLIT, "named_clusters", *_NAMED]], on=[*_SPLIT, "named_clusters"], how="left")
     rows = rows.merge(matched[[*_SPLIT, *_MATCHED]], on=_SPLIT, how="left")
+    rows = rows.merge(base_rates(records), on=_SPLIT, how="left")
     numbers = ["epsilon", *means_and_deviations(["accuracy", "baseline_accuracy"])]
     return arrange(rows.astype(dict.fromkeys(numbers, float)), [*_METHOD, "epsilon"])
+
+
+def base_rates(records: Records) -> "pd.DataFrame":
+    """Return `largest_class_mean`, the share of the largest class in the test set, per data set and split."""
+    import pandas as pd
+
+    measured = pd.concat([records.students, records.private_models])
+    return over_seeds(measured, _SPLIT, ["largest_class"])[[*_SPLIT, "largest_class_mean"]]
 
 
 def _students_bits(records: Records) -> "pd.DataFrame":
@@ -182,6 +201,7 @@ _COLUMNS = (
     Column("named_accuracy", "% of all, named by true labels", "percent", True, group=_AT_ZERO),
     Column("accuracy", "at ε", "percent", True, group=_REACHED),
     Column("baseline_accuracy", "without privacy", "percent", True, group=_REACHED),
+    BALANCE_COLUMNS[0],
     Column("epsilon", "ε, of fresh noise", "epsilon"),
     Column("delta", "δ", "number"),
     Column("adjacency", "Protects"),
@@ -210,7 +230,8 @@ def build_equal_epsilon(records: Records, published: Published) -> "pd.DataFrame
     import pandas as pd
 
     frames = [_students_equal_epsilon(records), _models_equal_epsilon(records), _published(published, records)]
-    return _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
+    found = _by_target(pd.concat([frame.astype(object) for frame in frames], ignore_index=True))
+    return found.merge(base_rates(records), on=_SPLIT, how="left")
 
 
 def together(tables: Sequence["pd.DataFrame"]) -> "pd.DataFrame":
@@ -265,6 +286,7 @@ def equal_epsilon_columns(frame: "pd.DataFrame") -> Sequence[Column]:
         Column("adjacency", "Protects"),
         Column("kind", "Kind of ε"),
         Column("delta", "δ", "number"),
+        *(BALANCE_COLUMNS[:1] if "largest_class_mean" in frame else ()),  # runs that were joined lack it
     ]
     for target in TARGETS:
         group = f"At ε ≤ {target:g}"

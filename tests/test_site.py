@@ -1,0 +1,133 @@
+"""The documentation site: builds in strict mode, and opens without a network, wide and narrow.
+
+Needs what `make docs` installs, and Chromium; skipped elsewhere.
+"""
+
+import functools
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.slow
+needs_site = pytest.mark.skipif(find_spec("mkdocs") is None, reason="no mkdocs: run make docs first")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+#: Window width, preferred colours, and pages of each kind: home, guide, reference, formulas, wide tables.
+WAYS = {
+    "wide": (1280, "light", ("index", "release", "api", "epsilon", "kept/index")),
+    "dark": (1280, "dark", ("index", "epsilon")),
+    "narrow": (400, "light", ("index", "tutorial", "api", "one-vote", "kept/index")),
+}
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    paths = os.pathsep.join([str(ROOT / "workflow"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": paths, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@needs_site
+def test_formulas_are_mathml_and_no_page_asks_other_servers(site: Path) -> None:
+    assert "<math" in (site / "pate.html").read_text(encoding="utf-8")
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert 'src="http' not in text, page
+        assert '<link rel="stylesheet" href="http' not in text, page
+
+
+@needs_site
+def test_the_site_describes_every_command_and_function(site: Path) -> None:
+    import patebench
+    from patebench.cli import COMMANDS
+
+    commands, interface = ((site / name).read_text(encoding="utf-8") for name in ("commands.html", "api.html"))
+    assert [name for name in COMMANDS if f"patebench {name}" not in commands] == []
+    assert [name for name in patebench.__all__ if f">{name}<" not in interface] == []
+
+
+@needs_site
+@needs_browser
+@pytest.mark.parametrize("way", WAYS)
+def test_pages_open_without_a_network_and_are_accessible(browser, address: str, way: str) -> None:
+    """No console message, no request elsewhere, nothing wider than the window, no serious axe violation."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    width, scheme, pages = WAYS[way]
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page, faults = context.new_page(), []
+    page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda fault: faults.append(str(fault)))
+    page.on("request", lambda request: faults.append(request.url) if not request.url.startswith(address) else None)
+    for name in pages:
+        page.goto(f"{address}/{name}.html", wait_until="load")
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            faults.append(f"{name}: wider than the window")
+        violations = Axe().run(page).response["violations"]
+        grave = [fault for fault in violations if fault["impact"] in ("serious", "critical")]
+        faults += [f"{name}: {fault['id']}: {fault['nodes'][0]['html'][:150]}" for fault in grave]
+    context.close()
+    assert faults == []
+
+
+@needs_site
+@needs_browser
+def test_search_finds_a_page(browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(f"{address}/index.html", wait_until="networkidle")
+    page.locator("[data-md-component=search-query]").first.click()
+    page.keyboard.type("ledger")
+    page.locator(".md-search-result__link").first.wait_for(state="attached", timeout=20_000)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    class Loader(yaml.SafeLoader):
+        """Reads the names of Python objects as text."""
+
+    Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
+    config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)
+    text = yaml.safe_dump(config["nav"])
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if f": {page}\n" not in text] == []
