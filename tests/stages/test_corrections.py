@@ -43,8 +43,8 @@ def test_every_named_test_is_there_and_runs_wherever_all_tests_do(test):
 
 
 def test_the_page_is_that_of_the_file():
-    """`patebench corrections > docs/corrections.md` makes it."""
-    assert page(CORRECTIONS) == (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
+    """`patebench corrections > docs/explanation/corrections.md` makes it."""
+    assert page(CORRECTIONS) == (ROOT / "docs" / "explanation" / "corrections.md").read_text(encoding="utf-8")
 
 
 def test_every_paper_is_one_whose_numbers_are_printed():

@@ -67,7 +67,7 @@ _NOT_COMPARABLE = {
     "setting": "chosen, and not found",
     "epsilon_chosen": "chosen, and not found",
     "derived": "follows from other numbers of the paper",
-    "gap_share_below": "can not be right, by the accuracy that the paper prints: docs/corrections.md",
+    "gap_share_below": "can not be right, by the accuracy that the paper prints: docs/explanation/corrections.md",
     ("parameters", None): "the size of a network and not of a run",
     ("epsilon", DP_SGD): "chosen, and not found",
 }
@@ -77,7 +77,7 @@ _OF_ONE_ROW = {
     ("Private-kNN 2020", "SVHN Private-kNN 2939 queries"): "how many queries were asked is not told",
 }
 
-#: Data sets that can not be had here, and why; one of your own runs as docs/own-data.md says.
+#: Data sets that can not be had here, and why; one of your own runs as docs/how-to/own-data.md says.
 _NO_DATA = {
     "glyph": "the authors keep Glyph to themselves",
     "celeba": "CelebA is not among the data sets here",

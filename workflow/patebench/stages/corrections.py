@@ -19,7 +19,7 @@ _HEAD = """# Correct the record
 
 What in the papers and their code cannot be right, by how much, and the tests that show it. Made from
 `docs/corrections.yaml` by `patebench corrections`; `pytest <test>` runs a test. How bounds are computed here instead
-stands in [how ε is computed](epsilon.md).
+stands in [how ε is computed](which-epsilon.md).
 """
 
 
