@@ -81,10 +81,10 @@ TABLES := $(foreach run,equal-epsilon equal-epsilon-private-knn equal-epsilon-te
 
 pages: setup
 	$(RUN) patebench config schema > config/config.schema.json
-	$(RUN) patebench config schema --of rows > docs/rows.schema.json
-	$(RUN) patebench config page > docs/config.md
-	$(RUN) python -m patebench.cli.page > docs/commands.md
-	$(RUN) python -m patebench.cli.bounds_page > docs/bounds.md
+	$(RUN) patebench config schema --of rows > docs/reference/rows.schema.json
+	$(RUN) patebench config page > docs/reference/configuration.md
+	$(RUN) python -m patebench.cli.page > docs/reference/commands.md
+	$(RUN) python -m patebench.cli.bounds_page > docs/reference/bounds.md
 	$(RUN) python -m patebench.reporting.figures.headline $(KEPT)/headline.png config/published.csv $(TABLES)
 	$(RUN) python -m patebench.reporting.figures.utility_figures $(KEPT)/equal-epsilon.png $(TABLES)
 

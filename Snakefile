@@ -5,7 +5,7 @@
 #     └─► split ─┬─────────┘                              │  └► train_student ──────┘
 #                └► extract_features ─► select_queries ───┘
 #
-# All stages, and the rounds of queries: docs/design.md.
+# All stages, and the rounds of queries: docs/explanation/design.md.
 #
 # `snakemake --cores all` runs config/config.yaml; `--configfile config/papers/….yaml` a paper's experiments.
 

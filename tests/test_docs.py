@@ -18,7 +18,7 @@ from patebench.cli import cli
 from tests import rules
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKING = [
     *PAGES,
     *sorted((ROOT / "results" / "reference").glob("*.md")),
@@ -71,7 +71,7 @@ def test_snippets_run_and_show_what_they_print(page: Path, tmp_path: Path, monke
 
 
 def test_the_page_about_epsilon_has_snippets() -> None:
-    blocks = FENCED.findall((ROOT / "docs" / "epsilon.md").read_text(encoding="utf-8"))
+    blocks = FENCED.findall((ROOT / "docs" / "explanation" / "which-epsilon.md").read_text(encoding="utf-8"))
     assert {language for language, _ in blocks} == {"python", "console"}
 
 
@@ -107,7 +107,9 @@ def test_the_picture_of_the_rules_shows_every_stage() -> None:
 
 
 def test_the_table_of_files_to_hand_out_names_every_file_that_a_run_makes() -> None:
-    (table,) = re.findall(r"## What may be published\n+((?:\|.*\n)+)", (ROOT / "docs/release.md").read_text())
+    (table,) = re.findall(
+        r"## What may be published\n+((?:\|.*\n)+)", (ROOT / "docs/how-to/publish-labels.md").read_text()
+    )
     named = set(re.findall(r"`([^`]+)`", table))
     blocks = (re.findall(r" output:\n(.*?)\n +log:", body, re.DOTALL)[-1] for body in rules.BODIES.values())
     paths = (path for block in blocks for path in re.findall(r'"(?:<\w+>/)+([^"]+)"', block))

@@ -43,7 +43,7 @@ def test_rules_that_train_ask_for_a_gpu_which_the_profile_can_take_away() -> Non
     profile = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
     assert profile["set-resources"] == {rule: {"gpu": 0} for rule in rules.ON_GPU}
     assert set(profile["groups"]) <= set(rules.STAGES), "a group names a rule that is gone"
-    page = (ROOT / "docs/gpu.md").read_text()
+    page = (ROOT / "docs/how-to/gpus.md").read_text()
     assert [rule for rule in rules.ON_GPU if f"`{rule}`" not in page] == []
     assert {rule for rule, stage in rules.STAGES.items() if stage in {rules.STAGES[each] for each in rules.ON_GPU}} == (
         rules.ON_GPU

@@ -25,9 +25,13 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this
 
 #: Window width, preferred colours, and pages of each kind: home, guide, reference, formulas, wide tables.
 WAYS = {
-    "wide": (1280, "light", ("index", "release", "api", "epsilon", "kept/index")),
-    "dark": (1280, "dark", ("index", "epsilon")),
-    "narrow": (400, "light", ("index", "tutorial", "api", "one-vote", "kept/index")),
+    "wide": (
+        1280,
+        "light",
+        ("index", "how-to/publish-labels", "reference/api", "explanation/which-epsilon", "kept/index"),
+    ),
+    "dark": (1280, "dark", ("index", "explanation/which-epsilon")),
+    "narrow": (400, "light", ("index", "tutorial", "reference/api", "explanation/one-vote", "kept/index")),
 }
 
 
@@ -71,7 +75,7 @@ def browser() -> Iterator:
 
 @needs_site
 def test_formulas_are_mathml_and_no_page_asks_other_servers(site: Path) -> None:
-    assert "<math" in (site / "pate.html").read_text(encoding="utf-8")
+    assert "<math" in (site / "explanation" / "pate.html").read_text(encoding="utf-8")
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert 'src="http' not in text, page
@@ -83,7 +87,9 @@ def test_the_site_describes_every_command_and_function(site: Path) -> None:
     import patebench
     from patebench.cli import COMMANDS
 
-    commands, interface = ((site / name).read_text(encoding="utf-8") for name in ("commands.html", "api.html"))
+    commands, interface = (
+        (site / name).read_text(encoding="utf-8") for name in ("reference/commands.html", "reference/api.html")
+    )
     assert [name for name in COMMANDS if f"patebench {name}" not in commands] == []
     assert [name for name in patebench.__all__ if f">{name}<" not in interface] == []
 

@@ -47,9 +47,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Point links at the site's own files; name files that are not part of it."""
-    if page.file.src_uri == "commands.md":
+    if page.file.src_uri == "reference/commands.md":
         markdown += "\n" + options()
-    if page.file.src_uri == "api.md":
+    if page.file.src_uri == "reference/api.md":
         objects = [getattr(patebench, name) for name in patebench.__all__]
         documented = [thing for thing in objects if isinstance(thing, type) or callable(thing)]
         markdown += "".join(f"\n::: {thing.__module__}.{thing.__qualname__}\n" for thing in documented)

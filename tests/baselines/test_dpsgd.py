@@ -151,7 +151,7 @@ def _refused(sampler, samples: int, steps: int) -> None:
     ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
 )  # fmt: skip
 def test_short_runs_that_are_not_poisson_are_refused(sampler, steps: int) -> None:
-    """In about as few steps as docs/dpsgd.md says, of 500 samples."""
+    """In about as few steps as docs/explanation/dpsgd.md says, of 500 samples."""
     _refused(sampler, 500, steps)
 
 

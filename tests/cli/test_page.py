@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_page_is_made_anew() -> None:
     """`make pages` writes it."""
-    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == page()
+    assert (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8") == page()
 
 
 def test_every_command_is_listed() -> None:

@@ -626,7 +626,7 @@ def test_every_key_is_described_and_no_other_allowed() -> None:
 def test_the_schema_and_the_page_are_those_of_the_settings() -> None:
     """`patebench config schema` and `patebench config page` make them."""
     assert (ROOT / "config" / "config.schema.json").read_text(encoding="utf-8") == schema_text()
-    assert (ROOT / "docs" / "config.md").read_text(encoding="utf-8") == page()
+    assert (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8") == page()
 
 
 def test_the_schema_agrees_with_the_settings() -> None:

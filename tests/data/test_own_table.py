@@ -1,5 +1,7 @@
 """Tables of people: declarations, encoding, division by person, and what is proposed from public records."""
 
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,51 @@ def test_a_pattern_means_the_columns_of_the_public_file(tmp_path: Path) -> None:
         load(Path("."), False, files["private"], declared, files["public"])
     with refuses("missing-column", files["public"]):
         load(Path("."), False, files["private"], declared | {"features": {"w*": {"number": [0, 1]}}}, files["public"])
+
+
+def test_a_parquet_file_reads_as_the_same_table_in_text(tmp_path: Path) -> None:
+    """Numbers, dates, times, decimals, truth values, dictionaries and missing values have types of their own there."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    times = [datetime(2020, 1, 2), datetime(2020, 5, 1), None, datetime(2020, 12, 31)] * 3
+    columns = {
+        "person": pyarrow.array([0, 1, 2, 3, 4, 5] * 2, pyarrow.int32()),
+        "age": pyarrow.array([20, 30, 101, 0] * 3, pyarrow.int8()),
+        "mass": pyarrow.array([Decimal("60.5"), None, Decimal("71.25"), Decimal("80.00")] * 3),
+        "ratio": pyarrow.array([0.25, float("nan"), None, 1.5] * 3, pyarrow.float32()),
+        "day": pyarrow.array([time and time.date() for time in times], pyarrow.date32()),
+        "seen": pyarrow.array(times, pyarrow.timestamp("ms", tz="UTC")),
+        "smoker": pyarrow.array([True, False, None, True] * 3),
+        "site": pyarrow.array(["Köln", "Bonn", None, "Köln"] * 3).dictionary_encode(),
+        "state": pyarrow.array([0, 1, 1, 0] * 3, pyarrow.uint8()),
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "visits.parquet")
+    texts = {name: ["" if value is None or value != value else str(value) for value in column.to_pylist()]
+             for name, column in columns.items()}  # fmt: skip
+    pd.DataFrame(texts).to_csv(tmp_path / "visits.csv", index=False)
+    column = {"missing": "column"}
+    declared = {
+        "label": {"column": "state", "classes": [0, 1]},
+        "owner": "person",
+        "public_share": 0.5,
+        "features": {
+            "age": {"number": [0, 100]},
+            "mass": {"number": [50, 100], **column},
+            "ratio": {"number": [0, 1], **column},
+            "day": {"date": ["2020-01-01", "2020-12-31"], **column},
+            "seen": {"date": ["2020-01-01", "2020-12-31"], **column},
+            "smoker": {"category": ["True", "False"], **column},
+            "site": {"category": ["Köln", "Bonn"], **column},
+        },
+    }
+    one, other = (load(Path("."), False, str(tmp_path / f"visits.{kind}"), declared) for kind in ("parquet", "csv"))
+    for name in ("private_x", "private_y", "private_owners", "public_x", "public_y", "public_owners"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    assert len(one.private_x) + len(one.public_x) == 12
+    (tmp_path / "visits.parquet").write_bytes((tmp_path / "visits.parquet").read_bytes()[:-30])
+    with refuses("artefact", tmp_path / "visits.parquet"):
+        load(Path("."), False, str(tmp_path / "visits.parquet"), declared)
 
 
 @given(st.data())

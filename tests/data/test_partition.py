@@ -290,7 +290,7 @@ def test_what_skew_and_iid_do_not_protect() -> None:
 
 
 def test_the_page_on_teachers_says_what_each_strategy_protects() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "teachers.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "teachers.md").read_text(encoding="utf-8")
     for name in PARTITIONS:
         assert f"| `{name}` | {PARTITIONS.fact(name, 'about')} | {PARTITIONS.fact(name, 'protection')} |" in page
 

@@ -1,4 +1,4 @@
-"""docs/bounds.md is generated from the mechanisms; docs/epsilon.md states what tied classes cost."""
+"""The table of bounds is generated from the mechanisms; docs/explanation/which-epsilon.md states what ties cost."""
 
 import re
 from pathlib import Path
@@ -13,18 +13,20 @@ from patebench.mechanisms import MECHANISMS
 from patebench.reporting.wording import in_words
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "epsilon.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "explanation" / "which-epsilon.md").read_text(encoding="utf-8")
 DELTA = 1e-5
 
 
 @pytest.mark.slow
 def test_the_table_of_bounds_is_the_one_that_mechanisms_state() -> None:
     """`make pages` writes it."""
-    assert (DOCS / "bounds.md").read_text(encoding="utf-8") == bounds_page.page()
+    assert (DOCS / "reference" / "bounds.md").read_text(encoding="utf-8") == bounds_page.page()
 
 
 def test_every_mechanism_has_a_row() -> None:
-    cells = re.findall(r"^\| ([^|]+) \| `", (DOCS / "bounds.md").read_text(encoding="utf-8"), re.MULTILINE)
+    cells = re.findall(
+        r"^\| ([^|]+) \| `", (DOCS / "reference" / "bounds.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     named = [name for cell in cells for name in cell.split(", ")]
     assert sorted(named) == sorted(map(in_words, MECHANISMS.names()))
 

@@ -91,5 +91,5 @@ def test_an_empty_run_has_no_rows(tmp_path):
 
 
 def test_the_schema_is_that_of_the_code():
-    """`patebench config schema --of rows > docs/rows.schema.json` makes it."""
-    assert schema_text() == (ROOT / "docs" / "rows.schema.json").read_text(encoding="utf-8")
+    """`patebench config schema --of rows > docs/reference/rows.schema.json` makes it."""
+    assert schema_text() == (ROOT / "docs" / "reference" / "rows.schema.json").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from patebench.mechanisms.base import make_mechanism
 from patebench.reporting.published import read_published
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "corrections.md").read_text(encoding="utf-8")
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", PAGE)))
 PRINTED = read_published(made.PUBLISHED)
 

@@ -9,7 +9,7 @@ with Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma 5). Pr[Y = y] i
 Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier transform (`_convolved`) or by continuous noise
 (`_continuous`); where these fail the bound of Canonne, Kamath, Steinke 2020, Theorem 4, stands. Everything is rounded
 up. Noise that m parties add costs ½ε²-concentrated with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1).
-Proof: docs/proofs.md, "Discrete Gaussian noise".
+Proof: docs/explanation/proofs-noise.md, "Discrete Gaussian noise".
 """
 
 import math
@@ -97,7 +97,7 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
 def _continuous(groups: Sequence[tuple[float, int]], delta: float) -> float:
     """Return an ε for cells of several scales (σ, cells), from continuous noise; ∞ where that says nothing.
 
-    Proof: docs/proofs.md, "Discrete noise as rounded continuous noise".
+    Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
     """
     mu, tau = 0.0, 0.0
     for sigma, cells in groups:
@@ -164,7 +164,7 @@ def _one(sigma: float, cells: int, delta: float) -> _Losses:
 def _convolved(sigma: float, cells: int, delta: float) -> _Losses | None:
     """Return Y by a Fourier transform of draws that are tilted to where δ is decided; None where that is out of reach.
 
-    Proof: docs/proofs.md, "Sums of discrete Gaussians by a Fourier transform".
+    Proof: docs/explanation/proofs-noise.md, "Sums of discrete Gaussians by a Fourier transform".
     """
     if sigma < _LEAST:
         return None

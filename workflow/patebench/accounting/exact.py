@@ -4,7 +4,8 @@
 - *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix: the divergence itself.
 
 Both D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are computed, each consistently over all queries, and the larger counts. A
-mechanism gives the probabilities (`Neighbours`). Results are rounded outward. See docs/proofs.md.
+mechanism gives the probabilities (`Neighbours`). Results are rounded outward. See
+docs/explanation/proofs-mechanisms.md.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded range (Durfee &
 Rogers 2019; Dong, Durfee, Rogers 2020), and lattices: T equal steps whose losses are evenly spaced (Sommer, Meiser,
-Mohammadi 2019). Derivation: docs/proofs.md, "Bounds without a Rényi curve".
+Mohammadi 2019). Derivation: docs/explanation/proofs-composition.md, "Bounds without a Rényi curve".
 """
 
 import math
@@ -81,7 +81,7 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     """Return the least ε of T steps that are each `epsilon`-DP, rounded up, by a sum over the losses of the worst ones.
 
     Randomised response dominates (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
-    Derivation: docs/proofs.md, "Composition of pure privacy".
+    Derivation: docs/explanation/proofs-composition.md, "Composition of pure privacy".
     """
     plain = queries * epsilon
     if plain == 0 or math.isinf(plain):
@@ -122,7 +122,7 @@ _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 def bounded_range_rdp(eta: float, orders: Array) -> Array:
     """Return the largest Rényi divergence of one step of range η; at most αη²/8 (Cesar & Rogers 2021), rounded up.
 
-    Proof: docs/proofs.md, "The divergence of bounded range".
+    Proof: docs/explanation/proofs-composition.md, "The divergence of bounded range".
     """
     orders = np.asarray(orders, dtype=np.float64)
     r = np.maximum(log_expm1(orders * eta) - log_expm1(eta) - np.log(orders), 0.0)

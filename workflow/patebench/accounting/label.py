@@ -10,7 +10,7 @@ neither; with S_a = u + noise and S_b = v + noise. It holds for any votes, class
 Harremoës 2014, *Rényi divergence and Kullback–Leibler divergence*, Theorem 13).
 
 The supremum is bounded: inside w = u + v ≥ −2X, |t| = |u − v| ≤ A by cells (`label_tables`, and `label_integers` for
-discrete noise), outside by `_outside`. Proof: docs/proofs.md, "The cost of a label".
+discrete noise), outside by `_outside`. Proof: docs/explanation/proofs-labels.md, "The cost of a label".
 """
 
 import math

@@ -2,7 +2,8 @@
 
 Of classes a and b that both beat the rest, a wins where Z_a + u ≥ Z_b + v + κ, κ in {0, 1}; the supremum is over
 integers u, v and both κ. P_a(u, v; κ) = Σ_{x ≥ 0} p(x − u) F(x − v − κ), P_b(u, v; κ) = P_a(v, u; 1 − κ),
-P_o = F(−1 − u) F(−1 − v). Sums are rounded outward. Proof: docs/proofs.md, "The cost of a label with discrete noise".
+P_o = F(−1 − u) F(−1 − v). Sums are rounded outward.
+Proof: docs/explanation/proofs-labels.md, "The cost of a label with discrete noise".
 """
 
 import math

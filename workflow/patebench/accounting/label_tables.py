@@ -1,7 +1,8 @@
 """Compute the cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
 
 Numbers are bounds, rounded outward. With r = ln P − ln Q the divergence is ln(1 + Σ P·f(r))/(α − 1),
-f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0. Proof: docs/proofs.md, "Tables of the cost of a label".
+f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0.
+Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
 
 from collections.abc import Callable

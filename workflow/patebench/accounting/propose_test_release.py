@@ -13,7 +13,7 @@ p_{k+1} is the largest p for which, with p′ = p_k, both directions of
 Theorem. For R ≥ B, if M_α(R) is an ε for which every (α, R)-Rényi private release is (ε, δ)-DP, then the release is
 (M_α(R), δ)-DP for every δ ≥ p₀, whatever the votes are. Queries must not depend on earlier labels.
 p_k is a multiple of 2⁻⁵³ and sums of G are rounded correctly, so that k and p_k are exact.
-Proof (ours, after Redberg, Zhu, Wang 2023): docs/proofs.md, "Propose, test, release".
+Proof (ours, after Redberg, Zhu, Wang 2023): docs/explanation/proofs-mechanisms.md, "Propose, test, release".
 """
 
 import math

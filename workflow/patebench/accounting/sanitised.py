@@ -9,7 +9,7 @@ cut off at 0 and at what no votes exceed. f̂ < f + S with probability at most �
 scale depend on the votes, and `cost` bounds what releasing f̂ costs. The cost that Scalable PATE states for continuous
 noise is not used: with σ small and 2αβ near 1 it is below a divergence that it should bound (the tests show one).
 Several numbers about the same votes cost more: one record stands for labels and itself.
-Proof: docs/proofs.md, "Sanitised bounds".
+Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """
 
 import logging

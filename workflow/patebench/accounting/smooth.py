@@ -9,7 +9,8 @@ into something publishable. Needed of a theorem, and true of both that PATE has:
 A query whose losers are all g behind has *even gap* g, at which everything is tabulated. Adjacent histograms, the one
 with the smaller q of even gap g, differ in h by at most W(g) = h(g−2) − h(g). U_c(d), the largest W over the even gaps
 within d votes of counts c, bounds local sensitivity, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U(d)
-includes a multiple of the data-independent bound for rounding. Proof: docs/proofs.md, "Smooth sensitivity".
+includes a multiple of the data-independent bound for rounding.
+Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
 from collections.abc import Callable, Iterator

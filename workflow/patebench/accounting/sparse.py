@@ -4,7 +4,7 @@ The mechanism keeps the first k votes of a row in each round (`votes.capped`), s
 by one each, m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), whatever T is. Rounds
 compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
 Theorem 3.3). Labels and all else are functions of the table, which is released whole.
-Proof: docs/proofs.md, "Tables with few votes of a teacher".
+Proof: docs/explanation/proofs-systems.md, "Tables with few votes of a teacher".
 """
 
 from collections.abc import Sequence

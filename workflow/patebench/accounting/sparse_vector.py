@@ -11,7 +11,8 @@ K ≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν 
 
 Then D_α(M(D) ‖ M(D′)) ≤ R(α) + ln N/(α − 1), where N = Σ_{i≤c} C(T, i) Bⁱ K^{c−i}.
 
-Proof (ours; Zhu & Wang 2020 introduced the Gaussian form): docs/proofs.md, "The sparse vector technique".
+Proof (ours; Zhu & Wang 2020 introduced the Gaussian form): docs/explanation/proofs-mechanisms.md, "The sparse vector
+technique".
 """
 
 from functools import cache
@@ -39,7 +40,7 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
     """Return the theorem's bound for ρ ~ Lap(threshold_scale) and ν ~ Lap(test_scale), with B = 0.
 
     Its limit at α = ∞ is the standard pure bound, 1/b₁ + 2c/b₂.
-    Proof: docs/proofs.md, "The sparse vector technique with Laplace noise".
+    Proof: docs/explanation/proofs-composition.md, "The sparse vector technique with Laplace noise".
     """
     eta, failures = 2 / test_scale, min(cutoff, queries)
     log_q = -softplus(eta)
@@ -85,7 +86,7 @@ def _laplace_shift(shift: float, orders: Array) -> Array:
 def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array, Array]:
     """Return ln K and ln B of pairs that satisfy (*), orders × pairs, for ν ~ N(0, 1) and u′ = Pr[ν ≤ x − shift].
 
-    Proof: docs/proofs.md, "Constants of the sparse vector technique".
+    Proof: docs/explanation/proofs-composition.md, "Constants of the sparse vector technique".
     """
     order = np.array(orders)[:, None]
     x = np.linspace(-_REACH - (order[:, 0] - 1) * shift, _REACH, _NODES, axis=1)

@@ -3,7 +3,7 @@
 Draws from the same teachers add up (Mironov 2017, Proposition 1); of teachers of one partition the one who pays most
 counts (McSherry 2009, Theorem 4); several partitions add up; failures add to δ. A budget has an order that is fixed
 beforehand, as later costs may be chosen after earlier draws were seen (Feldman & Zrnic 2021, section 3).
-Proof: docs/proofs.md, "Several draws".
+Proof: docs/explanation/proofs-composition.md, "Several draws".
 """
 
 import math

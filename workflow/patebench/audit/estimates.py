@@ -228,7 +228,7 @@ class Rates:
 
     Both probabilities are bounded together, by a weighted sum of evidence (Stouffer et al. 1949) whose `weight` was
     chosen before the counting, and with a small part of α by themselves (Clopper & Pearson 1934).
-    Proof: docs/proofs.md, "Two probabilities bounded together".
+    Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
     """
 
     positives: float

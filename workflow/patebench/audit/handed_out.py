@@ -19,7 +19,7 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Votes
 from patebench.audit import agreement
 from patebench.audit.agreement import Tally
-from patebench.audit.runs import AuditSetting, Histogram, Histograms, Outcomes, Runner, counted, in_turn
+from patebench.audit.runs import AuditSetting, Histogram, Histograms, Outcomes, counted, in_turn
 from patebench.audit.sampled import Sampled, agree_as_often_as_they_should, histogram, relabelled, sampled_by, shifts
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair
 from patebench.core.entropy import Entropy, Integers, Size, discrete_normal
@@ -122,7 +122,7 @@ class HandedOut(AuditSetting):
             source = Discrete(self.streams(f"discrete/{sampled.queries}/{name}"))
             seen = np.zeros(len(event.pair.counts) + 1, dtype=np.int64)
             votes = partial(_of_side, event.pair, side)
-            for block in Runner(self.mechanism).blocks(votes, source, self.runs):
+            for block in self.blocks(votes, source, self.runs):
                 seen += counted(block, len(event.pair.counts))
             sides.append(dict(enumerate(seen.tolist())))
         return sampled_by(event, sides, sampled.queries, self.confidence, self.delta)
@@ -184,13 +184,13 @@ class HandedOut(AuditSetting):
 
     def _of_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
         """Short releases of one query asked several times."""
-        votes, runner = in_turn(counts[None], queries), Runner(self.mechanism)
+        votes = in_turn(counts[None], queries)
         tried = Discrete(self.streams("discrete numbers"))
-        runner.outcomes(votes, tried)
+        self.outcomes(votes, tried)
         runs = max(_AT_LEAST, min(_NUMBERS // max(1, tried.drawn[0]), _RELEASES))
-        seen = runner.transcripts(votes, Entropy(), runs)
+        seen = self.transcripts(votes, Entropy(), runs)
         seeded = Discrete(self.streams(f"transcripts/{name}"))
-        reference = runner.transcripts(votes, seeded, _TRANSCRIPTS * runs)
+        reference = self.transcripts(votes, seeded, _TRANSCRIPTS * runs)
         where = f"releases on the counts {histogram(counts.tolist())}, asked {queries} times each"
 
         def both(
@@ -207,8 +207,8 @@ class HandedOut(AuditSetting):
             yield both(where, partial(_first_again, place), words, plain=False)
 
     def _two_releases(self, counts: NDArray[np.int64], labels: int) -> tuple[Outcomes, Outcomes]:
-        votes, runner = in_turn(counts[None], labels), Runner(self.mechanism)
-        return runner.outcomes(votes, Entropy()), runner.outcomes(votes, Entropy())
+        votes = in_turn(counts[None], labels)
+        return self.outcomes(votes, Entropy()), self.outcomes(votes, Entropy())
 
     def _of_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
         """Whether noise comes back within a release: how often a label is the one so many queries before.
@@ -218,7 +218,7 @@ class HandedOut(AuditSetting):
         """
         queries, classes = len(one), len(counts)
         seeded = Discrete(self.streams("distances"))
-        reference = Runner(self.mechanism).outcomes(in_turn(counts[None], _REFERENCE * queries), seeded)
+        reference = self.outcomes(in_turn(counts[None], _REFERENCE * queries), seeded)
         where = f"on the counts {histogram(counts.tolist())}"
         labels_seen = counted(np.concatenate([one, two]), classes)
         yield TwoTallies(where, labels_seen, counted(reference, classes))
@@ -232,12 +232,12 @@ class HandedOut(AuditSetting):
 
         Of `queries` the first is looked at, of releases of their own; without, queries are independent.
         """
-        seeded, runner = Discrete(self.streams(f"least certain/{queries}")), Runner(self.mechanism)
+        seeded = Discrete(self.streams(f"least certain/{queries}"))
 
         def tried(counts: NDArray[np.int64]) -> Outcomes:
             if queries is None:
-                return runner.outcomes(in_turn(counts[None], _TRIED), seeded)
-            return runner.transcripts(in_turn(counts[None], queries), seeded, _TRIED)[:, 0]
+                return self.outcomes(in_turn(counts[None], _TRIED), seeded)
+            return self.transcripts(in_turn(counts[None], queries), seeded, _TRIED)[:, 0]
 
         shown = [counted(tried(counts), len(counts)) for counts in shapes]
         chosen: NDArray[np.int64] = shapes[int(np.argmin([float(seen @ seen) for seen in shown]))]
@@ -268,7 +268,7 @@ class HandedOut(AuditSetting):
     def _rows(self, asked: Sequence[Histogram], source: Source | Discrete, labels: int) -> Outcomes:
         """Outcomes of these histograms in turn, a column for each."""
         votes = in_turn(np.stack(asked), labels // len(asked) * len(asked))
-        return Runner(self.mechanism).outcomes(votes, source).reshape(-1, len(asked))
+        return self.outcomes(votes, source).reshape(-1, len(asked))
 
 
 def _of_side(pair: Pair, side: int, queries: int) -> Votes:

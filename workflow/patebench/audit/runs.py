@@ -46,13 +46,6 @@ class AuditSetting:
     confidence: float
     streams: Streams
 
-
-@dataclass(frozen=True)
-class Runner:
-    """Releases of a mechanism, as outcomes; and their probabilities, as the mechanism states them."""
-
-    mechanism: Mechanism
-
     def outcomes(self, votes: Votes, source: Source) -> Outcomes:
         """One release, an outcome for each query."""
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
@@ -66,14 +59,14 @@ class Runner:
         """So many releases of these votes, runs × queries."""
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
-    def epsilon(self, pair: Pair, queries: int, delta: float) -> float:
+    def stated_epsilon(self, pair: Pair, queries: int) -> float:
         """The ε of so many independent queries to a pair by the stated probabilities of its outcomes."""
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
-            return pair.epsilon(queries, delta)
+            return pair.epsilon(queries, self.delta)
         with np.errstate(divide="ignore"):
             log_p, log_p_neighbour = np.log(here[0]), np.log(there[0])
-        return composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), queries, delta)
+        return composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), queries, self.delta)
 
 
 def in_turn(histograms: Histograms, queries: int) -> Votes:

@@ -25,7 +25,6 @@ from patebench.audit.runs import (
     Integers,
     Known,
     Outcomes,
-    Runner,
     counted,
     in_turn,
 )
@@ -131,10 +130,6 @@ class SampledAudit(AuditSetting):
         return Seen(found.largest, [*found.tallies, *tallies])
 
     @property
-    def _runner(self) -> Runner:
-        return Runner(self.mechanism)
-
-    @property
     def _local(self) -> bool:
         return self.mechanism.answering is Answering.BY_TEACHER
 
@@ -162,7 +157,7 @@ class SampledAudit(AuditSetting):
     def _queries_per_run(self, votes: Votes) -> int:
         """Number of queries in one run, by the random numbers that a release of `_SHORT` queries draws."""
         source = _Counted(self.streams("numbers"))
-        self._runner.outcomes(votes, source)  # type: ignore[arg-type]
+        self.outcomes(votes, source)  # type: ignore[arg-type]
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
@@ -179,7 +174,7 @@ class SampledAudit(AuditSetting):
 
     def _seen(self, pair: Pair, side: int, name: str, labels: int) -> Integers:
         total = np.zeros(len(pair.counts) + 1, dtype=np.int64)
-        for block in self._runner.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels):
+        for block in self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels):
             total += counted(block, len(pair.counts))
         if self._local:
             total[-1] = 0  # who is asked when is no secret
@@ -207,7 +202,7 @@ class SampledAudit(AuditSetting):
         """How often each outcome shows; what is seen joins the tallies."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
-        blocks = self._runner.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
+        blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
         for i, block in enumerate(blocks):
             shown = block[block < classes] if self._local else block
             seen += counted(shown, classes)
@@ -223,7 +218,7 @@ class SampledAudit(AuditSetting):
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
             return
-        shown = self._runner.outcomes(votes, self.streams("in turn")).reshape(-1, len(shapes))
+        shown = self.outcomes(votes, self.streams("in turn")).reshape(-1, len(shapes))
         for i, counts in enumerate(shapes):
             labels = shown[:, i][shown[:, i] < votes.classes] if self._local else shown[:, i]
             where = f"on the counts {histogram(counts.tolist())}, asked in turn with others"
@@ -243,7 +238,7 @@ class SampledAudit(AuditSetting):
             stated = self.mechanism.outcome_probabilities(repeated_votes(view, 1))
             if stated is None:
                 return
-            blocks = self._runner.blocks(partial(repeated_votes, view), source, labels)
+            blocks = self.blocks(partial(repeated_votes, view), source, labels)
             shown = np.sum([counted(block, classes) for block in blocks], axis=0)
             yield agreement.of_labels(f"on the counts {histogram(view.tolist())}", shown, stated[0])
             seen += votes.grouped(shown, shift)
@@ -264,7 +259,7 @@ class SampledAudit(AuditSetting):
         """Each answer of several releases of the same votes."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
-            yield from agreement.of_places(where, self._runner.transcripts(votes, self.streams(name), runs), stated)
+            yield from agreement.of_places(where, self.transcripts(votes, self.streams(name), runs), stated)
 
     # Queries that depend on each other.
 
@@ -291,7 +286,7 @@ class SampledAudit(AuditSetting):
     def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
         """Views of the runs on D and on D′, from streams of their own: equal noise would hide what noise is for."""
         return [
-            _views(self._runner.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
+            _views(self.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
         ]
 
@@ -305,8 +300,8 @@ class SampledAudit(AuditSetting):
 
     def _alike(self, pair: Pair, rng: np.random.Generator) -> Outcomes:
         if self.mechanism.independent_queries:
-            return self._runner.outcomes(pair.votes(_FRESH_RUNS)[0], rng)
-        return self._runner.transcripts(pair.votes(1)[0], rng, _FRESH_RUNS // 4)[:, 0]
+            return self.outcomes(pair.votes(_FRESH_RUNS)[0], rng)
+        return self.transcripts(pair.votes(1)[0], rng, _FRESH_RUNS // 4)[:, 0]
 
 
 def longer(runs: int, queries: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from patebench.audit import agreement
 from patebench.audit.handed_out import HandedOut
-from patebench.audit.runs import AuditSetting, Runner
+from patebench.audit.runs import AuditSetting
 from patebench.audit.sampled import Sampled, SampledAudit, histogram, most_labels
 from patebench.audit.table_audit import TableAudit, disagreements
 from patebench.audit.worst_pairs import Pair, Search
@@ -170,7 +170,7 @@ def _look_at_queries(how: AuditSetting, wanted: Sequence[int]) -> _Found:
     }
     agreements = searches[wanted[-1]].agreements()
     seen = SampledAudit(**vars(how))(pairs, wanted, search.shapes(), agreements)
-    lines = [*agreement.disagreements(seen.tallies), *_more_than_stated(search, seen.largest)]
+    lines = [*agreement.disagreements(seen.tallies), *_more_than_stated(how, search, seen.largest)]
     discrete: dict[int, Sampled] = {}
     if mechanism.discrete and all(sampled.fresh for sampled in seen.largest.values()):
         handed_out = HandedOut(**vars(how))
@@ -207,11 +207,10 @@ def _of_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
     return Finding(queries, worst.pair, exact[worst.words], sampled, list(found.values()), discrete)
 
 
-def _more_than_stated(search: Search, found: Mapping[int, Sampled]) -> list[str]:
+def _more_than_stated(how: AuditSetting, search: Search, found: Mapping[int, Sampled]) -> list[str]:
     """Where the runs show a larger ε than the stated probabilities of that very pair allow, as one line."""
-    runner = Runner(search.mechanism)
     for T, sampled in found.items():
-        exact = runner.epsilon(sampled.pair, search.independent(T), search.delta)
+        exact = how.stated_epsilon(sampled.pair, search.independent(T))
         known = search.mechanism.independent_queries
         if known and Verdict.of(exact, sampled.sure) is Verdict.VIOLATED:
             counts = histogram(sampled.pair.counts.tolist())

@@ -5,7 +5,8 @@ at a rate γ, takes the k of it that are nearest to a public query, counts their
 with noise N(0, σ₁²) (a *test*), or all counts with noise N(0, σ₂²) each (an *answer*, whose label is read off). One
 step costs at most Gaussian noise σ/Δ sampled at the rate γ, Δ = 1 for a test and √2 for an answer. The sound form
 composes T tests and at most A answers that are fixed beforehand (Zhu, Dong, Wang 2022, Theorem 10). What is (ε, δ)-DP
-so is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2). Proof: docs/proofs.md, "Private-kNN".
+so is (2ε, (1 + e^ε) δ)-DP for replacing a record (Vadhan 2017, Lemma 2.2).
+Proof: docs/explanation/proofs-systems.md, "Private-kNN".
 """
 
 import math

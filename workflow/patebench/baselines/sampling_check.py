@@ -3,7 +3,7 @@
 Five statistics of the inclusions (steps × samples) have a known distribution under Poisson sampling: their number, the
 variation of batch sizes, that of the times each sample was drawn, joint inclusions of pairs with the same history, and
 inclusions of the half drawn least recently. p-values of binomial numbers are exact, those of variation are upper bounds
-(Chernoff 1952). Derivation: docs/proofs.md, "Tests of Poisson sampling".
+(Chernoff 1952). Derivation: docs/explanation/proofs-systems.md, "Tests of Poisson sampling".
 """
 
 import math

@@ -1,4 +1,4 @@
-"""List all commands, docs/commands.md (`python -m patebench.cli.page`), and describe their options for the site."""
+"""List all commands, docs/reference/commands.md (`python -m patebench.cli.page`), with all options for the site."""
 
 import importlib
 from collections.abc import Iterator

@@ -32,35 +32,19 @@ def imported(target: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def called_with(*arguments: str) -> FaultOf:
-    """Return a check for functions that are called with these arguments, by position."""
+def called_with(*arguments: str, by_name: bool = False) -> FaultOf:
+    """Return a check for functions that are called with these arguments, by position or by name beside others."""
 
     def fault_of(found: object) -> str | None:
         said = f"is called with {plural(len(arguments), 'argument')} ({', '.join(arguments)})"
         if not callable(found):
             return f"{said}, and is no function"
         try:
-            inspect.signature(found).bind(*arguments)
+            signature = inspect.signature(found)
+            signature.bind_partial(**dict.fromkeys(arguments)) if by_name else signature.bind(*arguments)
         except TypeError as fault:
-            return f"{said}, and can not be: {fault}"
+            return f"{said}, and cannot be: {fault}"
         except ValueError:  # a function of C that tells nothing of its arguments
-            return None
-        return None
-
-    return fault_of
-
-
-def taking(*names: str) -> FaultOf:
-    """Return a check for functions that take arguments of these names, beside others."""
-
-    def fault_of(found: object) -> str | None:
-        if not callable(found):
-            return f"takes the arguments {', '.join(names)}, and is no function"
-        try:
-            inspect.signature(found).bind_partial(**dict.fromkeys(names))
-        except TypeError:
-            return f"takes the arguments {', '.join(names)}, and lacks one of them"
-        except ValueError:
             return None
         return None
 
@@ -72,15 +56,6 @@ def instance_of(target: str) -> FaultOf:
 
     def fault_of(found: object) -> str | None:
         return None if isinstance(found, imported(target)) else f"is no {target.replace(':', '.')}"
-
-    return fault_of
-
-
-def by(target: str) -> FaultOf:
-    """Return the check that "module:function" names, which is imported only then."""
-
-    def fault_of(found: object) -> str | None:
-        return imported(target)(found)  # type: ignore[no-any-return]
 
     return fault_of
 
@@ -103,14 +78,14 @@ def nearest(name: object, allowed: Iterable[str]) -> str:
 class Registry:
     """Names of one kind of thing, each with the "module:attribute" that implements it.
 
-    With a `group`, the entry points of that group in installed packages are among them. `fault_of` (`core/registry.py`)
-    says of what such a package offers why it can not be one of these, or None.
+    With a `group`, the entry points of that group in installed packages are among them. `fault_of`, or the function
+    that "module:function" names, says of what such a package offers why it cannot be one of these, or None.
     """
 
-    def __init__(self, kind: str, group: str | None = None, fault_of: FaultOf | None = None) -> None:
+    def __init__(self, kind: str, group: str | None = None, fault_of: FaultOf | str | None = None) -> None:
         self.kind = kind
         self.group = group
-        self.fault_of = fault_of
+        self._fault_of = fault_of
         self._targets: dict[str, str] = {}
         self._facts: dict[str, Mapping[str, Any]] = {}
 
@@ -146,6 +121,11 @@ class Registry:
         others = {word: own for own, facts in self._facts.items() for word in facts.get("also", ())}
         known = others.get(str(name).lower())
         return f" (did you mean '{known}'?)" if known else nearest(name, self)
+
+    def fault_of(self, thing: object) -> str | None:
+        """Return why a thing cannot be one of these, or None."""
+        check = imported(self._fault_of) if isinstance(self._fault_of, str) else self._fault_of
+        return check(thing) if check else None
 
     def origin(self, thing: object) -> str | None:
         """Return what another package calls a class or function that it offers; None for anything else."""
@@ -214,7 +194,7 @@ class Registry:
             raise PatebenchError(
                 f"{self._named(point)} cannot be loaded ({words}); mend or remove that package"
             ) from None
-        if self.fault_of and (why := self.fault_of(found)):
+        if why := self.fault_of(found):
             raise PatebenchError(f"{self._named(point)} {why}; mend that package")
         return found
 

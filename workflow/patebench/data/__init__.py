@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from patebench.core.errors import PatebenchError
-from patebench.core.registry import Registry, imported, nearest, taking
+from patebench.core.registry import Registry, called_with, imported, nearest
 from patebench.data.dataset import Dataset, Outline
 
-DATASETS = Registry("data set", "patebench.datasets", taking("root", "download"))
+DATASETS = Registry("data set", "patebench.datasets", called_with("root", "download", by_name=True))
 # Known beforehand, so that what does not suit a data set is refused before loading: the numbers of private and public
 # samples, and the shape of one.
 DATASETS.add("digits", "patebench.data.scikit_learn_sets:digits", outline=Outline(1197, 600, (1, 8, 8)))

@@ -14,7 +14,7 @@ from patebench.core.errors import PatebenchError
 from patebench.core.text import plural
 
 #: Where messages about a user's own files point to.
-OWN_DATA = "docs/own-data.md shows how own data are laid out"
+OWN_DATA = "docs/how-to/own-data.md shows how own data are laid out"
 
 
 @dataclass(frozen=True, eq=False)

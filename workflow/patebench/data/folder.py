@@ -307,6 +307,6 @@ def _copies(
             )
     if both := [image for image, key in zip(own, np.isin(*hashes), strict=True) if key]:
         yield (
-            f"{plural(len(both), 'private image')} are identical to public ones, such as {both[0].path}, and belong to "
-            "no teacher; remove them from the public part to protect them"
+            f"{plural(len(both), 'private image')} {'are' if both[1:] else 'is'} identical to public ones, such as "
+            f"{both[0].path}; no teacher has them: remove them from the public part to protect them"
         )

@@ -167,7 +167,9 @@ def read_frame(path: Path, missing: tuple[str, ...]) -> "pd.DataFrame":
     suffix = path.suffix.lower()
     try:
         if suffix in _PARQUET:
-            frame = pd.read_parquet(path, dtype_backend="pyarrow")
+            # Without its own types a column of whole numbers with missing values would become floating-point numbers;
+            # as objects NaN is missing too, and decimals can be read.
+            frame = pd.read_parquet(path, dtype_backend="pyarrow").astype(object)
         elif suffix in _SEPARATORS:
             frame = pd.read_csv(
                 path,
@@ -278,7 +280,7 @@ def _encode(column: "pd.Series[Any]", name: str, feature: Feature, path: Path) -
 def _numbers(column: "pd.Series[Any]", absent: NDArray[np.bool_], name: str, path: Path) -> NDArray[np.float64]:
     import pandas as pd
 
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = pd.to_numeric(column.where(~absent, np.nan), errors="coerce").to_numpy(np.float64, na_value=np.nan)
     wrong = ~np.isfinite(numbers) & ~absent
     if wrong.any():
         raise _fault(

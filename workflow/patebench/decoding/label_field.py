@@ -4,7 +4,7 @@
 
 (Geman & Geman 1984). β and ρ are among a few values, which the table weighs. Labelings, Z and the table's likelihood
 come from sequential Monte Carlo (Del Moral, Doucet, Jasra 2006) with a fixed seed, so equal tables are read alike.
-Derivation: docs/proofs.md, "A field of labels".
+Derivation: docs/explanation/proofs-systems.md, "A field of labels".
 """
 
 import numpy as np

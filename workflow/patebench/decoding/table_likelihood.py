@@ -3,7 +3,7 @@
 The table is public, so what is read from it costs no privacy. Each row by itself has the class distribution of
 argmax(table + noise), which mechanisms compute. Where queries stand for clusters of a public pool, all rows are read
 together: `label_field.py` joins labels, and scale and shapes of rows are estimated by empirical Bayes (Robbins 1956).
-Derivation: docs/proofs.md, "Reading a noisy table".
+Derivation: docs/explanation/proofs-systems.md, "Reading a noisy table".
 """
 
 from collections.abc import Mapping, Sequence

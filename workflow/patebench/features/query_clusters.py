@@ -3,7 +3,8 @@
 **How many** follows from the pool's features, the number of teachers and the noise, all public. Where each teacher has
 one vote, more clusters cost no privacy, but each gets fewer votes, and noise hides the label of a cluster whose votes
 are not well above σ. So `choose` takes as many clusters as leave nearly all of the pool in clusters of at least 2σ
-votes, and at most five per class: more have helped no student (docs/one-vote.md). It assumes that private records lie
+votes, and at most five per class: more have helped no student (docs/explanation/one-vote.md). It assumes that
+private records lie
 as the pool does. It reads no vote, and the declared number of teachers rather than that of the private records, which
 is private by `hash`: so the choice costs no privacy.
 

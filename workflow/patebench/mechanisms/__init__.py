@@ -4,9 +4,9 @@ One mechanism is one file and one line here. A class registered here implements 
 it is called, for hints at its name.
 """
 
-from patebench.core.registry import Registry, by
+from patebench.core.registry import Registry
 
-MECHANISMS = Registry("mechanism", "patebench.mechanisms", by("patebench.mechanisms.base:fault_of"))
+MECHANISMS = Registry("mechanism", "patebench.mechanisms", "patebench.mechanisms.base:fault_of")
 MECHANISMS.add(
     "lnmax", "patebench.mechanisms.noisy_argmax:LNMax", also=("laplace", "laplacian", "noisy-max", "report-noisy-max")
 )

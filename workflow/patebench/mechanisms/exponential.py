@@ -21,7 +21,8 @@ from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 class Exponential(Mechanism):
     """Class j with probability in proportion to exp(ε·n_j/2); each query is ε-DP, and of range ε.
 
-    The range is that of Durfee & Rogers 2019. Proof: docs/proofs.md, "The exponential mechanism".
+    The range is that of Durfee & Rogers 2019.
+    Proof: docs/explanation/proofs-mechanisms.md, "The exponential mechanism".
     """
 
     shown = Shown("exponential", color="sky", marker="<")
@@ -74,7 +75,8 @@ _CELLS = 1 << 20
 class PermuteAndFlip(Mechanism):
     """argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1; Ding et al. 2021).
 
-    Its range is not bounded by ε, so only theorems of pure privacy apply. Reasons: docs/proofs.md, "Permute and flip".
+    Its range is not bounded by ε, so only theorems of pure privacy apply.
+    Reasons: docs/explanation/proofs-mechanisms.md, "Permute and flip".
     """
 
     shown = Shown("permute and flip", color="sky", marker=">")

@@ -4,7 +4,7 @@ The label is argmax(counts + noise), noise on the integers, ties to the lowest c
 labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts differ by
 at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. It is never
 below the truth, what rounding may do included, and does not rise with γ. Three cases are summed: the first class loses
-the vote, gains it, or neither. Proof: docs/proofs.md, "The divergence at a gap".
+the vote, gains it, or neither. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
 """
 
 import math

@@ -1,6 +1,7 @@
 """The noisy argmax under propose-test-release: labels of all queries at the little that near-unanimous votes cost.
 
-The theorem is in `accounting.propose_test_release`, its proof in docs/proofs.md, and what a gap costs in
+The theorem is in `accounting.propose_test_release`, its proof in docs/explanation/proofs-mechanisms.md, and what a
+gap costs in
 `mechanisms.gap_divergence`.
 """
 

@@ -7,7 +7,7 @@ Theorem. If the outcomes of the tests are (ε, δ)-private, and for every adjace
 query is answered whose plurality differs between them is at most F, then the release is (ε, δ + F)-private.
 
 F = T·failure for T queries, whatever the votes are, and F = failure·#{q: d(q) ≤ 1} for given votes and all their
-neighbours, in both directions, d being the distance. Proof: docs/proofs.md, "Stable releases".
+neighbours, in both directions, d being the distance. Proof: docs/explanation/proofs-mechanisms.md, "Stable releases".
 """
 
 import math

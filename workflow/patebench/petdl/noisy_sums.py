@@ -4,7 +4,7 @@ Neighbours differ in one teacher's shard, so one of n vectors is replaced. A cli
 (2/z)-GDP, one without negative entries (√2/z)-GDP, a number in [0, B] (1/z)-GDP, with noise of standard deviation z
 clips; T adaptive releases are √(Σ μᵢ²)-GDP (Dong, Roth, Su 2022, Theorem 2.7, Corollary 3.3), and μ-GDP gives (ε, δ)
 exactly (Balle & Wang 2018, Theorem 8). The audit runs `noisy_sum` itself (`audit.trained_models`).
-Proof: docs/proofs.md, "Sums of clipped vectors".
+Proof: docs/explanation/proofs-systems.md, "Sums of clipped vectors".
 """
 
 import math

@@ -3,7 +3,7 @@
 A teacher's loss L_i is clipped to L_i / max(1, |L_i|/B), the mean over teachers gets Gaussian noise of standard
 deviation σB/n, and the sum is backpropagated. The noise does not depend on a weight: its derivative is 0, the student
 is the same whatever σ is, and no ε holds (`audit.trained_models` shows it). ε is the paper's claim, for T batches as T
-releases. How the missing equations are read: docs/proofs.md, "PET-DL as published".
+releases. How the missing equations are read: docs/explanation/proofs-systems.md, "PET-DL as published".
 """
 
 import torch

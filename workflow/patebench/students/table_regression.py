@@ -4,7 +4,7 @@ With features f, shares s of the classes and votes v, the table less n · mean o
 A = mean of v·f' is the same for the public pool. So W follows from the table alone: least squares on n·A (sufficient
 statistics with noise, as in Foulds et al. 2016), error N(0, σ² + c·Σ) and prior N(0, τ²·spread of the features^2p),
 where c, p and τ maximise the evidence (MacKay 1992). All of it is public.
-Derivation: docs/proofs.md, "Regression of a table".
+Derivation: docs/explanation/proofs-systems.md, "Regression of a table".
 """
 
 from dataclasses import dataclass
