@@ -9,12 +9,15 @@ written into the pages instead.
 import os
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from patebench.cli import cli
+from patebench.mechanisms import MECHANISMS
 from tests import rules
 
 ROOT = Path(__file__).parents[1]
@@ -118,3 +121,40 @@ def test_the_table_of_files_to_hand_out_names_every_file_that_a_run_makes() -> N
     unnamed = {str(path) for path in made if not named & {path.name, path.suffix, f"{path.parent.name}/*{path.suffix}"}}
     assert not unnamed
     assert {"logs/", "benchmarks/", "weights/", ".snakemake/"} <= named
+
+
+#: Parameters of mechanisms, one of them that of docs/template.
+MECHANISM_OPTIONS = {"--adjacency", "--chance"} | {
+    f"--{field.name}" for name in MECHANISMS.names() for field in fields(MECHANISMS.load(name))
+}
+
+
+def words(page: Path) -> int:
+    """Count words: what contains a letter or a digit."""
+    return sum(bool(re.search(r"\w", word)) for word in page.read_text(encoding="utf-8").split())
+
+
+#: Pages that `make pages` writes.
+GENERATED = {"configuration.md", "commands.md", "bounds.md", "corrections.md"}
+
+
+def test_the_documentation_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+    pages = {page.name: words(page) for page in PAGES[1:]}
+    assert sum(pages.values()) <= 35_000
+    assert {name: count for name, count in pages.items() if count > 2_500 and name not in GENERATED} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_shell_blocks_have_these_options(page: Path) -> None:
+    """Blocks fenced as `sh` are not run, but each `patebench` command in them is one, and takes its options."""
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for line in block.splitlines():
+            program, *rest = shlex.split(line, comments=True) or [""]
+            if program == "patebench":
+                command = cli.get_command(click.Context(cli), rest[0])
+                assert command is not None, line
+                options = {option for parameter in command.params for option in parameter.opts}
+                given = {word.partition("=")[0] for word in rest if word.startswith("--")}
+                assert given - MECHANISM_OPTIONS <= options, line

@@ -49,6 +49,23 @@ def votes(tmp_path: Path) -> Path:
     return tmp_path / "votes.npz"
 
 
+def test_faults_that_are_found_together_are_a_line_each(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "{seeds: 0, experiments: {a: {dataset: wine, pool: 70, ensembles: [{teachers: 109, model: small-cnn}],"
+        " mechanisms: {gnmax: {sigma: 4}}, accounting: {delta: 1.0e-5}}}}"
+    )
+    done = run("config", "check", path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert sorted(line.split(": ")[1] for line in lines) == [
+        "experiments.a.ensembles[0].model",
+        "experiments.a.ensembles[0].teachers",
+        "experiments.a.pool",
+    ]
+    assert all(line.startswith("patebench: ") for line in lines)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)

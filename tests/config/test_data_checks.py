@@ -81,6 +81,14 @@ def test_arrays_are_read_before_any_job(tmp_path: Path) -> None:
     assert faults(settings(arrays(tmp_path, y=np.arange(30) % 4))) == [("invalid", "")]
 
 
+def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
+    data = {"loader": "npz", "private": str(tmp_path / "a.npz"), "public": str(tmp_path / "b.npz")}
+    config = settings(data)
+    config["datasets"]["other"] = data
+    places = [f"datasets.{name}.{role}" for name in ("mine", "other") for role in ("private", "public")]
+    assert faults(config) == [("missing-file", place) for place in places]
+
+
 @pytest.mark.parametrize(
     ("owners", "teachers", "where"),
     [

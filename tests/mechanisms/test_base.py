@@ -37,14 +37,6 @@ def test_a_mechanism_of_another_package_needs_no_example():
     assert Mechanism.example == {}
 
 
-def test_make_gives_the_registered_classes():
-    assert make_mechanism("lnmax", {"gamma": 0.05}) == LNMax(0.05)
-    assert make_mechanism("gnmax", {"sigma": 40}) == GNMax(40.0)
-    assert make_mechanism("confident-gnmax", {"sigma2": 40, "sigma1": 150, "threshold": 200}) == ConfidentGNMax(
-        200, 150, 40
-    )
-
-
 def test_slugs_are_path_components():
     assert LNMax(0.05).slug == "gamma-0.05"
     assert GNMax(40).slug == "sigma-40"
@@ -114,12 +106,6 @@ def test_without_outcome_probabilities_no_label_accuracy_is_expected(votes):
     from patebench.stages.collect import expected_label_accuracy
 
     assert expected_label_accuracy(Unknown(4.0), votes, votes.plurality) is None
-
-
-def test_the_fields_are_frozen(mechanism):
-    name = mechanism.parameter_names()[0]
-    with pytest.raises(AttributeError):
-        setattr(mechanism, name, 1.0)
 
 
 def test_a_subclass_is_shown_as_another_mechanism() -> None:

@@ -6,6 +6,7 @@ The values are compared with the mechanisms' own rules and with each other.
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +27,7 @@ from patebench.config.parameters import (
 )
 from patebench.config.run import Run, audit_name
 from patebench.config.settings import AuditSettings, DatasetSettings, EnsembleSettings, ExperimentSettings
-from patebench.core.errors import PatebenchError, located
+from patebench.core.errors import PatebenchError, located, together
 from patebench.core.fields import Parameters, key_path, show
 from patebench.core.registry import nearest
 from patebench.core.seeds import Mode
@@ -385,8 +386,7 @@ def own_data(name: str, settings: DatasetSettings, reserved: Iterable[str]) -> D
 def check_own_files(name: str, settings: DatasetSettings) -> None:
     """Refuse a data set of the user's own whose files are not there, or one and the same."""
     where = key_path("datasets", name)
-    for role, path in settings.files:
-        _check_exists(f"{where}.{role}", path)
+    together(partial(_check_exists, f"{where}.{role}", path) for role, path in settings.files)
     if settings.private and settings.public and Path(settings.private).samefile(settings.public):
         line = f"{settings.public} is the private part too; give samples that no teacher has; {OWN_DATA}"
         raise PatebenchError(line, code="same-file", where=f"{where}.public")

@@ -63,9 +63,11 @@ def validate(written: Mapping[str, Any], *, files: bool = True) -> Run:
     if files:
         left_out = {each.dataset for name, each in settings.experiments.items() if name not in chosen}
         read = {settings.experiments[name].dataset for name in chosen}
-        for name, each in settings.datasets.items():
-            if name in read or name not in left_out:
-                check_own_files(name, each)
+        together(
+            partial(check_own_files, name, each)
+            for name, each in settings.datasets.items()
+            if name in read or name not in left_out
+        )
     seeds = {name: each.seeds or settings.seeds for name, each in settings.experiments.items()}
     run = Run(
         name=settings.name,
