@@ -1,6 +1,7 @@
 """What a run found: a few numbers to show first, and about ten sentences, worked out from its tables."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,20 +47,18 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
         if finite.empty:
             known = "no finite ε holds" if rows["worst_case_epsilon_mean"].notna().any() else "no ε is known"
-            most = percent(rows["accuracy_mean"].max())
-            base = base_rate(rows.sort_values("accuracy_mean").iloc[-1].to_dict())
-            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it{base}."
+            most = stated(rows.sort_values("accuracy_mean").iloc[-1].to_dict())
+            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it."
             continue
         best = most_accurate(finite, "worst_case_epsilon_mean")
         worst, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
         noise = "" if best["may_publish"] == "yes" else ", of fresh noise"
         without = best["baseline_accuracy_mean"]
         yield (
-            f"On {dataset} the best student of released labels reached {percent(best['accuracy_mean'])} at a worst-case"
-            f" ε of {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
+            f"On {dataset} the best student of released labels reached {stated(best)} at a worst-case ε of"
+            f" {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
             f" {protected(best)}; student: {in_words(best['method'])} with {answers(best)} by"
-            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}"
-            f"{base_rate(best)}."
+            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}."
         )
         if dependent == dependent and abs(dependent - worst) > 0.05 * worst:
             account = account_of_paper(best["mechanism"])
@@ -77,8 +76,8 @@ def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         best = most_accurate(rows, "epsilon_mean")
         yield (
             f"On {dataset} the best model that is private itself, {best['system']} ({in_words(best['form'])}), reached"
-            f" {percent(best['accuracy_mean'])} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
-            f" {in_words(best['adjacency'])}{base_rate(best)}."
+            f" {stated(best)} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
+            f" {in_words(best['adjacency'])}."
         )
 
 
@@ -89,13 +88,13 @@ def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     for dataset, rows in _by_dataset(students):
         missing = rows[rows["uncovered"].notna() & (rows["uncovered"] != "")]
         if len(missing):
-            names = list(dict.fromkeys(name for names in missing["uncovered"] for name in str(names).split(", ")))
+            names = list(dict.fromkeys(re.findall("“.*?”", ", ".join(missing["uncovered"]))))
             settings = [*_SETTING, "queries"]
             count, of = (len(each[settings].drop_duplicates()) for each in (missing, rows))
             yield (
-                f"On {dataset} no released label is of {'class' if len(names) == 1 else 'the classes'} {join(names)} in"
-                f" {count} of {plural(of, 'label set')}, so students cannot learn it from labels: ask more queries, or"
-                " choose them to cover every class."
+                f"On {dataset} no released label is of the {'class' if len(names) == 1 else 'classes'} {join(names)} in"
+                f" {count} of {plural(of, 'label set')}, so students of these cannot learn"
+                f" {'it' if len(names) == 1 else 'them'}: ask more queries, or select them by clusters."
             )
 
 
@@ -103,10 +102,10 @@ def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """State what needs no private data: the accuracy of the best clusters of public samples."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
-        base = base_rate(row.to_dict(), "named_accuracy")
+        named = stated(row.to_dict(), "named_accuracy")
         yield (
             f"Public data alone tells the classes of {dataset} apart: {row['named_clusters']:.0f} clusters, named by"
-            f" true labels, reach {percent(row['named_accuracy_mean'])} at ε = 0{base}. Only"
+            f" true labels, reach {named} at ε = 0. Only"
             " accuracy above this level is due to private data."
         )
 
@@ -157,8 +156,8 @@ def _as_printed(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     ).sort_values(["place", "selected", "rank"], kind="stable")
     for row in students.drop_duplicates("paper").drop_duplicates("result").head(_MOST).to_dict("records"):
         printed = f"{row['paper']} prints {percent(row['published'])} for {row['row']} ({row['column']})"
-        ours = f"a student here ({in_words(row['student'])}) reaches {percent(row['measured_mean'])}"
-        yield f"{printed}; {ours}: {row['verdict']}{base_rate(row, 'measured')}."
+        ours = f"a student here ({in_words(row['student'])}) reaches {stated(row, 'measured')}"
+        yield f"{printed}; {ours}: {row['verdict']}."
 
 
 def _wrong_claims(verdicts: "pd.DataFrame", tables: Tables) -> Iterator[str]:
@@ -250,7 +249,7 @@ def release_cards(students: "pd.DataFrame | None") -> list[Card]:
     if len(students[["mechanism", "noise", "rounds"]].drop_duplicates()) > 1:
         protects += "; several releases cost more together, as the page to publish states"
     return [
-        Card("Best student", percent(best["accuracy_mean"]), _taught(best) + base_rate(best)),
+        Card("Best student", percent(best["accuracy_mean"]), _taught(best)),
         Card("Its ε, to publish", epsilon_in_words(best["worst_case_epsilon_mean"]), protects),
     ]
 
@@ -262,10 +261,10 @@ def _ensemble_cards(ensembles: "pd.DataFrame") -> list[Card]:
     least, most = int(ensembles["seeds"].min()), int(ensembles["seeds"].max())
     seeds = plural(least, "seed") if least == most else f"{least} to {most} seeds"
     best = ensembles.sort_values(["teachers", "plurality_accuracy_test_mean"]).iloc[-1]
-    alone = f"plurality of {best['teachers']} teachers on {in_words(best['dataset'])}, without noise; "
-    alone += f"one teacher alone: {percent(best['teacher_accuracy_mean'])}"
     shares = ("accuracy", "largest_class", "balanced_accuracy")
-    alone += base_rate({f"{name}_mean": best.get(f"plurality_{name}_test_mean", math.nan) for name in shares})
+    base = base_rate({f"{name}_mean": best.get(f"plurality_{name}_test_mean", math.nan) for name in shares})
+    plurality = f"plurality of {best['teachers']} teachers on {in_words(best['dataset'])}, without noise"
+    alone = "; ".join(filter(None, (plurality, base, f"one teacher alone: {percent(best['teacher_accuracy_mean'])}")))
     return [
         Card("Teachers trained", f"{number:,}", f"in {plural(len(ensembles), 'setting')}, {seeds} each"),
         Card("Ensemble accuracy", percent(best["plurality_accuracy_test_mean"]), alone),
@@ -276,7 +275,7 @@ def _student_cards(students: "pd.DataFrame") -> list[Card]:
     best = most_accurate(students, "worst_case_epsilon_mean")
     without = best["baseline_accuracy_mean"]
     ceiling = f"; without privacy: {percent(without)}" if without == without else ""
-    found = [Card("Best student", percent(best["accuracy_mean"]), _taught(best) + ceiling + base_rate(best))]
+    found = [Card("Best student", percent(best["accuracy_mean"]), _taught(best) + ceiling)]
     epsilon, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
     if epsilon == epsilon:
         beside = f"; data-dependent {epsilon_in_words(dependent)}, not publishable" if dependent == dependent else ""
@@ -286,9 +285,10 @@ def _student_cards(students: "pd.DataFrame") -> list[Card]:
 
 
 def _taught(student: Mapping[Any, Any]) -> str:
-    """Return what a student is and which labels it learnt from."""
+    """Return what a student is, which labels it learnt from, and what predicting the largest class gives."""
     labels = f"{in_words(student['method'])} with {answers(student)} by {in_words(student['mechanism'])}"
-    return f"{in_words(student['dataset'])}, {labels}, {student['noise_in_words']}"
+    taught = f"{in_words(student['dataset'])}, {labels}, {student['noise_in_words']}"
+    return "; ".join(filter(None, (taught, base_rate(student))))
 
 
 def voters(ensembles: "pd.DataFrame", label_sets: "pd.DataFrame | None") -> str:
@@ -335,18 +335,21 @@ def answers(row: Mapping[Any, Any]) -> str:
     return f"{plural(round(answered), 'answer')} to {plural(queries, 'query', 'queries')}{selected}"
 
 
-def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return a clause on what predicting the largest class gives, to stand behind an accuracy; "" if not known.
+def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
+    """Return an accuracy beside what predicting the largest class gives, if that is known."""
+    beside = base_rate(row, accuracy)
+    return percent(row[f"{accuracy}_mean"]) + (f" ({beside})" if beside else "")
 
-    Where classes are unbalanced it states the balanced accuracy too.
-    """
+
+def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
+    """Return what predicting the largest class gives, after the balanced accuracy of unbalanced classes; or ""."""
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:
         return ""
-    no_better = row[f"{accuracy}_mean"] <= largest
-    said = "that is no better than predicting the largest class, which" if no_better else "predicting the largest class"
-    known = f", and its balanced accuracy is {percent(balanced)}" if balanced == balanced else ""
-    return f"; {said} gives {percent(largest)}{known}"
+    known = "" if balanced != balanced else f"balanced accuracy {percent(balanced)}; "
+    if row[f"{accuracy}_mean"] <= largest:
+        return f"{known}no better than predicting the largest class, which gives {percent(largest)}"
+    return f"{known}predicting the largest class gives {percent(largest)}"
 
 
 def percent(value: float) -> str:
