@@ -46,7 +46,7 @@ def test_the_table_shows_base_rate_balanced_accuracy_and_recall(tmp_path: Path) 
     assert row["largest_class_mean"] == pytest.approx(0.693)
     assert row["balanced_accuracy_mean"] == pytest.approx((0.55 + 1.16 / 3) / 2)
     assert row["recall_mean"] == pytest.approx({"healthy": 0.97, "mild": 0.16, "severe": 0.0})
-    assert row["uncovered"] == "severe"
+    assert row["uncovered"] == "“severe”"
     table = TABLES.load("utility-privacy")
     cells = dict(zip(*table.rows(frame), strict=True))
     assert cells["Largest class %"] == "69.30"
@@ -77,6 +77,15 @@ def test_a_finding_states_the_base_rate(tmp_path: Path, accuracies: tuple[float,
     assert "69.30 %" in best
     assert ("no better than" in best) is not better
     assert any("severe" in line and "no released label" in line for line in found)
+
+
+def test_a_class_named_by_a_number_keeps_its_name_in_files(tmp_path: Path) -> None:
+    made_up = student(0, 0.9)
+    made_up[0]["uncovered"] = ["3", "a, b"]
+    frame = utility(made.load_records([made.write_collected(tmp_path / "c.json", made_up)]))
+    read = read_csv(TABLES.load("utility-privacy").csv(frame))
+    (line,) = [line for line in findings({"utility-privacy": read}) if "no released label" in line]
+    assert "classes “3” and “a, b” in 1 of 1 label set" in line
 
 
 def test_rows_hold_it_by_class(tmp_path: Path) -> None:

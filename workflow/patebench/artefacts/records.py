@@ -35,6 +35,7 @@ _PRIVATE_MODEL = (
 _IF_SAID = (
     *("teachers", "ensemble", "audited", "verdict", "answered", "label_accuracy"),
     *("public_use", "public_samples"),
+    *(name.format(what) for name in ("{}", "label_{}") for what in BESIDE_ACCURACY),
 )
 
 Facts = dict[str, Any]
@@ -94,7 +95,6 @@ def of_private_model(path: Path, content: Facts) -> list[Facts]:
     facts = take(path, content, _PRIVATE_MODEL)
     same = {"record": "private_model", **of_split(path, content), **facts}
     same |= {name: content.get(name) for name in _IF_SAID}
-    same |= present(content, (*BESIDE_ACCURACY, *(f"label_{what}" for what in BESIDE_ACCURACY)))
     bounds = take(path, content, ("bounds",))["bounds"]
     if not isinstance(bounds, list) or not bounds:
         raise ArtefactError(path, "its 'bounds' is not a list of bounds")

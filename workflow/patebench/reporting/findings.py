@@ -1,6 +1,7 @@
 """State what a run found: about ten sentences, made from its tables."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,20 +43,18 @@ def _best_students(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         finite = rows[rows["worst_case_epsilon_mean"] < float("inf")]
         if finite.empty:
             known = "no finite ε holds" if rows["worst_case_epsilon_mean"].notna().any() else "no ε is known"
-            most = percent(rows["accuracy_mean"].max())
-            base = base_rate(rows.sort_values("accuracy_mean").iloc[-1].to_dict())
-            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it{base}."
+            most = stated(rows.sort_values("accuracy_mean").iloc[-1].to_dict())
+            yield f"On {dataset} the best student of released labels reached {most}, but {known} for it."
             continue
         best = most_accurate(finite, "worst_case_epsilon_mean")
         worst, dependent = best["worst_case_epsilon_mean"], best["data_dependent_epsilon_mean"]
         noise = "" if best["may_publish"] == "yes" else ", of fresh noise"
         without = best["baseline_accuracy_mean"]
         yield (
-            f"On {dataset} the best student of released labels reached {percent(best['accuracy_mean'])} at a worst-case"
-            f" ε of {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
+            f"On {dataset} the best student of released labels reached {stated(best)} at a worst-case ε of"
+            f" {epsilon_in_words(worst)}{noise} (δ = {delta_in_words(best['delta'])}), which protects"
             f" {protected(best)}; student: {in_words(best['method'])} with {answers(best)} by"
-            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}"
-            f"{base_rate(best)}."
+            f" {in_words(best['mechanism'])}{'' if without != without else f'; without privacy {percent(without)}'}."
         )
         if dependent == dependent and abs(dependent - worst) > 0.05 * worst:
             account = account_of_paper(best["mechanism"])
@@ -73,8 +72,8 @@ def _private_models(models: "pd.DataFrame", tables: Tables) -> Iterator[str]:
         best = most_accurate(rows, "epsilon_mean")
         yield (
             f"On {dataset} the best model that is private itself, {best['system']} ({in_words(best['form'])}), reached"
-            f" {percent(best['accuracy_mean'])} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
-            f" {in_words(best['adjacency'])}{base_rate(best)}."
+            f" {stated(best)} at ε = {epsilon_in_words(best['epsilon_mean'])}, which protects"
+            f" {in_words(best['adjacency'])}."
         )
 
 
@@ -85,13 +84,13 @@ def _uncovered(students: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     for dataset, rows in _by_dataset(students):
         missing = rows[rows["uncovered"].notna() & (rows["uncovered"] != "")]
         if len(missing):
-            names = list(dict.fromkeys(name for names in missing["uncovered"] for name in str(names).split(", ")))
+            names = list(dict.fromkeys(re.findall("“.*?”", ", ".join(missing["uncovered"]))))
             settings = [*_SETTING, "queries"]
             count, of = (len(each[settings].drop_duplicates()) for each in (missing, rows))
             yield (
-                f"On {dataset} no released label is of {'class' if len(names) == 1 else 'the classes'} {join(names)} in"
-                f" {count} of {plural(of, 'label set')}, so students cannot learn it from labels: ask more queries, or"
-                " choose them to cover every class."
+                f"On {dataset} no released label is of the {'class' if len(names) == 1 else 'classes'} {join(names)} in"
+                f" {count} of {plural(of, 'label set')}, so students of these cannot learn"
+                f" {'it' if len(names) == 1 else 'them'}: ask more queries, or select them by clusters."
             )
 
 
@@ -99,10 +98,10 @@ def _public_alone(bits: "pd.DataFrame", tables: Tables) -> Iterator[str]:
     """State what needs no private data: the accuracy of the best clusters of public samples."""
     for dataset, rows in _by_dataset(bits[bits["named_accuracy_mean"].notna()]):
         row = rows.sort_values(["named_accuracy_mean", "named_clusters"], ascending=[True, False]).iloc[-1]
-        base = base_rate(row.to_dict(), "named_accuracy")
+        named = stated(row.to_dict(), "named_accuracy")
         yield (
             f"Public data alone tells the classes of {dataset} apart: {row['named_clusters']:.0f} clusters, named by"
-            f" true labels, reach {percent(row['named_accuracy_mean'])} at ε = 0{base}. Only"
+            f" true labels, reach {named} at ε = 0. Only"
             " accuracy above this level is due to private data."
         )
 
@@ -230,18 +229,21 @@ def answers(row: Mapping[Any, Any]) -> str:
     return f"{plural(round(answered), 'answer')} to {plural(queries, 'query', 'queries')}{selected}"
 
 
-def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
-    """Return a clause on what predicting the largest class gives, to stand behind an accuracy; "" if not known.
+def stated(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
+    """Return an accuracy beside what predicting the largest class gives, if that is known."""
+    beside = base_rate(row, accuracy)
+    return percent(row[f"{accuracy}_mean"]) + (f" ({beside})" if beside else "")
 
-    Where classes are unbalanced it states the balanced accuracy too.
-    """
+
+def base_rate(row: Mapping[Any, Any], accuracy: str = "accuracy") -> str:
+    """Return what predicting the largest class gives, after the balanced accuracy of unbalanced classes; or ""."""
     largest, balanced = row.get("largest_class_mean", math.nan), row.get("balanced_accuracy_mean", math.nan)
     if largest != largest:
         return ""
-    no_better = row[f"{accuracy}_mean"] <= largest
-    said = "that is no better than predicting the largest class, which" if no_better else "predicting the largest class"
-    known = f", and its balanced accuracy is {percent(balanced)}" if balanced == balanced else ""
-    return f"; {said} gives {percent(largest)}{known}"
+    known = "" if balanced != balanced else f"balanced accuracy {percent(balanced)}; "
+    if row[f"{accuracy}_mean"] <= largest:
+        return f"{known}no better than predicting the largest class, which gives {percent(largest)}"
+    return f"{known}predicting the largest class gives {percent(largest)}"
 
 
 def percent(value: float) -> str:

@@ -75,9 +75,9 @@ def outcomes(records: Records) -> "pd.DataFrame":
 
 
 def _uncovered(students: "pd.DataFrame") -> "pd.DataFrame":
-    """Return, per student setting, the names of the classes that no label of some seed is of, as text."""
+    """Return, per student setting, the classes that no label of some seed is of, as text such as “3”, “8”."""
     named = students.groupby(STUDENT, dropna=False)["uncovered"]
-    found = named.agg(lambda seeds: ", ".join(dict.fromkeys(name for names in seeds for name in names or ())))
+    found = named.agg(lambda seeds: ", ".join(dict.fromkeys(f"“{name}”" for names in seeds for name in names or ())))
     return found.reset_index()
 
 
