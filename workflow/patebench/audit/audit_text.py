@@ -57,8 +57,9 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
 def _words(audit: Audit, finding: Finding) -> list[str]:
     """The verdict, what disagrees, the pair, and the event with its rates."""
     pair = finding.pair
+    claims = {each.verdict for each in finding.stated if each.bound.kind is Kind.CLAIMED}
     found = [
-        *_claims(finding),
+        *(["What is claimed does not hold."] if Verdict.VIOLATED in claims else []),
         _SENTENCES[worst_verdict(finding)],
         *(f"Disagreement: {line}." for line in audit.disagreements),
         *_elsewhere(finding),
@@ -118,11 +119,6 @@ def _elsewhere(finding: Finding) -> list[str]:
         f"{worst.bound.accountant} ({kind}) states ε = {at_most(above_zero(worst.bound.epsilon))} for the counts "
         f"{histogram(worst.pair.counts.tolist())}, where ε {_least(worst.audited)}."
     ]
-
-
-def _claims(finding: Finding) -> list[str]:
-    claims = {each.verdict for each in finding.stated if each.bound.kind is Kind.CLAIMED}
-    return ["What is claimed does not hold."] if Verdict.VIOLATED in claims else []
 
 
 def _least(epsilon: float) -> str:

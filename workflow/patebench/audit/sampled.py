@@ -7,7 +7,7 @@ mechanism enters the result: what `release` does is what is measured.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -276,7 +276,7 @@ class SampledAudit(AuditSetting):
                 likely, rare = (Known(share, each) for share in shares)
                 for ways in ((pair, likely, rare), (pair.reversed(), rare, likely)):
                     event = goal.of_one_answer(*ways, 1, view)
-                    events.append(_valued(event, values))
+                    events.append(replace(event, outcomes=values[event.outcomes]))
         best = max(events, key=lambda event: event.predicted)
         views = self._views(best.pair, f"{queries}/count", count, length)
         times = [int(np.sum(np.isin(side[best.view], best.outcomes))) for side in views]
@@ -358,11 +358,6 @@ def _difference(likely: Known, rare: Known) -> float:
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
-
-
-def _valued(event: Event, values: Outcomes) -> Event:
-    """An event of the numbers of outcomes as one of the outcomes themselves."""
-    return Event(event.pair, values[event.outcomes], 1, event.weight, event.predicted, event.view)
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:

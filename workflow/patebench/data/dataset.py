@@ -125,7 +125,7 @@ def _check_samples(role: str, x: NDArray[Any], y: NDArray[np.int64], classes: in
     if y.min() < 0 or y.max() >= classes:
         raise PatebenchError(
             f"the {role} labels run from {y.min()} to {y.max()}, and the classes are 0 … {classes - 1}; the public data"
-            " or the configuration say so, and private data never do: mend the labels, or give classes or class_names"
+            " or the configuration say so, and private data never do; correct the labels or give classes or class_names"
         )
 
 
