@@ -8,6 +8,7 @@ from tests.reporting import made
 
 from patebench.core.bound import Kind
 from patebench.reporting.findings import findings
+from patebench.reporting.publishable import Release, Student
 from patebench.reporting.published import read_published
 from patebench.reporting.rows import rows
 from patebench.reporting.tables import TABLES
@@ -104,3 +105,14 @@ def test_two_runs_are_compared_class_by_class(tmp_path: Path) -> None:
     assert lines.loc["student accuracy", "largest_class_other"] == pytest.approx(0.693)
     assert lines.loc["recall of a student, class severe", "seeds_one"] == 1, "one test set has no such sample"
     assert lines.loc["balanced accuracy of a student", "one"] == pytest.approx((0.55 + 1.16 / 3) / 2)
+
+
+def test_the_page_to_publish_shows_it_and_names_classes_without_a_label() -> None:
+    learnt = Student(
+        method="supervised", model="mlp", queries=3, labels=3, accuracy=0.7,
+        largest_class=0.69, balanced_accuracy=0.4, recall={"healthy": 1.0, "mild": 0.2, "severe": 0.0},
+    )  # fmt: skip
+    assert [heading for heading, _ in learnt.shares] == ["Accuracy", "Largest class", "Balanced accuracy", "Recall %"]
+    pool = {"dataset": "patients", "class_names": ["healthy", "mild", "severe"]}
+    released = Release(labels=[0, -1, 0], facts={}, bounds=[], protection=None, pool=pool, students=[learnt])
+    assert released.uncovered == ["mild", "severe"]
