@@ -135,7 +135,7 @@ def words(page: Path) -> int:
 
 
 #: Pages that `make pages` writes.
-GENERATED = {"configuration.md", "commands.md", "bounds.md", "corrections.md"}
+GENERATED = {"configuration.md", "commands.md", "bounds.md"}
 
 
 def test_the_documentation_stays_short() -> None:
