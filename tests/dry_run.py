@@ -1,5 +1,6 @@
 """Jobs as Snakemake plans them: the rules, files and commands that a dry run prints."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -8,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from patebench.cli import cli
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -37,6 +40,17 @@ def planned(configuration: Path, folder: Path, *arguments: str) -> list[Job]:
     if done.returncode:
         raise RuntimeError(f"{configuration}: {done.stdout[-2000:]}")
     return list(_jobs(done.stdout))
+
+
+def make(configuration: Path, folder: Path, *arguments: str) -> None:
+    """Run the jobs of a configuration in `folder`, one after another in this process, which imports everything once."""
+    jobs = planned(configuration, folder, *arguments)
+    with contextlib.chdir(folder):
+        for job in jobs:
+            for output in job.outputs:
+                Path(output).parent.mkdir(parents=True, exist_ok=True)
+            cli(list(job.words), standalone_mode=False)
+            assert all(Path(output).is_file() for output in job.outputs), job
 
 
 def _jobs(printed: str) -> Iterator[Job]:

@@ -1,14 +1,13 @@
-"""What the papers ask of data that are not at hand, run whole on few random samples of the same shape."""
+"""Stand-ins of papers' experiments whose data sets are not available here: few random samples of the same shape."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from tests.workflow.conftest import REPOSITORY, Workflow
+from tests import dry_run
 
 pytestmark = pytest.mark.workflow
 
@@ -101,14 +100,15 @@ def one_noise(mechanisms: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_they_run_to_one_page(tmp_path: Path, workflow: Callable[[dict[str, Any]], Workflow]) -> None:
+def test_they_run_to_one_page(tmp_path: Path) -> None:
     experiments = {}
     for paper, name in ASKED:
-        written = yaml.safe_load((REPOSITORY / "config" / "papers" / f"{paper}.yaml").read_text())
+        written = yaml.safe_load((dry_run.REPOSITORY / "config" / "papers" / f"{paper}.yaml").read_text())
         experiments[f"{paper}-{name}"] = shrunk(written["experiments"][name])
     datasets = {stand_in(name): write(tmp_path / name, *shape) for name, shape in SHAPES.items()}
-    run = workflow({"datasets": datasets, "seeds": [0], "experiments": experiments})
-    run.run()
-    rows = json.loads((run.folder / "results" / "rows.json").read_text())["rows"]
+    configuration = tmp_path / "stand-ins.yaml"
+    configuration.write_text(yaml.safe_dump({"datasets": datasets, "seeds": [0], "experiments": experiments}))
+    dry_run.make(configuration, tmp_path)
+    rows = json.loads((tmp_path / "results" / "rows.json").read_text())["rows"]
     assert {row["dataset"] for row in rows} == set(datasets)
-    assert (run.folder / "results" / "report.html").is_file()
+    assert (tmp_path / "results" / "report.html").is_file()
