@@ -26,10 +26,15 @@ def verdicts(config: Path) -> dict[str, set[str]]:
     return {each["of"]: {change["verdict"] for change in each["changes"]} for each in audited}
 
 
-def stand_ins(paper: Path) -> Iterator[str]:
-    """The same ensembles of few teachers that learn digits in one pass, without all that comes after their votes.
+#: Model → a smaller one of the same kind.
+SMALLER = {"conv-middle": "conv-small", "paper-cnn-deep": "paper-cnn"}
 
-    Each as JSON, for many experiments of many papers then ask for the same.
+
+def stand_ins(paper: Path) -> Iterator[str]:
+    """Yield the same ensembles of few teachers that learn in one pass, without what comes after their votes.
+
+    Networks learn digits. Records vote on a table, which needs no trained encoder. Each is JSON, as many experiments of
+    many papers then ask for the same.
     """
     written = yaml.safe_load(paper.read_text())
     for experiment in written["experiments"].values():
@@ -37,18 +42,22 @@ def stand_ins(paper: Path) -> Iterator[str]:
             selected = {"queries": 10} if ensemble["model"] == "nearest-query" or "queries" in experiment else {}
             mechanisms = {"sparse-gnmax": {"k": 1, "sigma": 2}} if selected else {"gnmax": {"sigma": 2}}
             votes = {"ensembles": [ensemble], **selected, "mechanisms": mechanisms}
-            digits = {"dataset": "digits", "pool": 60, "test": 100, "accounting": {"delta": 1e-5}, **votes}
-            config = {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": {"stand-in": digits}}
+            dataset = "breast_cancer" if ensemble["model"] == "nearest-query" else "digits"
+            experiment = {"dataset": dataset, "pool": 60, "test": 100, "accounting": {"delta": 1e-5}, **votes}
+            config = {"mode": written.get("mode", "seeded"), "seeds": [0], "experiments": {"stand-in": experiment}}
             yield json.dumps(config, sort_keys=True)
 
 
 def _small(ensemble: dict[str, Any]) -> dict[str, Any]:
-    """Four teachers, or ten where each is to have a class of its own; one pass, where there are any."""
+    """Return an ensemble of four teachers, or ten where each is to have a class of its own, and one pass."""
     if ensemble["model"] == "nearest-query":
         return {**ensemble, "teachers": 4, "chunk": 2, "neighbours": None}
     teachers = 10 if isinstance(ensemble.get("partition"), dict) else 4
-    passes = {"epochs": 1} if by_recipe(ensemble["model"]) else {}
-    return {**ensemble, "teachers": teachers, **passes, "chunk": teachers // 2, "soft": [1]}
+    model = SMALLER.get(ensemble["model"], ensemble["model"])
+    passes = {"epochs": 1} if by_recipe(model) else {}
+    dealt = ensemble.get("partition", "iid")
+    more = {"model": model, "teachers": teachers, **passes, "chunk": teachers // 2, "partition": dealt, "soft": [1]}
+    return {**ensemble, **more}
 
 
 def test_the_tiny_run_holds() -> None:
@@ -74,6 +83,6 @@ def test_what_papers_ask_for_holds(name: str, tmp_path: Path) -> None:
     config = tmp_path / "stand-in.yaml"
     config.write_text(ASKED[name])
     found = verdicts(config)
-    del found["digits: the data set"]
+    found = {name: each for name, each in found.items() if not name.endswith(": the data set")}
     assert found
     assert all(each <= {"holds", "not claimed"} for each in found.values())
