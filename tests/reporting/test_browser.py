@@ -102,13 +102,22 @@ def test_every_figure_is_visible(opened, way):
 
 
 @each_way
-def test_nothing_keeps_anybody_from_reading_it(opened, way):
-    """No violation of axe-core's rules of serious or critical impact, long tables unfolded."""
+def test_nothing_keeps_anybody_from_reading_it(browser, report, way):
+    """Find no violation of axe-core's rules of serious or critical impact, long tables unfolded.
+
+    All rows of a table are alike, and axe takes seconds for thousands of cells: only the wide page keeps all rows.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
-    page, _, _ = opened(way)
+    width, medium, colours = WAYS[way]
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=colours)
+    page.emulate_media(media=medium)
+    page.goto(report.as_uri())
     page.evaluate("document.querySelectorAll('main details').forEach(each => each.open = true)")
-    found = Axe().run(page).response["violations"]
+    if way != "wide":
+        page.evaluate("document.querySelectorAll('tbody tr:nth-child(n+5)').forEach(row => row.remove())")
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    page.close()
     assert [(each["id"], each["nodes"][0]["html"][:200]) for each in found if each["impact"] in _GRAVE] == []
 
 
