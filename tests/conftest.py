@@ -31,8 +31,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side, the longest come first: those that run the workflow."""
-    items.sort(key=lambda item: item.get_closest_marker("workflow") is None)
+    """Where tests run side by side, those that run the workflow come first, and of these, those that wait for SLURM."""
+    items.sort(key=lambda item: (item.get_closest_marker("workflow") is None, item.path.name != "test_slurm.py"))
 
 
 @pytest.fixture(scope="session")

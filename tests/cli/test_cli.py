@@ -169,11 +169,11 @@ def test_config_check_says_what_a_configuration_makes(tmp_path: Path) -> None:
     config = Path(__file__).parents[1] / "workflow" / "tiny.yaml"
     assert "train_teachers 2" in run("config", "check", config).stdout
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(config.read_text().replace("logistic", "logistik", 1))
+    wrong.write_text(config.read_text().replace("mlp", "mpl", 1))
     done = run("config", "check", wrong)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "did you mean 'logistic'?" in done.stderr
+    assert "did you mean 'mlp'?" in done.stderr
 
 
 @pytest.fixture

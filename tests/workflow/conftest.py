@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from patebench.core.files import read_arrays
+from patebench.core.formats import VOTES
+
 REPOSITORY = Path(__file__).parents[2]
 TINY = Path(__file__).with_name("tiny.yaml")
 WHOLE = Path(__file__).with_name("whole.yaml")
@@ -81,6 +84,11 @@ class Workflow:
     def tables(self) -> dict[str, bytes]:
         files = sorted((self.folder / "results" / "tables").iterdir())
         return {file.name: file.read_bytes() for file in files}
+
+    def votes(self) -> list[list[int]]:
+        """Return the only votes below the results, teachers × queries."""
+        rows: list[list[int]] = read_arrays(self.find("**/votes.npz"), VOTES)["votes"].tolist()
+        return rows
 
     def find(self, pattern: str) -> Path:
         """The only file below the results that matches."""

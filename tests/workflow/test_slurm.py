@@ -16,8 +16,8 @@ from tests.workflow.conftest import PATIENCE, Workflow
 
 pytestmark = pytest.mark.workflow
 
-#: What the faults are tried on: one of the tables, with which all are made.
-TABLE = "results/tables/bounds.csv"
+#: Options of a run that ends with the votes.
+UNTIL = ("--until", "join_votes")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,8 +69,8 @@ class Cluster(Workflow):
             assert time.monotonic() < self.deadline, f"waited {PATIENCE} s until {what}; the queue:\n{asked}"
             time.sleep(0.2)
 
-    def finish(self) -> None:
-        """Let it end, while SLURM starts the jobs of a lost node at once."""
+    def finish(self) -> str:
+        """Let it end, while SLURM starts the jobs of a lost node at once; return what it printed."""
         over = threading.Event()
         helper = threading.Thread(target=self._release, args=(over,))
         helper.start()
@@ -80,6 +80,7 @@ class Cluster(Workflow):
             over.set()
             helper.join()
         assert status == 0, said
+        return said
 
     def _release(self, over: threading.Event) -> None:
         """Else it waits for two minutes; and it holds a job that could not start until an administrator releases it."""
@@ -122,25 +123,20 @@ def lose(nodes: list[str]) -> Iterator[Callable[[str], None]]:
         state(node, "resume")
 
 
-def test_a_job_and_a_node_die_and_the_tables_are_those_of_a_workstation(
+def test_a_job_and_a_node_die_and_all_pages_are_those_of_a_workstation(
     cluster: Cluster, finished: Workflow, lose: Callable[[str], None]
 ) -> None:
-    cluster.start(TABLE)
+    """Short jobs share submissions: twelve without faults, for 20 jobs."""
+    cluster.start()
     cluster.wait(lambda: len(cluster.jobs("train_teachers")) >= 3, "three jobs train teachers")
     (number, _), *_, (_, lost) = cluster.jobs("train_teachers")
     subprocess.run(["scancel", "--signal=KILL", number], check=True)
     lose(lost)
     cluster.wait(lambda: not any(node == lost for _, node in cluster.jobs("")), f"{lost} has lost its jobs")
-    cluster.finish()
+    said = cluster.finish()
+    assert said.count("has been submitted with SLURM jobid") <= 15, said
     assert cluster.tables() == finished.tables()
-    assert cluster.planned(TABLE) == set()
-
-
-def test_short_jobs_share_submissions(cluster: Cluster, finished: Workflow) -> None:
-    """Dozens of jobs are a handful of submissions, and all pages are those of a workstation."""
-    said = cluster.run()
-    assert said.count("has been submitted with SLURM jobid") <= 14, said
-    assert cluster.tables() == finished.tables()
+    assert cluster.planned() == set()
 
 
 #: Two jobs of one group that take a few seconds; with a third one that needs both, or without.
@@ -186,13 +182,13 @@ def test_jobs_of_a_submission_run_side_by_side_only_if_they_are_connected(
 
 def test_snakemake_is_killed_and_the_next_one_goes_on(cluster: Cluster, finished: Workflow) -> None:
     """What the manual says to do: cancel what still runs, and start again."""
-    cluster.start(TABLE)
+    cluster.start(*UNTIL)
     cluster.wait(lambda: bool(cluster.jobs("train_teachers", "COMPLETED")), "a chunk of teachers is done")
     cluster.stop()
     results = cluster.folder / "results"
     before = {chunk: chunk.stat().st_mtime_ns for chunk in results.glob("**/chunks/[0-9]*.npz")}
     assert before, "a chunk that was done is gone"
     cluster.run("--unlock")
-    cluster.run(TABLE)
-    assert cluster.tables() == finished.tables()
+    cluster.run(*UNTIL)
+    assert cluster.votes() == finished.votes()
     assert any(chunk.stat().st_mtime_ns == time_ns for chunk, time_ns in before.items())
