@@ -1,5 +1,5 @@
-"""Audits: what a mechanism loses at least, worked out and measured, beside what is stated of it.
+"""Audits: lower bounds on the ε of a mechanism, computed and measured, compared with the stated bounds.
 
-Stated bounds are upper bounds with a proof behind them, or a claim. An audit needs neither: it names two adjacent data
-sets, and an event that tells them apart better than the stated ε allows, or finds none.
+Stated bounds are upper bounds with a proof, or claims. An audit relies on neither: it searches for two adjacent data
+sets and an event that distinguishes them better than the stated ε allows.
 """

@@ -1,8 +1,8 @@
-"""Adjacent data sets in practice: change private records, and compare what two runs leave behind.
+"""Adjacency audits: change private records and compare the outputs of two runs.
 
-A bound on ε holds for data sets that differ in one teacher's shard: one row of votes may then differ, in all queries at
-once, and nothing that is public. `stages.adjacency` runs the stages. `holds` is no proof: other records, or another
-change, may still move more.
+A bound on ε holds for data sets that differ in one teacher's shard. Then only one row of votes may differ, in any
+number of queries, and no public output. `stages.adjacency` runs the stages. The verdict `holds` is not a proof: other
+records or other changes may still alter more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 #: Private records by column: x (samples, …), and y, row and, where the partition asks for them, owners (samples,).
 Records = Mapping[str, NDArray[Any]]
 
-#: The ways to change private data → the changes of which a partition must protect one to claim that this one alters at
-#: most one shard. A change of one record is also one of its owner's records. Every partition claims those with None.
+#: Kinds of change to private data → the protected changes, one of which a partition needs in order to claim that this
+#: kind alters at most one shard. A change of one record is also a change of its owner's records. None: every partition
+#: makes this claim.
 KINDS: Mapping[str, frozenset[Change] | None] = {
     "replace": frozenset({Change.REPLACE, Change.OWNER}),
     "outlier": frozenset({Change.REPLACE, Change.OWNER}),
@@ -39,20 +40,20 @@ KINDS: Mapping[str, frozenset[Change] | None] = {
 
 
 def claimed(kind: str, protects: Iterable[str]) -> bool:
-    """Return whether a partition that protects these changes states that one of `kind` alters at most one shard."""
+    """Return True if a partition that protects the changes `protects` claims that `kind` alters at most one shard."""
     needed = KINDS[kind]
     return needed is None or bool(needed & {Change(name) for name in protects})
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What a change is chosen by.
+    """Private records, their teachers and the public samples, from which changes are made.
 
     Parameters
     ----------
-    holders : (samples,) teacher of each record, negative for nobody
+    holders : (samples,) teacher of each record, negative for none
     pool, test : (samples, …) public samples
-    labels_deal : whether the partition goes by labels, so that a shard is replaced label by label
+    labels_deal : True if the partition depends on labels, so that a shard is replaced label by label
     chunk : number of teachers that are trained together
     """
 
@@ -64,12 +65,13 @@ class World:
     chunk: int = 1
 
     def choose(self, kind: str, repeat: int, shared: np.random.Generator, own: np.random.Generator) -> int:
-        """Choose the record that is changed: first one of the rarest label, then any, of a shard with more than one.
+        """Choose the record to change, from a shard with more than one record if there is one.
 
-        What is taken from private labels, such as the number of classes, most likely moves with the rarest of them.
-        With equal `shared` generators most kinds choose the same record, so that the same teachers are trained on the
-        data as they are. An outlier is in the smallest shard, unless the one chosen has at most one record more, as
-        `iid` deals. Outliers are those of the first teacher of the chunk, from which sharing by accident mostly starts.
+        Repeat 0 takes a record of the rarest label, since facts derived from private labels, such as the number of
+        classes, most likely change with it; later repeats take any record. With equal `shared` generators most kinds
+        choose the same record, so that the same teachers are trained on the unchanged data. For "outlier" the record is
+        in the smallest shard, unless the chosen shard has at most one record more, as in `iid` partitions. For
+        "outliers" it belongs to the first teacher of the chunk, where accidental sharing mostly starts.
         """
         sizes = np.bincount(self.holders[self.holders >= 0])
         able = np.flatnonzero((self.holders >= 0) & (sizes[self.holders] > 1))
@@ -86,22 +88,22 @@ class World:
         return int(held[0]) if kind == "outliers" and len(held) else at
 
     def change(self, kind: str, at: int, rng: np.random.Generator) -> tuple[str, Records]:
-        """Change the private data at the record `at`; return what was done, in words, and the changed records."""
+        """Change the private data at the record `at`; return a description of the change and the changed records."""
         ours = self.records
         x, y, holder = ours["x"], ours["y"], self.holders[at]
         match kind:
-            case "replace":  # by a record with another label
+            case "replace":  # with a record of another label
                 others = np.flatnonzero(y != y[at])
                 other = int(rng.choice(others)) if len(others) else int(rng.integers(len(y)))
                 return f"record {at} becomes a copy of record {other}, of label {y[other]}", _copied(ours, at, other)
-            case "outlier":  # beyond all others, but single precision can still square it
+            case "outlier":  # larger than all others, but its square is still finite in single precision
                 largest = float(np.abs(x).max()) or 1.0
                 what, values = _extreme(x, at, min(1000 * largest, max(largest, 1e18)))
                 which = "the values" if x.dtype.kind == "f" else "all values"
                 return f"{which} of record {at} become {what}", _with_values(ours, at, values)
             case "remove":
                 return f"record {at} is gone", _without(ours, at)
-            case "add":  # a copy with noise, in a new row: not one above the last, which its type may not hold
+            case "add":  # a copy with noise, in an unused row number; last + 1 may not fit the integer type
                 row = np.setdiff1d(np.arange(len(y) + 1), ours["row"])[0]
                 more = {name: np.append(column, column[at : at + 1], axis=0) for name, column in ours.items()}
                 more["x"][-1], more["row"][-1] = _noisy(x[at], rng), row
@@ -113,7 +115,7 @@ class World:
                     return what, _copied(ours, held, _others(ours, held, rng))
                 copies = [int(rng.choice(np.flatnonzero(y == label))) for label in y[held]]
                 return f"{what} with the same labels", _copied(ours, held, copies)
-            case "outliers":  # all of a teacher but one, so that their sum and variance overflow in single precision
+            case "outliers":  # all records of a teacher except one: sum and variance overflow in single precision
                 held = np.flatnonzero(self.holders == holder)
                 held = held[: max(2, len(held) - 1)]
                 what, values = _extreme(x, at, float(np.finfo(np.float32).max))
@@ -125,7 +127,7 @@ class World:
                     return f"owner {owner} keeps record {at} of {len(held)} alone", _without(ours, held[held != at])
                 what = f"all {len(held)} records of owner {owner} become copies of others"
                 return what, _copied(ours, held, _others(ours, held, rng))
-            case "twin in pool" | "twin in test":  # if this moves public results, they show who is a member
+            case "twin in pool" | "twin in test":  # if this changes public results, they leak membership
                 public, where = (self.pool, "the pool") if kind == "twin in pool" else (self.test, "the test set")
                 sample = int(rng.integers(len(public)))
                 what = f"record {at} becomes equal to sample {sample} of {where}"
@@ -140,7 +142,7 @@ def _with_values(ours: Records, at: Any, values: Any) -> Records:
 
 
 def _copied(ours: Records, at: Any, sources: Any) -> Records:
-    """Replace content and labels of the records `at` by those of the records `sources`."""
+    """Replace content and labels of the records `at` with those of the records `sources`."""
     y = np.array(ours["y"])
     y[at] = ours["y"][sources]
     return {**_with_values(ours, at, ours["x"][sources]), "y": y}
@@ -151,13 +153,13 @@ def _without(ours: Records, at: Any) -> Records:
 
 
 def _others(ours: Records, held: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """Draw as many records as `held`, none of them among these where there are others."""
+    """Draw as many records as `held`, from the other records if there are any."""
     others = np.setdiff1d(np.arange(len(ours["y"])), held)
     return rng.choice(others if len(others) else held, size=len(held))
 
 
 def _extreme(x: NDArray[Any], at: int, largest: float) -> tuple[str, Any]:
-    """Return extreme values for a record: ± `largest` in turns, or of images the level farther from the mean."""
+    """Return extreme values for a record: ± `largest` alternating, or for images the level farther from the mean."""
     if x.dtype.kind != "f":
         level = 255 if x.mean() < 127.5 else 0
         return str(level), level
@@ -173,19 +175,19 @@ def _noisy(x: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
 
 
 class Moved(StrEnum):
-    """The verdict on a change: what it moved."""
+    """The verdict on a change, from the outputs that it altered."""
 
-    HOLDS = "holds"  # one shard and its teacher's votes at most
-    NOT_CLAIMED = "not claimed"  # more shards, and the partition says so
-    REFUSED = "refused"  # the changed data were refused, and nobody claims that they are not
+    HOLDS = "holds"  # at most one shard and its teacher's votes
+    NOT_CLAIMED = "not claimed"  # several shards, and the partition claims no less
+    REFUSED = "refused"  # the changed data were refused, and the partition does not claim to accept them
     VIOLATED = "violated"  # anything else
 
 
 @dataclass(frozen=True)
 class Traces:
-    """What one run left: public facts by name, each shard's content, and the votes of the teachers that were trained.
+    """Outputs of one run: public facts by name, the content of each shard, and the votes of the trained teachers.
 
-    All values are digests or facts, compared for equality alone.
+    All values are digests or facts and are only compared for equality.
     """
 
     public: Mapping[str, str]
@@ -193,18 +195,18 @@ class Traces:
     votes: Mapping[int, str] = field(default_factory=dict)
 
     def shards_moved(self, after: "Traces") -> tuple[int, ...]:
-        """Return the teachers whose shards differ, or that only one run has."""
+        """Return the teachers whose shards differ or exist in one run only."""
         return tuple(i for i, (one, other) in enumerate(zip_longest(self.shards, after.shards)) if one != other)
 
     def public_moved(self, after: "Traces") -> list[str]:
-        """Return the public facts that differ, or that only one run left."""
+        """Return the names of the public facts that differ or exist in one run only."""
         names = dict.fromkeys((*self.public, *after.public))
         return [name for name in names if self.public.get(name) != after.public.get(name)]
 
 
 @dataclass(frozen=True)
 class ChangeFinding:
-    """A change, what it moved, and the verdict."""
+    """A change, the outputs that it altered, and the verdict."""
 
     change: str
     what: str
@@ -217,10 +219,10 @@ class ChangeFinding:
 
 
 def compare(kind: str, what: str, before: Traces, after: Traces, claimed: bool) -> ChangeFinding:
-    """Return the verdict on a change from what was left before and after it.
+    """Return the verdict on a change from the outputs before and after it.
 
-    A partition may leave open how many shards a change moves, but never public facts, nor the votes of a teacher whose
-    shard did not change.
+    A partition may allow a change to alter several shards. No change may alter public facts, or the votes of a teacher
+    whose shard did not change.
     """
     shards = before.shards_moved(after)
     votes = tuple(i for i in after.votes if before.votes.get(i) != after.votes[i])
@@ -235,13 +237,13 @@ def compare(kind: str, what: str, before: Traces, after: Traces, claimed: bool) 
 
 
 def refused(kind: str, what: str, claimed: bool, why: str) -> ChangeFinding:
-    """Return the verdict where the changed data were refused: everybody sees that there are no labels."""
+    """Return the verdict on changed data that were refused; a refusal is public, since no labels follow."""
     verdict = Moved.VIOLATED if claimed else Moved.REFUSED
     return ChangeFinding(kind, what, verdict, claimed, (f"refused: {why}" if claimed else why,))
 
 
 def teachers(numbers: Sequence[int]) -> str:
-    """Return teachers by number, neighbours as a range: "teachers 3–5 and 9"."""
+    """Return the text for teacher `numbers`, consecutive ones as a range: "teachers 3–5 and 9"."""
     if not numbers:
         return "no teacher"
     cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
@@ -252,7 +254,7 @@ def teachers(numbers: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class AuditedData:
-    """All findings about one ensemble, or about a data set's loader, and how it was audited."""
+    """All findings about one ensemble or one data set's loader, with the settings of the audit."""
 
     name: str
     facts: Mapping[str, Any]
@@ -269,7 +271,7 @@ class AuditedData:
 
 
 def render(audited: Sequence[AuditedData]) -> "RenderableType":
-    """Return a table for each ensemble with its notes, and the verdict on all of them."""
+    """Return one table per ensemble with its notes, and the overall verdict."""
     from rich import box
     from rich.console import Group
     from rich.table import Column, Table

@@ -1,12 +1,13 @@
-"""Does the code do what it says? Outcomes of `release` against the probabilities that the mechanism states.
+"""Tests of the outcomes of `release` against the probabilities that the mechanism states.
 
-All tests are exact: each cell of a tally is binomial if the statement is true, so both its tails are known, and the
-probability that any cell of any tally looks worse than the worst one is at most the sum over the cells. A sound
-mechanism is accused with probability `ALPHA` at most by all the tests that are looked at together: in an audit, those
-of seeded releases, and those of release mode.
+All tests are exact. If the statement is true, each cell of a tally is binomial with known tails. The probability that
+any cell of any tally is more extreme than the worst one is at most the sum over the cells. All tests that are evaluated
+together reject a sound mechanism with probability at most `ALPHA`; an audit evaluates those of seeded releases together
+and those of release mode together.
 
-Measured: of 90 planted faults (tests/audit/faults.py) an audit of 20 000 runs accuses each, by these tests or by a
-bound that is contradicted; of 200 audits of sound mechanisms, 15 in turn with 2000 runs and different seeds, none.
+Measured: an audit of 20 000 runs detects each of 90 planted faults (tests/audit/faults.py), by these tests or by a
+contradicted bound. In 200 audits of sound mechanisms (15 mechanisms in turn, 2000 runs, different seeds) nothing was
+rejected.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,22 +20,22 @@ from numpy.typing import NDArray
 from patebench.accounting.logspace import Array
 from patebench.audit.runs import Outcomes
 
-#: The probability that a sound mechanism is accused by tests that are looked at together; they share it out.
+#: Probability that tests which are evaluated together reject a sound mechanism (Bonferroni over all of them).
 ALPHA = 1e-6
 
-#: Labels among which distances are looked for, and labels that are told apart there; others share a name.
+#: Number of labels in which `likely_lag` searches, and number of classes that it distinguishes (classes modulo this).
 _SEARCHED, _TOLD_APART = 1 << 16, 12
 
-#: What stated probabilities may be wrong by for rounding, relatively and at all.
+#: Allowed rounding error of stated probabilities: relative, absolute.
 _ROUNDING = 1e-9, 1e-15
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """How often each of several things was seen, and the probability that each has by what is stated.
+    """Observed counts of several cells and their stated probabilities.
 
-    `where` completes "… in so many of so many", and `names` are those of the cells. `plain` ones
-    are about labels alone, and not about how labels depend on each other.
+    `where` completes "… in 3 of 10", and `names` are the names of the cells. A `plain` tally is about single labels and
+    not about dependence between labels.
     """
 
     where: str
@@ -45,7 +46,7 @@ class Tally:
     plain: bool = True
 
     def p_values(self) -> Array:
-        """For each cell, a bound on the probability of so many or more, or so few or fewer, whichever is rarer."""
+        """Return the p-value of each cell: an upper bound on twice its smaller binomial tail."""
         from scipy.special import betainc
 
         relative, absolute = _ROUNDING
@@ -63,7 +64,7 @@ class Tally:
 
 
 class Test(Protocol):
-    """Some cells, each of which may be too unlikely."""
+    """A test of several cells, each with a p-value."""
 
     @property
     def runs(self) -> int: ...
@@ -77,9 +78,9 @@ class Test(Protocol):
 
 
 def disagreements(tallies: Iterable[Test]) -> list[str]:
-    """The cell that is least likely by what is stated, as one line; none where nothing is too unlikely.
+    """Return one line about the failed cell with the smallest p-value, or nothing if no test fails.
 
-    Of tests that fail, a plain one is the easiest to understand, and is told.
+    Plain tests come first, since they are the easiest to understand.
     """
     every = [tally for tally in tallies if tally.runs > 0]
     values = [tally.p_values() for tally in every]
@@ -96,15 +97,15 @@ def disagreements(tallies: Iterable[Test]) -> list[str]:
 
 
 def of_labels(where: str, seen: NDArray[np.integer], stated: Array) -> Tally:
-    """Outcomes of queries that are alike."""
+    """Return the tally of the outcomes of equal queries."""
     names = [*(f"class {label}" for label in range(len(stated) - 1)), "no answer"]
     return Tally(where, names, seen, stated, int(seen.sum()))
 
 
 def of_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Whether the labels of one release are independent of each other: queries that are alike, at many distances.
+    """Yield tests that the labels of one release of equal queries are independent, at many distances.
 
-    Labels are compared in pairs that share none, so that comparisons are independent as well.
+    The compared pairs are disjoint, so that comparisons are independent as well.
     """
     n, same = len(outcomes), float(stated @ stated)
     cells = len(stated)
@@ -119,20 +120,20 @@ def of_neighbours(where: str, outcomes: Outcomes, stated: Array) -> Iterator[Tal
 
 
 def lags(queries: int) -> list[int]:
-    """The distances at which labels of a release are compared: powers of two, and half of its length."""
+    """Return the distances at which labels of a release are compared: powers of two, and half of its length."""
     powers = (1 << power for power in range(max(1, queries.bit_length() - 1)))
     return [lag for lag in sorted({*powers, queries // 2}) if 0 < lag <= queries // 2]
 
 
 def came_again(outcomes: Outcomes, lag: int) -> NDArray[np.int64]:
-    """How often a label is the one so many queries before, and how often not; each is in one comparison only."""
+    """Count how often a label equals the one `lag` queries earlier, and how often not, over disjoint pairs."""
     pairs = outcomes[: len(outcomes) // (2 * lag) * 2 * lag].reshape(-1, 2, lag)
     equal, number = int(np.sum(pairs[:, 0] == pairs[:, 1])), pairs.size // 2
     return np.array([equal, number - equal])
 
 
 def names_again(lag: int) -> list[str]:
-    """What `came_again` counts, in words."""
+    """Return the names of the cells that `came_again` counts."""
     return [f"the label {lag} queries before came again", f"another label than {lag} queries before"]
 
 
@@ -142,7 +143,7 @@ def _again(where: str, outcomes: Outcomes, lag: int, same: float) -> Tally:
 
 
 def likely_lag(outcomes: Outcomes) -> int:
-    """The distance at which labels came again most often; it is tested on others than these."""
+    """Return the distance at which labels repeat most often; test it on other labels than these."""
     n, names = len(outcomes), outcomes % _TOLD_APART
     total: Array = np.zeros(n // 2)
     for name in np.unique(names):
@@ -152,7 +153,7 @@ def likely_lag(outcomes: Outcomes) -> int:
 
 
 def of_places(where: str, transcripts: Outcomes, stated: Array) -> Iterator[Tally]:
-    """Outcomes of each query of several releases of the same votes; `stated` has a row for each query."""
+    """Yield the tally of each query over several releases of the same votes; `stated` has one row per query."""
     for place, probabilities in enumerate(stated):
         words = f"{where}, as answer {place + 1} of a release"
         yield of_labels(words, np.bincount(transcripts[:, place], minlength=len(probabilities)), probabilities)

@@ -1,4 +1,4 @@
-"""How an audit is shown on a terminal: every stated bound beside what the audit found, and a sentence for each T."""
+"""Terminal output of an audit: every stated bound with the audited ε, and a sentence for each number of queries."""
 
 import math
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ _SENTENCES = {
 
 
 def render(audit: Audit) -> "RenderableType":
-    """A table for each number of queries, and below it what the numbers come from."""
+    """Return one table per number of queries, followed by the origin of its numbers."""
     from rich.console import Group
 
     return Group(
@@ -55,7 +55,7 @@ def _table(audit: Audit, finding: Finding) -> "RenderableType":
 
 
 def _words(audit: Audit, finding: Finding) -> list[str]:
-    """The verdict, what disagrees, the pair, and the event with its rates."""
+    """Return lines with the verdict, the disagreements, the pair, and the event with its rates."""
     pair = finding.pair
     claims = {each.verdict for each in finding.stated if each.bound.kind is Kind.CLAIMED}
     found = [
@@ -106,7 +106,7 @@ def _times(times: float, runs: float) -> str:
 
 
 def _elsewhere(finding: Finding) -> list[str]:
-    """Bounds that fail on another pair than the worst, which they need not be stated for."""
+    """Return a line about the data-dependent bound that fails most on a pair other than the worst one."""
     wrong = [
         each for each in finding.stated if each.verdict is Verdict.VIOLATED and each.bound.kind is not Kind.WORST_CASE
     ]

@@ -1,7 +1,7 @@
-"""Whether a mechanism keeps what its interface promises: for whoever writes one.
+"""Check that a mechanism fulfils the contract of its interface, for authors of mechanisms.
 
-Labels, probabilities and bounds are looked at on some tables of votes; what is drawn is compared with what is stated of
-it, and both with the bounds, by the audit. What no finite number of runs can show is not shown here: a proof is.
+Labels, probabilities and bounds are checked on some tables of votes. The audit compares released labels with stated
+probabilities, and both with the bounds. A finite number of runs cannot replace a proof.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ from patebench.core.entropy import Draws
 from patebench.core.errors import PatebenchError
 from patebench.core.text import above_zero, at_least, at_most, listing, plural
 
-#: So many queries have a table of votes that is looked at, and so many an audit beside one.
+#: Number of queries of a checked table of votes, and the larger number of queries that is audited.
 _QUERIES, _TOGETHER = 40, 5
 
 
 @dataclass(frozen=True)
 class Check:
-    """One promise: whether it is kept (None: there was nothing to look at), and what was seen."""
+    """The result of one check: True if passed, None if it does not apply, and the evidence."""
 
     what: str
     kept: bool | None
@@ -34,7 +34,7 @@ class Conformance(AuditSetting):
     """The checks of one mechanism."""
 
     def checks(self) -> Iterator[Check]:
-        """Every check in turn; one that fails ends none of the others."""
+        """Yield every check; a failure does not stop the others."""
         yield self._tried("labels are classes, or −1 for no answer", self._labels)
         yield self._tried("equal seeds draw equal labels", self._seeds)
         yield self._tried("votes are left as they are", self._left_alone)
@@ -44,14 +44,14 @@ class Conformance(AuditSetting):
         yield self._tried("labels to hand out", self._discrete)
         try:
             audited = run_audit(self, [1, _TOGETHER])
-        except Exception as fault:  # a mechanism of somebody else may fail in any way
+        except Exception as fault:  # a third-party mechanism may raise anything
             yield Check("the audit", False, _words(fault))
             return
         yield self._drawn(audited)
         yield self._private(audited)
 
     def _tables(self) -> dict[str, Votes]:
-        """Votes of all sorts: all agree, two classes tie, any vote, one teacher apart."""
+        """Return tables of votes: unanimous, two classes tied, random, all but one teacher agreeing."""
         rng, shape = self.streams("conformance"), (self.teachers, _QUERIES)
         agreed = np.tile(np.arange(_QUERIES) % self.classes, (self.teachers, 1))
         apart = agreed.copy()

@@ -1,4 +1,4 @@
-"""What two outcome distributions give away: hockey-stick divergence, the least ε at a δ, and both after T queries.
+"""Privacy loss between two outcome distributions: hockey-stick divergence and least ε at a δ, also after T queries.
 
 The hockey-stick divergence δ(ε) = Σ_j (P_j − e^ε Q_j)⁺ is the least δ for which P and Q are (ε, δ)-close in this
 direction (Balle & Wang 2018, Theorem 5). Every ε here is a lower bound: it is rounded towards 0.
@@ -16,10 +16,10 @@ from patebench.accounting.logspace import Array, log1mexp, logsumexp
 
 Integers = NDArray[np.integer]
 
-#: Cells of the grid on which losses are composed.
+#: Number of cells of the grid on which losses are composed.
 _CELLS = 1 << 18
 
-#: Shares of δ given up for rounding losses to the grid, and for the tails beyond it.
+#: Share of δ given up for rounding losses to the grid, and again for each tail beyond it.
 _GIVEN_UP = 1e-3
 
 #: Relative error of sums of a few terms.
@@ -28,7 +28,7 @@ _ROUNDING = 64 * _EPS
 
 
 def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float) -> Array:
-    """The least ε ≥ 0 with δ(ε) ≤ δ per row; ∞ where outcomes that Q never has weigh more than δ.
+    """Return the least ε ≥ 0 with δ(ε) ≤ `delta` per row; ∞ where outcomes impossible under Q weigh more than δ.
 
     With outcomes in the order of P_j / Q_j, δ(ε) = max_k Σ_{j≤k} (P_j − e^ε Q_j), so the least ε is the largest over k
     of ln((Σ_{j≤k} P_j − δ) / Σ_{j≤k} Q_j).
@@ -40,7 +40,7 @@ def least_epsilon(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, 
 def measurable(
     log_p: Array, log_p_neighbour: Array, multiplicity: Integers, delta: float, runs: int, confidence: float
 ) -> Array:
-    """What `least_epsilon` would be if both probabilities of an event were known from so many runs each, per row."""
+    """Return the expected `least_epsilon` per row if both probabilities of an event are estimated from `runs` each."""
     from scipy.special import ndtri
 
     z = float(ndtri((1 + confidence) / 2))
@@ -52,7 +52,7 @@ def measurable(
 
 
 def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """ln P and ln Q of the best events: outcomes by falling likelihood ratio, one more in each column."""
+    """Return ln P and ln Q of the best events: outcomes by falling likelihood ratio, one more in each column."""
     lower, upper = _inward(log_p, log_p_neighbour, multiplicity)
     with np.errstate(invalid="ignore"):
         ratio = np.where(lower > -np.inf, lower - upper, -np.inf)
@@ -62,7 +62,7 @@ def _events(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """ln P and ln Q of each column, P rounded down and Q up by what they may be wrong by."""
+    """Return ln P and ln Q of each column, P rounded down and Q rounded up by their possible error."""
     with np.errstate(divide="ignore"):
         times = np.log(multiplicity)
     lower = log_p * (1 + ERROR) - _ROUNDING + times
@@ -71,7 +71,7 @@ def _inward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tup
 
 
 def _largest(likely: Array, rare: Array, delta: float) -> Array:
-    """The largest of 0 and ln((P − δ) / Q) along the last axis, from ln P and ln Q of events."""
+    """Return the largest of 0 and ln((P − δ) / Q) along the last axis, from ln P and ln Q of events."""
     exceeds = likely > math.log(delta)
     margin = log1mexp(np.where(exceeds, math.log(delta) - likely, -np.inf))
     with np.errstate(invalid="ignore"):
@@ -81,9 +81,9 @@ def _largest(likely: Array, rare: Array, delta: float) -> Array:
 
 
 def binary(likely: float, rare: float, queries: int, delta: float) -> float:
-    """The least ε of T independent queries, each of which shows an event of probability P ≥ `likely`, Q ≤ `rare`.
+    """Return the least ε of T independent queries, each with an event of probability P ≥ `likely` and Q ≤ `rare`.
 
-    The number of times that the event shows is binomial under both, and more of them speak for P.
+    The number of occurrences of the event is binomial under both, and the likelihood ratio rises with it.
     """
     from scipy.special import gammaln
 
@@ -97,17 +97,17 @@ def binary(likely: float, rare: float, queries: int, delta: float) -> float:
 
 
 def _powers(p: float, times: NDArray[np.integer]) -> Array:
-    """ln pⁿ, also for p = 0."""
+    """Return ln pⁿ for n in `times`, also for p = 0."""
     return np.where(times > 0, times * math.log(p), 0.0) if p > 0 else np.where(times > 0, -np.inf, 0.0)
 
 
 def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queries: int, delta: float) -> float:
-    """A lower bound on the least ε of T independent queries with these outcomes (one row of `least_epsilon`).
+    """Return a lower bound on the least ε of T independent queries with these outcomes (one row of `least_epsilon`).
 
-    The privacy losses ln P/Q add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each is put on a grid, on one of the
-    two cells beside it at random, so that its mean stays. The T differences are independent, have mean 0 and lie in
-    intervals of one cell's width h, so by Hoeffding's inequality their sum exceeds η = h √(T ln(1/δ₀)/2) with
-    probability δ₀ at most, and the true δ(ε) is at least that on the grid at ε + η, less δ₀.
+    The privacy losses ln P/Q add up (Sommer, Meiser, Mohammadi 2019, Theorem 1). Each is rounded at random to one of
+    the two nearest cells of a grid, so that its mean is unchanged. The T differences are independent, have mean 0 and
+    lie in intervals of one cell's width h. By Hoeffding's inequality their sum exceeds η = h √(T ln(1/δ₀)/2) with
+    probability at most δ₀, so the true δ(ε) is at least the one on the grid at ε + η, minus δ₀.
     """
     single = float(least_epsilon(log_p[None], log_p_neighbour[None], multiplicity[None], delta)[0])
     if queries == 1 or math.isinf(single):
@@ -121,9 +121,9 @@ def composed(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, queri
 
 @dataclass(frozen=True, eq=False)
 class _Losses:
-    """Privacy losses of one query, each with its probability under P; `certain` is that of an infinite loss.
+    """Privacy losses of one query with their probabilities under P; `certain` is the probability of an infinite loss.
 
-    Together they may weigh a little less than 1, which gives less away.
+    The probabilities may sum to a little less than 1, which lowers ε.
     """
 
     loss: Array
@@ -138,7 +138,7 @@ class _Losses:
         return cls(lower[finite] - upper[finite], np.exp(lower[finite]), certain)
 
     def tail(self, queries: int, log_probability: float) -> float:
-        """What the sum of T losses exceeds with at most this probability, by Chernoff's bound."""
+        """Return the value that the sum of T losses exceeds with at most this probability (Chernoff's bound)."""
         largest = max(float(np.max(np.abs(self.loss))), 1e-300)
         deviation = max(math.sqrt(queries * float(self.probability @ self.loss**2)), 1e-300)
         s = np.concatenate([np.geomspace(1e-3, 1e3, 200) / largest, np.geomspace(1e-2, 1e2, 100) / deviation])
@@ -152,7 +152,7 @@ class _Losses:
 
 
 def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float:
-    """A lower bound on ε from the sum of T losses on a grid; sums beyond it, either side, have little probability."""
+    """Return a lower bound on ε from the sum of T losses on a grid; sums beyond either end have little probability."""
     given_up = _GIVEN_UP * delta
     high = step.tail(queries, math.log(given_up))
     low = -step.reversed().tail(queries, math.log(given_up))
@@ -174,7 +174,7 @@ def _on_grid(step: _Losses, queries: int, delta: float, certain: float) -> float
 
 
 def _power(step: _Losses, width: float, queries: int) -> Array:
-    """Probabilities of the sum of T losses, cell by cell, whole turns of the grid left out."""
+    """Return the probabilities of the sum of T losses by cell, modulo the length of the grid."""
     place = step.loss / width
     below = np.floor(place)
     share = place - below
@@ -185,19 +185,16 @@ def _power(step: _Losses, width: float, queries: int) -> Array:
     return result
 
 
-#: The share of what confidence leaves that is kept for bounds on each probability by itself, and the points at which
-#: the line of equal evidence is looked at.
+#: Share of α = 1 − confidence for the separate bounds on each probability, and number of points at which the line of
+#: equal evidence is evaluated.
 _BOX, _POINTS = 0.02, 48
 
-#: Where one side has less of the variance than this, both are bounded by themselves, that side with so much of α.
+#: If one side has less than this share of the variance, both are bounded separately, that side with this share of α.
 _LITTLE = 0.05
 
 
 def clopper_pearson(successes: float, runs: float, alpha: float) -> tuple[float, float]:
-    """Bounds on a probability that showed in so many of the runs; each fails with probability alpha at most.
-
-    Clopper & Pearson 1934.
-    """
+    """Return lower and upper bound on a probability (Clopper & Pearson 1934); each fails with probability ≤ `alpha`."""
     return float(_low(successes, runs, alpha)), float(_high(successes, runs, alpha))
 
 
@@ -216,7 +213,7 @@ def _high(successes: float, runs: float, alpha: float | Array) -> Array:
 
 
 class _Corners(NamedTuple):
-    """Pairs of a probability on D, at least, and one on D′, at most: one pair is right with the stated confidence."""
+    """Pairs of a lower bound on P (D) and an upper bound on Q (D′); with the stated confidence, one pair is valid."""
 
     likely: Array
     rare: Array
@@ -224,10 +221,10 @@ class _Corners(NamedTuple):
 
 @dataclass(frozen=True)
 class Rates:
-    """How often an event showed on D (`positives`) and on D′ (`false_positives`), in `runs` runs each.
+    """Numbers of occurrences of an event on D (`positives`) and on D′ (`false_positives`), in `runs` runs each.
 
-    Both probabilities are bounded together, by a weighted sum of evidence (Stouffer et al. 1949) whose `weight` was
-    chosen before the counting, and with a small part of α by themselves (Clopper & Pearson 1934).
+    Both probabilities are bounded jointly, by a weighted sum of evidence (Stouffer et al. 1949) whose `weight` was
+    chosen before counting, and separately with a small part of α (Clopper & Pearson 1934).
     Proof: docs/explanation/proofs-systems.md, "Two probabilities bounded together".
     """
 
@@ -238,17 +235,17 @@ class Rates:
     weight: float = 0.5
 
     def epsilon(self, delta: float, queries: int = 1) -> float:
-        """ε is at least ln((P − δ)/Q), as P ≤ e^ε Q + δ; of T independent queries, at least that of the T events."""
+        """Return a lower bound on ε: ln((P − δ)/Q), as P ≤ e^ε Q + δ, or its value for T independent queries."""
         corners = self._corners()
         return min(
             binary(float(p), float(q), queries, delta) for p, q in zip(corners.likely, corners.rare, strict=True)
         )
 
     def mu(self, rate: float = 1.0) -> float:
-        """A μ-GDP mechanism has μ ≥ Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
+        """Return a lower bound on μ of a μ-GDP mechanism: Φ⁻¹(P) − Φ⁻¹(Q) (Dong, Roth, Su 2022, Definition 2.6).
 
-        Where it only runs on D at this rate, and on D′ otherwise, P = rate·P₁ + (1 − rate)·Q, and that is said of P₁. A
-        P that no μ allows for gives ∞.
+        If the mechanism runs on D with probability `rate` and otherwise on D′, P = rate·P₁ + (1 − rate)·Q, and P₁ takes
+        the place of P. The bound is ∞ if no μ allows P.
         """
         from scipy.special import ndtri
 
@@ -259,7 +256,7 @@ class Rates:
         return max(0.0, float(np.min(np.where(np.isnan(least), 0.0, least))))
 
     def apart(self, wider: "Rates") -> tuple[Array, Array]:
-        """P at least and Q at most of this event and of a wider one, all four at once, each by itself."""
+        """Return lower bounds on P and upper bounds on Q of this event and a wider one; all four hold together."""
         part = (1 - self.confidence) / 4
         bounds = [
             (
@@ -271,7 +268,7 @@ class Rates:
         return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
 
     def _corners(self) -> _Corners:
-        """The line of equal evidence, cut into pieces; each corner is outside its piece, so that none is better."""
+        """Return corners outside each piece of the line of equal evidence, so that no point on it is better."""
         from scipy.special import ndtr, ndtri
 
         alpha, w = 1 - self.confidence, self.weight
@@ -290,13 +287,13 @@ class Rates:
 
 
 def weight(likely: float, rare: float) -> float:
-    """P's share of the variance of ln P/Q, for events with about these probabilities."""
+    """Return P's share of the variance of ln P/Q for an event with approximate probabilities `likely` and `rare`."""
     of_p, of_q = (max((1 - each) / max(each, 1e-12), 1e-12) for each in (likely, rare))
     return of_p / (of_p + of_q)
 
 
 def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Corners:
-    """What `Rates` would say of P and Q at best, if events with these probabilities showed as often as expected."""
+    """Return the best bounds that `Rates` gives if events with these probabilities occur as often as expected."""
     from scipy.special import ndtri
 
     likely, rare = np.clip(likely, 1e-300, 1.0), np.clip(rare, 0.0, 1.0)
@@ -309,7 +306,7 @@ def expected(likely: Array, rare: Array, runs: float, confidence: float) -> _Cor
 
 
 def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -> tuple[Array, Array]:
-    """What `Rates.apart` would say of two events with these probabilities, about."""
+    """Return the approximate bounds that `Rates.apart` gives for two events with these probabilities."""
     from scipy.special import ndtri
 
     z = float(ndtri(1 - (1 - confidence) / 4))
@@ -318,12 +315,12 @@ def expected_apart(likely: Array, rare: Array, runs: float, confidence: float) -
 
 
 def compose_nested(likely: Array, rare: Array, queries: int, delta: float) -> float:
-    """The least ε of T independent queries, each of which shows two nested events of probabilities P ≥ and Q ≤ these.
+    """Return the least ε of T independent queries, each with two nested events, P ≥ `likely` and Q ≤ `rare`.
 
-    All tests of D against D′ make a convex set of (Q, P), which holds these two points and (0, 0) and (1, 1). So a
-    mechanism with three outcomes, whose set is the hull of these, can be made from what is released, and composing
-    keeps that so (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull of the others adds
-    nothing.
+    The points (Q, P) of all tests of D against D′ form a convex set that contains these two points, (0, 0) and (1, 1).
+    A mechanism with three outcomes, whose set is the hull of these points, is therefore a postprocessing of the
+    release, and composition preserves this (Blackwell 1951; Dong, Roth, Su 2022, Theorem 2.10). A point inside the hull
+    of the others adds nothing.
     """
     alone = max(binary(float(p), float(q), queries, delta) for p, q in zip(likely, rare, strict=True))
     p, q = (np.diff([0.0, *each, 1.0]) for each in (likely, rare))

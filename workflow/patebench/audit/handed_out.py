@@ -1,9 +1,9 @@
-"""Audits of the noise that is handed out: discrete, and from the operating system's entropy.
+"""Audits of the noise of release mode: discrete, and from the operating system's entropy.
 
 Releases in release mode are compared with releases whose discrete noise comes from a named stream and another sampler:
-numbers of trials until a success for Laplace noise, the inverse of the distribution for Gaussian noise. What is drawn
-from the operating system can not be drawn again, so an audit only says whether the two agree, and counts its events in
-seeded draws: the same command gives the same audit.
+geometric variables for Laplace noise, the inverse distribution function for Gaussian noise. Noise from the operating
+system cannot be reproduced. An audit therefore only tests whether the two agree and counts its events in seeded
+releases, so that the same command gives the same audit.
 """
 
 import math
@@ -27,33 +27,35 @@ from patebench.core.seeds import Source
 
 T = TypeVar("T", bound=np.generic)
 
-#: Random numbers drawn from the operating system in one audit, about, for they are dear; and labels at most.
+#: Approximate number of random numbers from the operating system in one audit, since they are slow, and the maximum
+#: number of labels.
 _NUMBERS, _AT_MOST = 20_000, 4000
 
-#: So many seeded releases for each of the others, and at least so many of these.
+#: Seeded releases per release in release mode, and the minimum number of the latter.
 _REFERENCE, _AT_LEAST = 50, 40
 
-#: Releases of mechanisms whose queries depend on each other: queries of one at most, how many of the same votes at
-#: most, and so many seeded ones for each, since each is a call of `release`.
+#: For mechanisms whose queries depend on each other, where each release is a call of `release`: maximum queries of a
+#: release, maximum releases of the same votes, and seeded releases per release.
 _TRANSCRIPT, _RELEASES, _TRANSCRIPTS = 8, 150, 5
 
-#: Unanimous votes and two-way ties: one of so many labels of the pair is drawn on each, and so many at least.
+#: Unanimous votes and two-way ties: labels of the pair per label drawn on each of them, and the minimum number of the
+#: latter.
 _AGREEING, _AGREEING_AT_LEAST = 4, 150
 
 _SAME_NOISE = "handed out, two releases got the same noise, which can be taken off"
 
-#: Seeded labels of each histogram that show how often labels repeat there.
+#: Seeded labels per histogram, to estimate how often labels repeat there.
 _TRIED = 100
 
 
 class Discrete:
-    """Discrete noise from a seeded generator; `drawn` counts the numbers."""
+    """Discrete noise from a seeded generator; `drawn` holds the number of random numbers drawn."""
 
     def __init__(self, generator: np.random.Generator, drawn: list[int] | None = None) -> None:
         self._generator, self.drawn = generator, [0] if drawn is None else drawn
 
     def laplace(self, *, scale: float, size: Size) -> Integers:
-        """Pr[x] ∝ exp(−|x|/scale): the difference of two numbers of trials."""
+        """Draw x with Pr[x] ∝ exp(−|x|/scale), as the difference of two geometric variables."""
         if scale == 0:
             return np.zeros(size, dtype=np.int64)
         return self.exponential(scale=scale, size=size) - self.exponential(scale=scale, size=size)
@@ -80,9 +82,9 @@ class Discrete:
 
 @dataclass(frozen=True, eq=False)
 class TwoTallies:
-    """Outcomes in release mode beside those with seeded discrete noise, as a tally of its own kind.
+    """A test that outcomes in release mode and with seeded discrete noise have the same distribution.
 
-    Given how often an outcome showed in both together, how many of these were handed out is hypergeometric (Fisher
+    Given how often an outcome occurred in both together, the number of those in release mode is hypergeometric (Fisher
     1935, exact test).
     """
 
@@ -110,10 +112,10 @@ class TwoTallies:
 
 
 class HandedOut(AuditSetting):
-    """Releases with discrete noise of a mechanism that allows them."""
+    """An audit of releases with discrete noise, for mechanisms that have a discrete form."""
 
     def seeded(self, sampled: Sampled) -> Sampled:
-        """The event that was counted with continuous noise, counted again with discrete noise from a stream."""
+        """Count the event of `sampled` again, with discrete noise from a stream instead of continuous noise."""
         event = sampled.event
         if event is None:
             return sampled
@@ -128,11 +130,12 @@ class HandedOut(AuditSetting):
         return sampled_by(event, sides, sampled.queries, self.confidence, self.delta)
 
     def disagreements(self, pair: Pair, shapes: Histograms, agreements: Sequence[Agreement] = ()) -> list[str]:
-        """What differs between releases in release mode and those with seeded discrete noise, as one line.
+        """Return one line about a difference between release mode and seeded discrete noise, or nothing.
 
-        Of these `shapes` of histograms, the one whose labels repeat least shows best whether noise comes back, within a
-        release or in another one. `agreements` are histograms on which teachers agree or tie, each with labels of its
-        own.
+        Parameters
+        ----------
+        shapes : histograms; the one whose labels repeat least best reveals reused noise, within and between releases
+        agreements : histograms on which teachers agree or tie, each tested in releases of its own
         """
         views = relabelled([pair])
         labels = max(_AT_LEAST, self._labels(pair) // (2 * len(views))) * len(views)
@@ -154,7 +157,7 @@ class HandedOut(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _of_agreement(self, votes: Agreement, labels: int, name: str) -> list[TwoTallies]:
-        """One histogram in releases of its own, under several names of the classes."""
+        """Compare releases on one histogram under several shifts of the classes."""
         by = shifts(len(votes.counts))
         asked, labels = [np.roll(votes.counts, shift) for shift in by], -(-labels // len(by)) * len(by)
         seen = self._rows(asked, Entropy(), labels)
@@ -167,11 +170,11 @@ class HandedOut(AuditSetting):
     def of_transcripts(
         self, pairs: Mapping[int, Pair], shapes: Histograms, agreements: Sequence[Agreement] = ()
     ) -> list[str]:
-        """The same where queries of a release depend on each other: `pairs` by the number of queries they are for.
+        """Return the same for mechanisms whose queries depend on each other; `pairs` are by number of queries.
 
-        What is compared are short releases, of one query and of several: each answer, whether all were given, and how
-        often an answer is the first one again; on `agreements` only those of the most queries. In a release only one
-        comparison is made for each test, so comparisons are independent.
+        Short releases of one query and of several are compared: each answer, the number of answers, and how often an
+        answer equals the first one. On `agreements` only the releases with the most queries are compared. Each test
+        uses one comparison per release, so comparisons are independent.
         """
         tallies: list[TwoTallies] = []
         for queries in sorted({min(T, _TRANSCRIPT) for T in pairs}):
@@ -183,7 +186,7 @@ class HandedOut(AuditSetting):
         return agreement.disagreements(tallies)
 
     def _of_releases(self, counts: NDArray[np.int64], queries: int, name: str) -> Iterator[TwoTallies]:
-        """Short releases of one query asked several times."""
+        """Compare short releases of one query asked `queries` times."""
         votes = in_turn(counts[None], queries)
         tried = Discrete(self.streams("discrete numbers"))
         self.outcomes(votes, tried)
@@ -211,10 +214,10 @@ class HandedOut(AuditSetting):
         return self.outcomes(votes, Entropy()), self.outcomes(votes, Entropy())
 
     def _of_uncertain(self, counts: NDArray[np.int64], one: Outcomes, two: Outcomes) -> Iterator[TwoTallies]:
-        """Whether noise comes back within a release: how often a label is the one so many queries before.
+        """Test whether noise is reused within a release: how often a label equals one at a fixed distance before it.
 
-        Labels themselves are compared too: where no class is sure to win, one that lacks noise shows.
-        The distance at which labels of one release came again most often is tested on another release.
+        Labels themselves are compared too, since missing noise is visible where no class is sure to win. The distance
+        at which labels of release `one` repeat most often is tested on release `two`.
         """
         queries, classes = len(one), len(counts)
         seeded = Discrete(self.streams("distances"))
@@ -228,9 +231,10 @@ class HandedOut(AuditSetting):
             yield TwoTallies(where, seen, again, plain=False, names=agreement.names_again(lag))
 
     def _least_certain(self, shapes: Histograms, queries: int | None = None) -> NDArray[np.int64]:
-        """The histogram on which two outcomes are equal least often, so that equal noise shows.
+        """Return the histogram on which two outcomes are equal least often, so that reused noise is visible.
 
-        Of `queries` the first is looked at, of releases of their own; without, queries are independent.
+        With `queries`, the first outcomes of separate releases of that many queries are compared; without it, queries
+        are independent.
         """
         seeded = Discrete(self.streams(f"least certain/{queries}"))
 
@@ -244,7 +248,7 @@ class HandedOut(AuditSetting):
         return chosen
 
     def _compared(self, asked: Sequence[Histogram], seen: Outcomes, reference: Outcomes) -> list[TwoTallies]:
-        """Each naming of the classes by itself, and all of them together."""
+        """Return the comparison for each shift of the classes, and last the one of all shifts together."""
         classes = len(asked[0])
         each = [
             TwoTallies(
@@ -260,13 +264,13 @@ class HandedOut(AuditSetting):
         return [*each, TwoTallies(f"{each[0].where}, classes renamed", *(np.sum(rows, axis=0) for rows in back))]
 
     def _labels(self, pair: Pair) -> int:
-        """How many labels may be drawn from the operating system."""
+        """Return the number of labels to draw with noise from the operating system."""
         source = Discrete(self.streams("discrete numbers"))
         self._rows([pair.counts], source, _AT_LEAST)
         return min(_NUMBERS * _AT_LEAST // max(1, source.drawn[0]), _AT_MOST)
 
     def _rows(self, asked: Sequence[Histogram], source: Source | Discrete, labels: int) -> Outcomes:
-        """Outcomes of these histograms in turn, a column for each."""
+        """Return outcomes (rounds × histograms) of the histograms `asked`, queried in turn."""
         votes = in_turn(np.stack(asked), labels // len(asked) * len(asked))
         return self.outcomes(votes, source).reshape(-1, len(asked))
 
@@ -288,14 +292,14 @@ def _first_again(place: int, transcripts: Outcomes) -> NDArray[np.int64]:
 
 
 def _given(classes: int, transcripts: Outcomes) -> NDArray[np.int64]:
-    """In how many releases every query was answered, none, and some only."""
+    """Count the releases in which every query was answered, none, and only some."""
     answers = np.sum(transcripts < classes, axis=1)
     every, none = int(np.sum(answers == transcripts.shape[1])), int(np.sum(answers == 0))
     return np.array([every, none, len(transcripts) - every - none])
 
 
 def _fisher(x: int, n: int, y: int, m: int) -> float:
-    """Twice the smaller tail of x given x + y, where n and m are drawn from alike."""
+    """Return twice the smaller tail of x given x + y, for n and m draws from one distribution."""
     from scipy.special import gammaln, logsumexp
 
     def ways(whole: int, part: NDArray[np.integer]) -> Array:

@@ -1,4 +1,4 @@
-"""Running a mechanism many times on given votes, and what it says of itself that such votes should give."""
+"""Run a mechanism many times on given votes, and choose events that distinguish two adjacent data sets."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,28 +13,28 @@ from patebench.audit.worst_pairs import Pair
 from patebench.core.seeds import Source
 from patebench.mechanisms.base import Mechanism
 
-#: Labels, or "no answer", which is the number of classes.
+#: Labels; the number of classes stands for "no answer".
 Outcomes = NDArray[np.int64]
 
-#: Counts of one query, one for each class.
+#: (classes,) counts of one query.
 Histogram = NDArray[np.int64]
 
-#: Counts, histograms × classes.
+#: (histograms, classes) counts.
 Histograms = NDArray[np.int64]
 
-#: A generator for the stream that is named.
+#: Returns the generator of a named stream.
 Streams = Callable[[str], np.random.Generator]
 
-#: Labels drawn at once.
+#: Maximum number of labels drawn at once.
 BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class AuditSetting:
-    """What is audited, and how: a mechanism, called `name`, for any votes of so many teachers among so many classes.
+    """Settings of the audit of a mechanism, called `name`, for all votes of `teachers` among `classes`.
 
-    Each of two adjacent data sets is run `runs` times, from named `streams`; what that shows holds at `delta` with this
-    `confidence`.
+    The mechanism runs `runs` times on each of two adjacent data sets, from named `streams`. Lower bounds on ε are at
+    `delta` and hold with probability `confidence`.
     """
 
     name: str
@@ -47,20 +47,20 @@ class AuditSetting:
     streams: Streams
 
     def outcomes(self, votes: Votes, source: Source) -> Outcomes:
-        """One release, an outcome for each query."""
+        """Return the outcomes (queries,) of one release."""
         return self.mechanism.release(votes, source).astype(np.int64) % (votes.classes + 1)
 
     def blocks(self, votes: Callable[[int], Votes], source: Source, labels: int) -> Iterator[Outcomes]:
-        """Releases of many queries, `labels` together."""
+        """Yield the outcomes of releases of many queries, `labels` in total."""
         for start in range(0, labels, BLOCK):
             yield self.outcomes(votes(min(BLOCK, labels - start)), source)
 
     def transcripts(self, votes: Votes, source: Source, runs: int) -> Outcomes:
-        """So many releases of these votes, runs × queries."""
+        """Return the outcomes (runs, queries) of `runs` releases of these votes."""
         return np.stack([self.outcomes(votes, source) for _ in range(runs)])
 
     def stated_epsilon(self, pair: Pair, queries: int) -> float:
-        """The ε of so many independent queries to a pair by the stated probabilities of its outcomes."""
+        """Return the ε of `queries` independent queries to a pair from the stated probabilities of its outcomes."""
         here, there = (self.mechanism.outcome_probabilities(votes) for votes in pair.votes(1))
         if here is None or there is None:
             return pair.epsilon(queries, self.delta)
@@ -70,7 +70,7 @@ class AuditSetting:
 
 
 def in_turn(histograms: Histograms, queries: int) -> Votes:
-    """Votes with these counts (histograms × classes) in turn, so many queries."""
+    """Return votes of `queries` queries with the counts `histograms` (histograms, classes) in turn."""
     classes = np.arange(histograms.shape[1])
     matrix = np.stack([np.repeat(classes, counts) for counts in histograms], axis=1)
     place = np.arange(queries) % len(histograms)
@@ -78,25 +78,25 @@ def in_turn(histograms: Histograms, queries: int) -> Votes:
 
 
 def counted(outcomes: Outcomes, classes: int) -> NDArray[np.int64]:
-    """How often each outcome showed."""
+    """Return the number of times (classes + 1,) that each outcome occurred."""
     return np.bincount(outcomes.ravel(), minlength=classes + 1)
 
 
 Integers = NDArray[np.int64]
 
-#: The confidence with which a verdict contradicts what is stated; sampling must not accuse a sound mechanism.
+#: Minimum confidence of a verdict against a stated bound, so that sampling rejects hardly any sound mechanism.
 SURE = 1 - 1e-6
 
-#: How often each outcome was seen.
+#: Number of times that each outcome occurred.
 OutcomeCounts = Mapping[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """An event on a pair: `outcomes` of one answer (of `view`), and perhaps a `wider` one that contains these.
+    """An event on a pair: a set of `outcomes` of one answer (of `view`), optionally with a `wider` set around it.
 
-    `times` independent answers make the queries that are audited. `predicted` is the ε that counting is expected to
-    show, then how much the event's probabilities differ.
+    `times` independent answers make up the audited queries. `predicted` is the expected ε lower bound, followed by the
+    difference of the event's probabilities on D and D′.
     """
 
     pair: Pair
@@ -108,7 +108,7 @@ class Event:
     wider: Outcomes | None = None
 
     def counted(self, sides: Sequence[OutcomeCounts], confidence: float) -> "Counts":
-        """How often it showed, from how often each outcome did on D and on D′."""
+        """Return the counts of the event from the counts of each outcome on D and on D′."""
         return Counts(
             self._rates(self.outcomes, sides, confidence),
             None if self.wider is None else self._rates(self.wider, sides, confidence),
@@ -121,28 +121,29 @@ class Event:
 
 @dataclass(frozen=True)
 class Counts:
-    """The rates of an event, and those of the wider one."""
+    """Rates of an event and of the wider one."""
 
     rates: Rates
     wider: Rates | None = None
 
     def epsilon(self, delta: float, times: int) -> float:
-        """What so many answers give away at least."""
+        """Return a lower bound on the ε of `times` answers."""
         if self.wider is None:
             return self.rates.epsilon(delta, times)
         return compose_nested(*self.rates.apart(self.wider), times, delta)
 
     def surer(self) -> "Counts":
-        """The same with the confidence that verdicts need."""
+        """Return the same counts with the confidence that verdicts need."""
         wider = None if self.wider is None else replace(self.wider, confidence=max(self.wider.confidence, SURE))
         return Counts(replace(self.rates, confidence=max(self.rates.confidence, SURE)), wider)
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Probabilities of outcomes, known from about so many runs. Sums are a standard error less or more than they seem:
+    """Probabilities of outcomes, estimated from about `runs` runs.
 
-    among many events, the one that seems best would else be one that showed too often by chance.
+    Sums are lowered or raised by one standard error. Otherwise, among many events, the seemingly best one would be one
+    that occurred too often by chance.
     """
 
     probability: Array
@@ -161,14 +162,14 @@ class Known:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be shown: an ε at δ with some confidence, in so many answers of each side."""
+    """The goal of choosing an event: a large ε lower bound at `delta` from `labels` answers on each side."""
 
     labels: int
     confidence: float
     delta: float
 
     def of_one_answer(self, pair: Pair, likely: Known, rare: Known, times: int, view: int = 0) -> Event:
-        """Outcomes by falling likelihood ratio, as many as are expected to show most."""
+        """Return the event of the outcomes with the largest likelihood ratios whose expected ε is largest."""
         order = _by_ratio(likely, rare)
         low, high = likely.low(order), rare.high(order)
         differ = np.cumsum(likely.probability[order] - rare.probability[order])
@@ -179,9 +180,10 @@ class Goal:
         return Event(pair, order[: size + 1], times, of_p, (found[size], float(differ[size])), view)
 
     def of_two_events(self, pair: Pair, likely: Known, rare: Known, times: int) -> Iterator[Event]:
-        """The outcomes that speak for D, and these with the ones that say little: what composition needs of the rest.
+        """Yield an event with a wider one: the outcomes that speak for D, and these with the undecided ones.
 
-        Cut where the three groups differ most; a third group is worth its confidence where noise is large.
+        The outcomes are cut where the three groups differ most. The third group improves composed bounds if noise is
+        large, although it takes a part of the confidence.
         """
         order = _by_ratio(likely, rare)
         p, q = likely.low(order), rare.high(order)
@@ -198,7 +200,7 @@ class Goal:
 
 
 def _by_ratio(likely: Known, rare: Known) -> Integers:
-    """The outcomes that were seen or can be, by falling likelihood ratio (Neyman & Pearson 1933)."""
+    """Return the outcomes of positive probability, by falling likelihood ratio (Neyman & Pearson 1933)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(likely.probability / rare.probability, nan=-1.0, posinf=np.inf)
     order: Integers = np.argsort(-ratio, kind="stable")[: int(np.sum(likely.probability + rare.probability > 0))]
@@ -206,6 +208,6 @@ def _by_ratio(likely: Known, rare: Known) -> Integers:
 
 
 def _apart(p: Array, q: Array, cut: tuple[int, int]) -> float:
-    """How much three groups of outcomes differ: their triangular discrimination."""
+    """Return the triangular discrimination of three groups of outcomes, cut at the two positions in `cut`."""
     of_p, of_q = (np.diff([0.0, *each[list(cut)], 1.0]) for each in (p, q))
     return float(np.sum((of_p - of_q) ** 2 / np.maximum(of_p + of_q, 1e-12)))

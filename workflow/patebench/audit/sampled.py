@@ -1,8 +1,8 @@
-"""Audits by running the code: how much more often an event shows on D than on D′, with confidence.
+"""Audits by running the code: ε lower bounds from the counts of an event on D and on D′.
 
-A tenth of the runs chooses the pair of data sets, the direction and the event; the others count it, so that the choice
-costs no confidence. Where the code does what it says, what it says helps to choose. Nothing that is known of the
-mechanism enters the result: what `release` does is what is measured.
+A tenth of the runs chooses the pair of data sets, the direction and the event. The other runs count the event, so that
+the choice costs no confidence. Stated probabilities help to choose the event if they agree with the runs. The result
+depends only on outcomes of `release`, not on statements of the mechanism.
 """
 
 import math
@@ -32,49 +32,49 @@ from patebench.audit.runs import OutcomeCounts as EventTally
 from patebench.audit.worst_pairs import GROUPS, Agreement, Pair, repeated_votes
 from patebench.mechanisms.base import Answering
 
-#: Queries of one run, where queries are independent and drawing them is cheap; and random numbers of one run at most.
+#: Queries of one run if queries are independent and cheap to draw, and maximum random numbers of one run.
 _QUERIES_PER_RUN, _NUMBERS_PER_RUN = 10, 200
 
-#: Who asks for more runs than this wants the last percent, and gets as many times the queries of each run: up to 16
-#: times where one query is audited, whose event is rare, and up to 4 times for several.
+#: With more runs than this, each run has proportionally more queries, for tighter bounds: up to 16 times as many for
+#: one audited query, whose event is rare, and up to 4 times as many for several.
 _USUAL_RUNS, _MOST_OF_ONE, _MOST_OF_SEVERAL = 60_000, 16, 4
 
-#: One of so many labels serves to choose the event, and each pair gets so many of them at least.
+#: One label in this many serves to choose the event; minimum number of such labels per pair.
 _CHOOSING, _AT_LEAST = 10, 200
 
-#: Pairs are tried under up to so many cyclic shifts of the classes, since a fault may be in one class.
+#: Maximum number of cyclic shifts of the classes under which pairs are tried, since a fault may concern one class.
 _RELABELLINGS = 10
 
-#: For several queries, so many of the pairs that differ most are also looked at with two events.
+#: For several queries, number of most different pairs that are also tried with two nested events.
 _OF_TWO = 6
 
-#: For mechanisms whose queries depend on each other: queries of one run, and one run for so many runs of the others,
-#: since each run is a call of `release`.
+#: For mechanisms whose queries depend on each other, where each run is a call of `release`: maximum queries of one run,
+#: and the factor by which there are fewer runs.
 _TRANSCRIPT, _SHARE = 8, 20
 
-#: Short releases that show whether every answer of a release is as it should be: queries, and how many.
+#: Short releases, which test each answer by its position: queries and number of releases.
 _SHORT, _SHORT_RUNS = 8, 300
 _SHORT_WITH_STATE, _RUNS_WITH_STATE = 32, 1000
 
-#: Releases of queries with different votes: how often each histogram is asked.
+#: Number of queries per histogram in the release of queries with different votes.
 _IN_TURN = 400
 
-#: Unanimous votes and two-way ties: one of so many labels of an event is drawn on each, and releases where queries
-#: depend on each other.
+#: Unanimous votes and two-way ties: labels of an event per label drawn on each of them, and number of releases if
+#: queries depend on each other.
 _AGREEING, _AGREEING_WITH_STATE = 10, 250
 
-#: What is stated serves to choose events if it makes what was seen no less likely than this.
+#: Minimum p-value (Bonferroni over the outcomes) at which stated probabilities serve to choose events.
 _CREDIBLE = 1e-4
 
-#: Runs by which one sees whether two generators give independent noise, and the probability of a false alarm.
+#: Number of runs in the test that two generators give independent noise, and its probability of a false alarm.
 _FRESH_RUNS, _FRESH_ALPHA = 2000, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What the runs find: the rates of an event on a pair, and the ε of so many queries that follows.
+    """The result of the runs: the rates of an event on a pair and the resulting ε lower bound of `queries` queries.
 
-    `sure` is the ε that verdicts go by: with a confidence of `runs.SURE`, where that is more than what was asked for.
+    `sure` is the ε for verdicts: with confidence `runs.SURE` if that is more than the configured one.
     """
 
     epsilon: float
@@ -87,20 +87,20 @@ class Sampled:
 
     @property
     def fresh(self) -> bool:
-        """Whether independent generators gave independent noise; if not, no event was counted."""
+        """Return True if independent generators gave independent noise; if not, no event was counted."""
         return self.event is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What all runs found: the largest ε for each number of queries, and how often which outcome showed."""
+    """The results of all runs: the largest ε for each number of queries, and the tallies of outcomes."""
 
     largest: dict[int, Sampled]
     tallies: list[Tally] = field(default_factory=list)
 
 
 class SampledAudit(AuditSetting):
-    """Runs a mechanism on pairs of data sets."""
+    """An audit that runs a mechanism on pairs of data sets."""
 
     def __call__(
         self,
@@ -109,10 +109,10 @@ class SampledAudit(AuditSetting):
         shapes: Histograms | None = None,
         agreements: Sequence[Agreement] = (),
     ) -> Seen:
-        """The largest ε found for each number of queries.
+        """Return the largest ε found for each number of queries, with all tallies.
 
-        `shapes` and `agreements` are more histograms to compare releases on: the former asked in turn in one release,
-        the latter, of teachers that agree or tie, each in runs of its own.
+        Releases are also compared with the stated probabilities on `shapes`, queried in turn in one release, and on
+        `agreements`, on which teachers agree or tie, each in runs of its own.
         """
         pairs = _different(pairs)
         if not all(self._fresh(pair, f"fresh/{i}") for i, pair in enumerate(pairs)):
@@ -136,7 +136,7 @@ class SampledAudit(AuditSetting):
     # Independent queries.
 
     def _independent(self, pairs: Sequence[Pair], queries: Sequence[int], shapes: Histograms) -> Seen:
-        """Many queries of one release stand for many releases, since that is the same."""
+        """Audit independent queries; many queries of one release are equivalent to many releases."""
         views = list(pairs) if self._local else relabelled(pairs)
         labels = self.runs * self._queries_per_run(pairs[0].votes(_SHORT)[0])
         choosing = max(_AT_LEAST, labels // _CHOOSING // len(views))
@@ -155,13 +155,13 @@ class SampledAudit(AuditSetting):
         return Seen({T: self._counted(self._best(goals[T], known, T), goals[T], T, tallies) for T in queries}, tallies)
 
     def _queries_per_run(self, votes: Votes) -> int:
-        """Number of queries in one run, by the random numbers that a release of `_SHORT` queries draws."""
+        """Return the number of queries of one run, from the random numbers that a release of `_SHORT` queries draws."""
         source = _Counted(self.streams("numbers"))
         self.outcomes(votes, source)  # type: ignore[arg-type]
         return max(1, min(_QUERIES_PER_RUN, _NUMBERS_PER_RUN * _SHORT // max(1, *source.drawn)))
 
     def _know(self, pair: Pair, side: int, name: str, labels: int, tallies: list[Tally]) -> Known:
-        """The probabilities that are stated, if what was seen does not speak against them; else those seen."""
+        """Return the stated probabilities if the observed outcomes do not contradict them, else the observed ones."""
         seen = self._seen(pair, side, name, labels)
         stated = self.mechanism.outcome_probabilities(pair.votes(1)[side])
         if stated is None:
@@ -177,11 +177,11 @@ class SampledAudit(AuditSetting):
         for block in self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels):
             total += counted(block, len(pair.counts))
         if self._local:
-            total[-1] = 0  # who is asked when is no secret
+            total[-1] = 0  # which teacher is queried when is public
         return total
 
     def _best(self, goal: Goal, known: Sequence[tuple[Pair, Known, Known]], queries: int) -> Event:
-        """The event that is expected to show the largest ε of so many queries."""
+        """Return the event with the largest expected ε of `queries` queries."""
         together = self.mechanism.most_participation(queries)
         times = together if self._local or together == queries else 1
         few = known if times == 1 else _most_different(known)
@@ -191,7 +191,7 @@ class SampledAudit(AuditSetting):
         return max(events, key=lambda event: event.predicted)
 
     def _counted(self, event: Event, goal: Goal, queries: int, tallies: list[Tally]) -> Sampled:
-        """The event in labels that had no part in choosing it; and all these labels beside what is stated."""
+        """Estimate the event's probability on held-out labels, and tally these against the stated distribution."""
         sides = [
             self._count(event.pair, side, goal.labels, f"{queries}/count/{name}", tallies)
             for side, name in enumerate(("here", "there"))
@@ -199,7 +199,7 @@ class SampledAudit(AuditSetting):
         return sampled_by(event, sides, queries, self.confidence, self.delta)
 
     def _count(self, pair: Pair, side: int, labels: int, name: str, tallies: list[Tally]) -> dict[int, int]:
-        """How often each outcome shows; what is seen joins the tallies."""
+        """Count each outcome on one side of the pair, and append the counts to `tallies`."""
         stated, classes = self.mechanism.outcome_probabilities(pair.votes(1)[side]), len(pair.counts)
         seen = np.zeros(classes + 1, dtype=np.int64)
         blocks = self.blocks(lambda T: pair.votes(T)[side], self.streams(name), labels)
@@ -213,7 +213,7 @@ class SampledAudit(AuditSetting):
         return dict(enumerate(seen.tolist()))
 
     def _in_turn(self, shapes: Histograms) -> Iterator[Tally]:
-        """Queries with different votes in one release: each is answered as if it were the only one."""
+        """Tally queries with different votes in one release; each must be answered as if it were the only one."""
         votes = in_turn(shapes, len(shapes) * _IN_TURN)
         stated = self.mechanism.outcome_probabilities(votes.at(slice(0, len(shapes))))
         if stated is None:
@@ -225,10 +225,10 @@ class SampledAudit(AuditSetting):
             yield agreement.of_labels(where, counted(labels, votes.classes), stated[i])
 
     def _of_agreement(self, votes: Agreement, name: str) -> Iterator[Tally]:
-        """One histogram in releases of its own, under several names of the classes: each by itself, and all together.
+        """Tally releases on one histogram under several shifts of the classes: each shift, and all together.
 
-        Stated probabilities may differ between names. Those of all together are their means: that makes no tail of the
-        sum likelier (Hoeffding 1956, Theorem 4).
+        Stated probabilities may differ between shifts. For all together their means are used, which makes no tail of
+        the sum more likely (Hoeffding 1956, Theorem 4).
         """
         source, by, classes = self.streams(name), shifts(len(votes.counts)), len(votes.counts)
         labels = self.runs * self._queries_per_run(repeated_votes(votes.counts, _SHORT)) // _AGREEING // len(by)
@@ -247,7 +247,7 @@ class SampledAudit(AuditSetting):
         yield Tally(where, GROUPS, seen, chances, int(seen.sum()))
 
     def _short(self, pair: Pair, name: str) -> Iterator[Tally]:
-        """Short releases: faults may be in the first answers, and be drowned in long ones."""
+        """Tally short releases, since faults in the first answers would be diluted in long ones."""
         free = self.mechanism.independent_queries
         length, runs = (_SHORT, _SHORT_RUNS) if free else (_SHORT_WITH_STATE, _RUNS_WITH_STATE)
         if self._local:
@@ -256,7 +256,7 @@ class SampledAudit(AuditSetting):
             yield from self._places(_on(pair, side), pair.votes(length)[side], f"{name}/{which}", runs)
 
     def _places(self, where: str, votes: Votes, name: str, runs: int) -> Iterator[Tally]:
-        """Each answer of several releases of the same votes."""
+        """Tally each answer by its position in several releases of the same votes."""
         stated = self.mechanism.outcome_probabilities(votes)
         if stated is not None:
             yield from agreement.of_places(where, self.transcripts(votes, self.streams(name), runs), stated)
@@ -264,7 +264,7 @@ class SampledAudit(AuditSetting):
     # Queries that depend on each other.
 
     def _with_state(self, pairs: Sequence[Pair], queries: int) -> Sampled:
-        """One event of the first queries, seen as one transcript."""
+        """Audit an event of the transcript of the first queries, for mechanisms whose queries depend on each other."""
         runs, length = max(200, self.runs // _SHARE), min(queries, _TRANSCRIPT)
         each, count = max(1, runs // 2 // len(pairs)), runs - runs // 2
         goal = Goal(count, self.confidence, self.delta)
@@ -284,16 +284,16 @@ class SampledAudit(AuditSetting):
         return _sampled(best, counts, queries, self.delta)
 
     def _views(self, pair: Pair, name: str, runs: int, length: int) -> list[list[Outcomes]]:
-        """Views of the runs on D and on D′, from streams of their own: equal noise would hide what noise is for."""
+        """Return the views of the runs on D and on D′, from separate streams, so that their noise is independent."""
         return [
             _views(self.transcripts(votes, self.streams(f"{name}/{side}"), runs), len(pair.counts))
             for votes, side in zip(pair.votes(length), ("here", "there"), strict=True)
         ]
 
     def _fresh(self, pair: Pair, name: str) -> bool:
-        """Whether two generators give independent noise: noise that comes back can be taken off again.
+        """Return True if two generators give independent noise; reused noise can be subtracted.
 
-        Labels of independent releases agree as often as their frequencies say.
+        Labels of independent releases are equal as often as their frequencies imply.
         """
         one, two = (self._alike(pair, self.streams(f"{name}/{draw}")) for draw in ("one", "two"))
         return agree_as_often_as_they_should(one, two, len(pair.counts), self._local)
@@ -305,17 +305,17 @@ class SampledAudit(AuditSetting):
 
 
 def longer(runs: int, queries: int) -> int:
-    """How many times the usual queries each of so many runs has, where so many queries are audited."""
+    """Return the factor by which each of `runs` runs has more queries than usual in an audit of `queries` queries."""
     return min(max(1, runs // _USUAL_RUNS), _MOST_OF_ONE if queries == 1 else _MOST_OF_SEVERAL)
 
 
 def most_labels(runs: int) -> int:
-    """How often one independent query is counted at most on each side."""
+    """Return the maximum number of counted labels per side in an audit of one independent query."""
     return runs * _QUERIES_PER_RUN * longer(runs, 1)
 
 
 class _Counted:
-    """A generator that counts what is drawn from it, and from those that it spawns."""
+    """A generator that counts the random numbers drawn from it and from the generators that it spawns."""
 
     def __init__(self, source: np.random.Generator, drawn: list[int] | None = None) -> None:
         self._source, self.drawn = source, [0] if drawn is None else drawn
@@ -334,8 +334,8 @@ class _Counted:
 
 
 def agree_as_often_as_they_should(one: Outcomes, two: Outcomes, classes: int, only_answers: bool = False) -> bool:
-    """Whether outcomes of two releases are equal no more often than their frequencies say, with some room."""
-    if only_answers:  # who is asked when is no secret, and the same each time
+    """Return True if outcomes of two releases are equal about as often as their frequencies imply, and not more."""
+    if only_answers:  # which teacher is queried when is public, and the same each time
         asked = (one < classes) & (two < classes)
         one, two = one[asked], two[asked]
     shares = counted(np.concatenate([one, two]), classes) / max(1, 2 * len(one))
@@ -344,7 +344,7 @@ def agree_as_often_as_they_should(one: Outcomes, two: Outcomes, classes: int, on
 
 
 def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pair, Known, Known]]:
-    """Of each pair, whatever its classes are called, the naming that differs most; the largest differences first."""
+    """Return, for each pair up to names of the classes, the naming that differs most; largest differences first."""
     ordered = sorted(known, key=lambda each: -_difference(each[1], each[2]))
     kept: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[Pair, Known, Known]] = {}
     for pair, likely, rare in ordered:
@@ -354,16 +354,17 @@ def _most_different(known: Sequence[tuple[Pair, Known, Known]]) -> list[tuple[Pa
 
 
 def _difference(likely: Known, rare: Known) -> float:
-    """How well many answers tell the two apart: the triangular discrimination of their probabilities."""
+    """Return the triangular discrimination of two distributions less its expected value from sampling error."""
     p, q = likely.probability, rare.probability
     noise = 2 * len(p) / min(likely.runs, rare.runs)
     return float(np.sum((p - q) ** 2 / np.maximum(p + q, 1e-12))) - noise
 
 
 def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
-    """What events may be made of: the label; or the label of each query, how many were answered, and all of them.
+    """Return the views (runs,) of transcripts (runs, queries) of which events are made.
 
-    "No answer" is the number of classes.
+    For one query, the view is the label. For several they are the label of each query, the number of answers, and a
+    number that encodes all labels. The number of classes stands for "no answer".
     """
     if outcomes.shape[1] == 1:
         return [outcomes[:, 0]]
@@ -372,7 +373,7 @@ def _views(outcomes: Outcomes, classes: int) -> list[Outcomes]:
 
 
 def _different(pairs: Sequence[Pair]) -> list[Pair]:
-    """Each pair once, whichever way round it is first."""
+    """Return each pair once, regardless of its direction."""
     kept: dict[frozenset[tuple[int, ...]], Pair] = {}
     for pair in pairs:
         kept.setdefault(frozenset({tuple(pair.counts.tolist()), tuple(pair.neighbour.tolist())}), pair)
@@ -380,18 +381,18 @@ def _different(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def relabelled(pairs: Sequence[Pair]) -> list[Pair]:
-    """Every pair under several cyclic shifts of the classes."""
+    """Return every pair under several cyclic shifts of the classes."""
     return [pair.relabelled(by) for pair in pairs for by in shifts(len(pairs[0].counts))]
 
 
 def shifts(classes: int) -> list[int]:
-    """Cyclic shifts of the classes under which histograms are tried."""
+    """Return the cyclic shifts of the classes under which histograms are tried."""
     every = np.linspace(0, classes, min(classes, _RELABELLINGS), endpoint=False).astype(int)
     return [int(by) for by in np.unique(every)]
 
 
 def histogram(counts: Sequence[int]) -> str:
-    """Counts in order of the classes, long rows of zeros cut."""
+    """Return counts as text in order of the classes, trailing zeros shortened."""
     counts = list(counts)
     while len(counts) > 4 and counts[-1] == counts[-2] == 0:
         counts = counts[:-1]
@@ -403,7 +404,7 @@ def _on(pair: Pair, side: int) -> str:
 
 
 def sampled_by(event: Event, sides: Sequence[EventTally], queries: int, confidence: float, delta: float) -> Sampled:
-    """What an event shows, from how often each outcome did on D and on D′."""
+    """Return the result for an event from the counts of each outcome on D and on D′."""
     return _sampled(event, event.counted(sides, confidence), queries, delta)
 
 
@@ -413,5 +414,5 @@ def _sampled(event: Event, counts: Counts, queries: int, delta: float) -> Sample
 
 
 def _without_noise(pair: Pair, queries: int, confidence: float) -> Sampled:
-    """The result where noise comes back and can be taken off: ε = ∞."""
+    """Return the result for reused noise, which can be subtracted: ε = ∞."""
     return Sampled(math.inf, math.inf, queries, Rates(0, 0, _FRESH_RUNS, confidence), pair, None)

@@ -1,11 +1,11 @@
 """Audits of mechanisms that release one table of noisy counts, in which each teacher has few votes.
 
-What is audited are rows: two data sets in which one teacher votes otherwise on several queries, keeps silent, or votes
-on more queries than count. Where noise hides d cells, the likelihood ratio of two tables depends on the sum of the
-cells that rise less those that fall, so that sum is what is looked at.
+Two data sets differ in one row: one teacher votes differently on several queries, abstains, or votes on more queries
+than the mechanism counts. If noise hides d cells, the likelihood ratio of two tables depends on the sum of the rising
+cells minus the falling ones, so the audit's event is about that sum.
 
-Beside it, tables are compared with what the mechanism says of them: what is beyond the stated counts is to be noise of
-the stated distribution, each cell and each release with its own.
+In addition, tables are compared with the mechanism's statements: residuals (released minus true counts) must have the
+stated noise distribution and be independent between cells and releases.
 """
 
 import math
@@ -35,24 +35,25 @@ from patebench.mechanisms.sparse_argmax import SparseArgmax
 Table = NDArray[np.float64]
 Matrix = NDArray[np.int64]
 
-#: Queries of a table that is drawn, at most: what the first ones show is part of what all show. And teachers: further
-#: ones that keep silent add nothing.
+#: Maximum queries and teachers of a sampled table. Fewer queries give a valid lower bound; more teachers that abstain
+#: would add nothing.
 _QUERIES, _TEACHERS = 50, 50
 
-#: Where each teacher adds a share of the noise all are there, and queries are fewer: so many shares of a class at most.
+#: If each teacher adds a share of the noise, all teachers are sampled and queries are fewer: maximum queries × shares.
 _SHARES = 800
 
-#: Groups of values of a sum, and of the noise of a cell, all about equally likely.
+#: Numbers of about equally likely groups of a sum and of the noise of a cell.
 _SUMS, _NOISES = 16, 8
 
-#: Where each of n teachers adds a share of the noise, a table takes n times as long: so many n-ths of the runs are
-#: made, and so many of them in any case.
+#: If each of n teachers adds a share of the noise, a table takes n times as long: the number of runs is this multiple
+#: of runs / n, but at least the second number.
 _RUNS_OF_SHARES, _FIRST_RUNS = 2, 2000
 
-#: One of so many tables serves to choose the event.
+#: One table in this many serves to choose the event.
 _CHOOSING = 10
 
-#: Numbers drawn from the operating system, about, and seeded ones for each of these; tables at least.
+#: Approximate number of random numbers from the operating system, seeded ones per each of these, and minimum number of
+#: tables.
 _NUMBERS, _REFERENCE, _RELEASES = 16_000, 20, 10
 
 
@@ -69,7 +70,7 @@ class World:
         return Votes.of(self.there if side else self.here, self.classes, abstentions=True)
 
     def padded(self, queries: int) -> Votes:
-        """D with further queries on which everybody keeps silent."""
+        """Return D with further queries, `queries` in total, on which all teachers abstain."""
         more = np.full((len(self.here), queries - self.here.shape[1]), SILENT)
         return Votes.of(np.hstack([self.here, more]), self.classes, abstentions=True)
 
@@ -78,7 +79,7 @@ class World:
 
     @cached_property
     def pair(self) -> Pair:
-        """As a pair of one query, the first one, for records; `words` tell it from others."""
+        """Return a pair of the first query for records; `words` distinguish it from others."""
         nothing = np.zeros(self.classes)
         vote, other = (int(max(matrix[0, 0], 0)) for matrix in (self.here, self.there))
         alike = np.ones(self.classes, dtype=np.int64)
@@ -86,7 +87,7 @@ class World:
 
 
 def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Pairs of tables that differ in as many cells as may be, or in more where a cap is not kept."""
+    """Return pairs of tables that differ in as many cells as allowed, or in more if the cap `k` is not enforced."""
     size, silent = min(queries, _QUERIES), np.full(min(queries, _QUERIES), SILENT)
     m = min(k, size)
     first, last, every = silent.copy(), silent.copy(), np.zeros(size, dtype=np.int64)
@@ -118,9 +119,9 @@ def worlds(teachers: int, classes: int, queries: int, k: int) -> list[World]:
 
 
 def agreements(teachers: int, classes: int, queries: int, k: int) -> list[World]:
-    """Return tables on which all teachers agree, or two classes tie; D and D′ are the same.
+    """Return tables on which all teachers agree or two classes tie; D and D′ are the same.
 
-    No more queries than votes count, so that every query is of that kind.
+    There are at most `k` queries, so that all votes count.
     """
     agreed = np.zeros((teachers, min(k, queries)), dtype=np.int64)
     tied = agreed.copy()
@@ -132,14 +133,14 @@ def agreements(teachers: int, classes: int, queries: int, k: int) -> list[World]
 
 
 def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float) -> float:
-    """A lower bound on the least ε of counts with this noise that differ so: of any cells, by whole numbers."""
+    """Return a lower bound on the least ε of noisy counts that differ by the integers `difference`."""
     if noise.is_none:
         return math.inf if difference.any() else 0.0
     if (mu := noise.mu(difference)) is not None:
         return independent.gaussian_dp(mu, delta) * (1 - 1e-9)
     found = 0.0
     for size in np.unique(np.abs(difference[difference != 0])):
-        cells = int(np.sum(np.abs(difference) >= size))  # each of these moves by `size` at least
+        cells = int(np.sum(np.abs(difference) >= size))  # each of these changes by at least `size`
         log_p, log_p_neighbour = noise.one_count(int(size))
         found = max(found, composed(log_p, log_p_neighbour, np.ones(len(log_p), dtype=np.int64), cells, delta))
     return found
@@ -147,7 +148,7 @@ def least_epsilon(noise: Noise | IntegerNoise, difference: Matrix, delta: float)
 
 @dataclass(frozen=True)
 class TableAudit(AuditSetting):
-    """Runs a mechanism that releases a table on pairs of data sets."""
+    """An audit that runs a mechanism which releases a table, on pairs of data sets."""
 
     mechanism: SparseArgmax
 
@@ -159,17 +160,17 @@ class TableAudit(AuditSetting):
         return agreements(self.drawn_teachers, self.classes, drawn, int(self.mechanism.k))
 
     def _drawn(self, queries: int) -> int:
-        """Number of queries of the tables that are drawn, at most."""
+        """Return the maximum number of queries of a sampled table."""
         return min(queries, max(1, _SHARES // self.shares))
 
     @property
     def drawn_teachers(self) -> int:
-        """How many teachers the tables that are drawn have."""
+        """Return the number of teachers of the sampled tables."""
         return self.teachers if self.shares > 1 else min(self.teachers, _TEACHERS)
 
     @property
     def shares(self) -> int:
-        """Of how many numbers drawn the noise of a count is the sum."""
+        """Return the number of draws whose sum is the noise of a count."""
         return self.mechanism.draws_per_count(self.teachers)
 
     @property
@@ -178,16 +179,16 @@ class TableAudit(AuditSetting):
 
     @cached_property
     def noise(self) -> Noise | IntegerNoise:
-        """The stated noise of a count."""
+        """Return the stated noise of a count."""
         return self.mechanism.exact_noise(self.drawn_teachers)
 
     def exact(self, world: World) -> float:
-        """The ε of a pair by the stated counts and the stated noise."""
+        """Return the ε of a pair from the stated counts and the stated noise."""
         here, there = (self.mechanism.counts(world.votes(side)) for side in (0, 1))
         return least_epsilon(self.noise, here - there, self.delta)
 
     def sampled(self, queries: int) -> Sampled:
-        """An event on the pair whose sums differ most: some of the runs choose both, and the others count it."""
+        """Return the ε from an event on the pair whose sums differ most; separate runs choose and count the event."""
         choosing, each = max(1000, self._runs // _CHOOSING), max(200, self._runs // _CHOOSING // 20)
         goal = Goal(max(1000, self._runs - choosing), self.confidence, self.delta)
         tried = [(world, cells) for world in self.worlds(queries) for cells in self._directions(world)]
@@ -206,13 +207,13 @@ class TableAudit(AuditSetting):
         return sampled_by(ways[best], counted, queries, *self._sure)
 
     def _apart(self, world: World, cells: Matrix, runs: int, name: str) -> float:
-        """How many deviations the sums on D and on D′ are apart, about."""
+        """Return the approximate distance between the sums on D and on D′ in standard deviations."""
         here, there = (self._sums(world, side, cells, runs, f"{name}/{side}") for side in (0, 1))
         deviation = math.hypot(float(here.std()), float(there.std()))
         return abs(float(here.mean() - there.mean())) / max(deviation, 1e-9)
 
     def discrete(self, sampled: Sampled, queries: int) -> Sampled:
-        """The largest ε of the same pair with discrete noise from a stream, by the sum of its own cells."""
+        """Return the ε of the same pair with discrete noise from a stream, from the sum of its counted cells."""
         event = sampled.event
         assert event is not None
         world = next(
@@ -224,13 +225,13 @@ class TableAudit(AuditSetting):
         return sampled_by(Event(event.pair, outcomes, 1, 0.5, (0.0, 0.0)), sides, queries, *self._sure)
 
     def tallies(self, queries: int) -> Iterator[Tally]:
-        """What is beyond the stated counts, beside the stated noise."""
+        """Compare residuals (released minus true counts) with the stated noise distribution."""
         for i, world in enumerate([*self.worlds(queries), *self._agreements(queries)]):
             noise = self._residuals(world, max(50, self._runs // 200), self.streams(f"noise/{queries}/{i}"))
             yield from self._of_noise(f"where there are {world.words}", noise)
 
     def handed_out(self, queries: int) -> Iterator[TwoTallies]:
-        """Tables in release mode beside those with seeded discrete noise."""
+        """Compare tables in release mode with those with seeded discrete noise."""
         several, agreeing = self.worlds(queries)[::3], self._agreements(queries)
         for i, world in enumerate([*several, *agreeing]):
             part = 3 if i < len(several) else 6
@@ -253,7 +254,7 @@ class TableAudit(AuditSetting):
         return self.confidence, self.delta
 
     def _directions(self, world: World) -> list[Matrix]:
-        """Cells that rise less those that fall: of the votes that count, and of all votes."""
+        """Return the differences of counts between D and D′: of counted votes, and of all votes if they differ."""
         counted = self.mechanism.counts(world.votes(0)) - self.mechanism.counts(world.votes(1))
         every = world.votes(0).counts - world.votes(1).counts
         return [counted] if np.array_equal(counted, every) else [each for each in (counted, every) if each.any()]
@@ -270,22 +271,22 @@ class TableAudit(AuditSetting):
     def _counted(
         self, world: World, cells: Matrix, edges: Array, runs: int, name: str, *, discrete: bool = False
     ) -> list[dict[int, int]]:
-        """How often the sum lies in each group, on D and on D′."""
+        """Count the sums in each group, on D and on D′."""
         sides = [self._sums(world, side, cells, runs, f"{name}/{side}", discrete=discrete) for side in (0, 1)]
-        if discrete:  # halfway between what is to be expected of both
+        if discrete:  # halfway between the expected sums of D and D′
             ends = [float(np.vdot(cells, self.mechanism.counts(world.votes(side)))) for side in (0, 1)]
             edges = np.array([sum(ends) / 2])
         groups = [np.bincount(np.searchsorted(edges, side), minlength=len(edges) + 1) for side in sides]
         return [dict(enumerate(each.tolist())) for each in groups]
 
     def _residuals(self, world: World, runs: int, source: Source) -> Table:
-        """What tables hold beyond the stated counts: runs × queries × classes."""
+        """Return released minus true counts (runs, queries, classes)."""
         counts = self.mechanism.counts(world.votes(0))
         return np.stack([table - counts for table in self._tables(world, 0, source, runs)])
 
     @cached_property
     def _groups(self) -> tuple[Array, Array]:
-        """Values of the noise that divide it into about equally likely groups, and the probability of each group."""
+        """Return the noise values that separate about equally likely groups, and the probability of each group."""
         return self.noise.groups(_NOISES)
 
     @property
@@ -297,7 +298,7 @@ class TableAudit(AuditSetting):
         return np.bincount(np.searchsorted(edges, residuals.ravel()), minlength=len(stated))
 
     def _of_noise(self, where: str, noise: Table) -> Iterator[Tally]:
-        """Noise of each query and class, and of both in two releases, queries or classes next to each other."""
+        """Tally the noise of each query and class, and its likeness in adjacent releases, queries and classes."""
         if self.noise.is_none:
             return
         stated = self._groups[1]
@@ -311,7 +312,7 @@ class TableAudit(AuditSetting):
             yield Tally(where, _likeness(next_to), seen, stated_so, int(seen.sum()), plain=False)
 
     def _neighbours(self, noise: Table) -> dict[str, NDArray[np.int64]]:
-        """In how many pairs of cells the noise is of one group, and in how many not: pairs that share no cell."""
+        """Count disjoint pairs of adjacent cells whose noise is in one group, and those where it is not."""
         groups, found = np.searchsorted(self._groups[0], noise), {}
         for axis, next_to in enumerate(("release", "query", "class")):
             one, two = (groups.take(range(start, groups.shape[axis] // 2 * 2, 2), axis) for start in (0, 1))
@@ -331,14 +332,14 @@ def _shares(sums: Array, edges: Array) -> Array:
 
 
 def _again(noise: Table) -> NDArray[np.int64]:
-    """How many cells have exactly the noise of the release before, and how many have not."""
+    """Count the cells with exactly the noise of the previous release, and the others."""
     pairs = noise[: len(noise) // 2 * 2].reshape(-1, 2, *noise.shape[1:])
     same = int(np.sum(pairs[:, 0] == pairs[:, 1]))
     return np.array([same, pairs[:, 0].size - same])
 
 
 def disagreements(audit: TableAudit, queries: Sequence[int]) -> list[str]:
-    """Where tables are not as stated: seeded ones, and those in release mode."""
+    """Return lines about tables that are not as stated: seeded ones, and those in release mode."""
     seeded = [tally for T in queries for tally in audit.tallies(T)]
     found = agreement.disagreements(seeded)
     if not audit.noise.is_none:

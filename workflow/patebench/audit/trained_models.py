@@ -1,8 +1,9 @@
-"""Audits of models that are private themselves: what is released while they learn, run on two adjacent ensembles.
+"""Audits of private models: releases during training are run on two adjacent ensembles.
 
-Two questions. Does the noise reach the model at all? If models trained with none and with any amount of it are the same
-bit for bit, what is handed out is a function of the data alone. And are two neighbours told apart better than a step's
-stated μ allows? By what the Gaussian mechanism must be on the worst pair, and by running the step that really runs.
+The first audit tests whether noise reaches the model. If models trained without noise and with any amount of it are
+equal bit for bit, the model is a function of the data alone. The second tests whether two neighbours can be
+distinguished better than the stated μ of a step allows: exactly, for the Gaussian mechanism on the worst pair, and by
+running the code of the step.
 """
 
 import math
@@ -20,19 +21,19 @@ from patebench.core.text import in_json
 
 Array = NDArray[np.floating]
 
-#: Noise that would drown everything, if it reached anything.
+#: Noise multiplier that dominates any signal if the noise reaches the model.
 DROWNING = 1e6
 
-#: Thresholds of `audit_step` are at these shares of the runs.
+#: Quantiles of the runs that `audit_step` tries as thresholds.
 _SHARES = 1 - np.geomspace(1e-3, 0.7, 24)
 
-#: One of so many runs chooses the threshold of the event; the others count it.
+#: One run in this many chooses the threshold of the event; the others count it.
 CHOOSING = 5
 
 
 @dataclass(frozen=True)
 class Audited:
-    """The least that is lost, as an ε or a μ, beside what is stated, and how that was found."""
+    """A lower bound on ε or μ, the stated value, and the method (`how`)."""
 
     stated: float
     audited: float
@@ -43,19 +44,19 @@ class Audited:
         return Verdict.of(self.stated, self.audited)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary that strict JSON can hold."""
+        """Return a dictionary for strict JSON."""
         found = {name: in_json(value) for name, value in vars(self).items() if name != "how"}
         return {**found, "verdict": self.verdict.value, "how": self.how}
 
 
-#: Trains on D (True) or on its neighbour, with so much noise drawn from a stream of that number; the model's arrays.
+#: Trains on D (True) or on its neighbour with a noise multiplier and a stream number; returns the model's arrays.
 Train = Callable[[bool, float, int], Sequence[Array]]
 
 
 def noise_reaches(train: Train, stated: float) -> Audited:
-    """Whether noise changes the model: if not, and if the neighbour's is another one, no ε below ∞ holds.
+    """Audit whether noise changes the model; if it does not and the neighbour's model differs, ε is ∞.
 
-    Both are trained with the same public randomness: batches and initial weights.
+    All models are trained with the same public randomness: batches and initial weights.
     """
     plain, noisy, again = (train(True, noise, stream) for noise, stream in ((0.0, 0), (DROWNING, 0), (DROWNING, 1)))
     neighbour = train(False, DROWNING, 0)
@@ -68,7 +69,7 @@ def noise_reaches(train: Train, stated: float) -> Audited:
 
 
 def same(one: Sequence[Array], other: Sequence[Array]) -> bool:
-    """Whether two models are the same, bit for bit."""
+    """Return True if two models are equal bit for bit."""
     return len(one) == len(other) and all(
         a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
         for a, b in zip(one, other, strict=True)
@@ -76,24 +77,24 @@ def same(one: Sequence[Array], other: Sequence[Array]) -> bool:
 
 
 def exact(here: Array, there: Array, deviation: float, stated: float) -> Audited:
-    """The μ of one Gaussian release with that deviation, from its means on two neighbours, beside the stated μ.
+    """Compare the exact μ of one Gaussian release, from its means on two neighbours, with the stated μ.
 
-    N(a, s²I) and N(b, s²I) are apart exactly as N(0, 1) and N(‖a − b‖/s, 1) are (Dong, Roth, Su 2022, Theorem 2.7).
+    N(a, s²I) and N(b, s²I) are as distinguishable as N(0, 1) and N(‖a − b‖/s, 1) (Dong, Roth, Su 2022, Theorem 2.7).
     """
     distance = float(np.linalg.norm(here.astype(np.float64) - there.astype(np.float64)))
     mu = distance / deviation if deviation > 0 else math.inf if distance else 0.0
     return Audited(stated, mu, "the means of two neighbours, and the noise that is stated")
 
 
-#: So many releases (runs, features) on D (True) or on its neighbour.
+#: Returns a number of releases (runs, features) on D (True) or on its neighbour.
 Summand = Callable[[bool, int], Array]
 
 
 def sampled(release: Summand, direction: Array, runs: int, confidence: float, stated: float) -> Audited:
-    """A lower bound on the μ of one release, from as many runs on each of two neighbours, beside the stated μ.
+    """Compare a lower bound on the μ of one release, from `runs` runs on each of two neighbours, with the stated μ.
 
-    The event is that the projection on `direction`, the difference of the means, is above a threshold. Part of the runs
-    choose the threshold, the others count, so that the bound holds with the given confidence whatever is released.
+    The event is that the projection on `direction`, the difference of the means, exceeds a threshold. A part of the
+    runs chooses the threshold and the others count, so that the bound holds with the given confidence for any release.
     """
     here, there = (release(side, runs).astype(np.float64) @ direction for side in (True, False))
     part = runs // CHOOSING
@@ -113,9 +114,9 @@ def audit_step(
 ) -> Audited:
     """Return the ε lower bound at δ of one step of DP-SGD, from runs with a canary among the samples and without it.
 
-    A canary is a sample whose gradient is clipped, where no other sample has any gradient. Whoever sees the noisy sum
-    looks along that direction (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a
-    step does what it states, this is the worst case of its theorem.
+    The canary's gradient is clipped, and no other sample has any gradient. The attacker projects the noisy sum on that
+    direction (Nasr et al. 2023, *Tight auditing of differentially private machine learning*). If a step is implemented
+    as stated, this is the worst case of its theorem.
 
     Parameters
     ----------
@@ -139,5 +140,5 @@ def audit_step(
 
 
 def _of_one(noise: float, stated: SubsampledGaussian, delta: float) -> float:
-    """ε of one step with that noise."""
+    """Return the ε of one step with noise multiplier `noise`."""
     return 0.0 if math.isinf(noise) else SubsampledGaussian(noise, stated.rate, 1).epsilon(delta)

@@ -1,4 +1,4 @@
-"""The audit of a mechanism: what it loses at least, beside every bound stated of it, and the verdict on each."""
+"""The audit of a mechanism: lower bounds on ε, compared with every stated bound, and the verdict on each."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,21 +16,21 @@ from patebench.core.bound import Bound, Kind
 from patebench.core.text import at_least, at_most, in_json
 from patebench.mechanisms.base import Answering, plain
 
-#: A stated ε from which on a bound says nothing: no event is e¹⁰⁰ times as likely as another that anybody will see.
+#: Smallest stated ε that is vacuous: an event that is e¹⁰⁰ times as likely on D as on D′ is never observed on D′.
 VACUOUS = 100.0
 
-#: Names of the audit's own bounds, where others have their accountant, and how tables head them.
+#: Names of the audit's own bounds in place of an accountant, and their labels in tables.
 EXACT, SAMPLED, DISCRETE = "audit-exact", "audit-sampled", "audit-discrete"
 _LABELS = {EXACT: "exact", SAMPLED: "sampled", DISCRETE: "discrete"}
 
 
 class Verdict(StrEnum):
-    """What the audit says of a stated bound."""
+    """The verdict of an audit on a stated bound."""
 
-    HOLDS = "holds"  # no pair and no event were found that contradict it
+    HOLDS = "holds"  # no pair and event were found that contradict it
     VIOLATED = "violated"  # a pair and an event contradict it
-    DISAGREES = "disagrees"  # none was found, but the code does not do what it says, so nothing follows from that
-    VACUOUS = "vacuous"  # it is ∞, or so large that it says nothing
+    DISAGREES = "disagrees"  # none was found, but releases differ from the stated distribution, so nothing follows
+    VACUOUS = "vacuous"  # it is ∞, or too large to exclude anything observable
 
     @classmethod
     def of(cls, stated: float, audited: float) -> "Verdict":
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
 class Stated:
     """A bound as stated for the votes of a pair, the audited ε that it is compared with, and the verdict.
 
-    `sound` says whether the mechanism does what it says.
+    `sound` is True if releases agree with the stated probabilities.
     """
 
     bound: Bound
@@ -58,7 +58,7 @@ class Stated:
 
     @property
     def excess(self) -> float:
-        """How many times the stated ε was found."""
+        """Return the ratio of the audited ε to the stated one."""
         if self.audited == self.bound.epsilon:
             return 1.0
         return self.audited / self.bound.epsilon if self.bound.epsilon > 0 else math.inf
@@ -66,7 +66,7 @@ class Stated:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """The audit of T queries: the worst pair found with its ε, what the runs show, and what is stated."""
+    """The audit of T queries: the worst pair found with its exact ε, the sampled ε, and the stated bounds."""
 
     queries: int
     pair: Pair
@@ -80,7 +80,7 @@ class Finding:
 class Audit(AuditSetting):
     """The audit of one mechanism at one setting.
 
-    `disagreements` are lines that say where the code does not do what it says.
+    `disagreements` are lines about differences between releases and stated probabilities.
     """
 
     findings: Sequence[Finding] = ()
@@ -88,12 +88,12 @@ class Audit(AuditSetting):
 
     @property
     def violated(self) -> bool:
-        """Whether anything stated is contradicted, claims without a proof too, or the code does not do what it says."""
+        """Return True if a stated bound or claim is contradicted or releases disagree with stated probabilities."""
         found = {each.verdict for finding in self.findings for each in finding.stated}
         return bool(self.disagreements or found & {Verdict.VIOLATED, Verdict.DISAGREES})
 
     def own_bounds(self, finding: Finding) -> list[Bound]:
-        """What the audit itself says of ε, as bounds."""
+        """Return the audit's own lower bounds on ε."""
         sure = f"{self.runs} runs each, {100 * self.confidence:.4g}% confidence"
         found = {EXACT: (finding.exact, "the worst pair found, composed by its losses")}
         found[SAMPLED] = finding.sampled.epsilon, sure
@@ -102,7 +102,7 @@ class Audit(AuditSetting):
         return [_audited(name, epsilon, finding.queries, self.delta, how) for name, (epsilon, how) in found.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dictionary that strict JSON can hold."""
+        """Return a dictionary for strict JSON."""
         return {
             "mechanism": self.name,
             "parameters": plain(self.mechanism.parameters()),
@@ -130,14 +130,14 @@ class Audit(AuditSetting):
 
 
 def run_audit(setting: AuditSetting, queries: Sequence[int]) -> Audit:
-    """Audit one query, and each number of queries in `queries`."""
+    """Audit one query and each number of queries in `queries`."""
     wanted = sorted({1, *queries})
     look = _look_at_tables if setting.mechanism.answering is Answering.AS_TABLE else _look_at_queries
     findings, lines = look(setting, wanted)
     return Audit(**vars(setting), findings=findings, disagreements=lines)
 
 
-#: All findings, and the lines that say where the code does not do what it says.
+#: All findings, and lines about differences between releases and stated probabilities.
 _Found = tuple[list[Finding], list[str]]
 
 
@@ -162,7 +162,7 @@ def _look_at_queries(how: AuditSetting, wanted: Sequence[int]) -> _Found:
     ]
     worst = {
         T: max(
-            # What a release of one query shows says nothing of one that decides on many together.
+            # Pairs of one query say nothing about a mechanism that decides on all queries together.
             [*found[T], *(() if mechanism.answering is Answering.TOGETHER else pairs)],
             key=lambda pair: pair.epsilon(search.independent(T), delta),
         )
@@ -186,7 +186,7 @@ def _look_at_queries(how: AuditSetting, wanted: Sequence[int]) -> _Found:
 
 
 def _of_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
-    """Every bound on so many queries, for each pair of tables by itself where it depends on the votes."""
+    """Compare every bound on `queries` queries; data-dependent ones with each pair of tables separately."""
     sampled = tables.sampled(queries)
     discrete = tables.discrete(sampled, queries)
     worlds = [way for each in tables.worlds(queries) for way in (each, each.reversed())]
@@ -208,7 +208,7 @@ def _of_tables(tables: TableAudit, queries: int, *, sound: bool) -> Finding:
 
 
 def _more_than_stated(how: AuditSetting, search: Search, found: Mapping[int, Sampled]) -> list[str]:
-    """Where the runs show a larger ε than the stated probabilities of that very pair allow, as one line."""
+    """Return one line if the runs show a larger ε than the stated probabilities of the same pair allow."""
     for T, sampled in found.items():
         exact = how.stated_epsilon(sampled.pair, search.independent(T))
         known = search.mechanism.independent_queries
@@ -231,9 +231,9 @@ def _compared(
     *,
     sound: bool,
 ) -> Finding:
-    """Every bound as stated for the worst pair; one that does not hold for another, as stated for that one.
+    """Compare every bound for the worst pair; a bound that is violated on another pair is given for that pair.
 
-    Bounds that depend on the votes are those of a pair's D, so only what was found on that pair counts.
+    Data-dependent bounds are stated for D of one pair, so they are compared only with the ε found on that pair.
     """
     exact = worst.epsilon(search.independent(queries), search.delta)
     everywhere = max(exact, sampled.sure)
@@ -263,10 +263,10 @@ def _compared(
 
 
 def _others(search: Search, queries: int, worst: Pair, sampled: Sampled, run: Sequence[Pair]) -> list[Pair]:
-    """The other pairs on which bounds are looked at: the one with the event, and some of every degree of agreement.
+    """Return the other pairs on which bounds are checked: the event's pair, and pairs of all degrees of agreement.
 
-    For one query also all that were run; for more, where an ε takes longer to work out, none of these. Of a mechanism
-    that decides on all queries together, only pairs of so many queries: those that were run are of other numbers.
+    For one query these include all pairs that were run; for more, where an ε takes longer to compute, none of them. For
+    a mechanism that decides on all queries together, only pairs of `queries` queries are returned.
     """
     seen = () if search.mechanism.answering is Answering.TOGETHER else (sampled.pair, *(run if queries == 1 else ()))
     pairs = [*seen, *search.ladder(queries)]
@@ -285,15 +285,15 @@ def _audited(name: str, epsilon: float, queries: int, delta: float, source: str)
 
 
 def _described(pair: Pair) -> dict[str, Any]:
-    """D as counts, and the classes between which the vote moves; in words where more than one vote does."""
+    """Return D as counts and the classes between which a vote moves, with `words` if more than one vote moves."""
     words = {"words": pair.words} if pair.words else {}
     return {"counts": pair.counts.tolist(), "from": pair.source, "to": pair.target, **words}
 
 
 def _measured(sampled: Sampled) -> Mapping[str, Any]:
-    """What was counted, "no answer" being the number of classes; outcomes of transcripts are numbers without a meaning.
+    """Return the counts of an event for JSON; `wider` is a second event that contains the first.
 
-    `wider` is a second event that contains the first.
+    The number of classes stands for "no answer"; outcomes of transcripts are arbitrary numbers.
     """
     rates, event = sampled.rates, sampled.event
     return {
@@ -315,13 +315,13 @@ def _measured(sampled: Sampled) -> Mapping[str, Any]:
 
 
 def _recorded(bound: Bound, audited: float, verdict: Verdict | None) -> dict[str, Any]:
-    """A bound with what it was compared with; the audit's own have no verdict."""
+    """Return a bound for JSON with the audited ε; the audit's own bounds have no verdict."""
     compared = {"audited": in_json(audited)}
     return {**bound.to_json(), **compared, "verdict": None if verdict is None else verdict.value}
 
 
 def worst_verdict(finding: Finding) -> Verdict:
-    """The verdict on the mechanism: the least favourable one on what it states as proven."""
+    """Return the verdict on the mechanism: the least favourable one on its bounds, except mere claims."""
     found = {each.verdict for each in finding.stated if each.bound.kind is not Kind.CLAIMED}
     order = (Verdict.VIOLATED, Verdict.DISAGREES, Verdict.HOLDS, Verdict.VACUOUS)
     return next((verdict for verdict in order if verdict in found), Verdict.VACUOUS)

@@ -1,9 +1,9 @@
 """The worst adjacent pair of a mechanism, found by search over vote histograms.
 
-First many histograms of the shapes that are known to be hard (ties, small gaps, counts at a threshold, unanimity, few
-classes, all classes), then hill climbing from the best: some votes move from one class to another as long as that gives
-more away. The pair that is worst for one query need not be worst for many: each number of queries has its own search.
-What is found is a pair, so its ε is a lower bound whether or not a worse one exists.
+The search starts with many histograms of shapes that are known to be hard (ties, small gaps, counts at a threshold,
+unanimity, few classes, all classes). Hill climbing from the best moves votes between classes as long as ε rises. The
+worst pair for one query need not be the worst for many, so each number of queries has its own search. The ε of the
+pair found is a valid lower bound even if a worse pair exists.
 """
 
 import itertools
@@ -24,34 +24,34 @@ from patebench.core.errors import PatebenchError
 from patebench.mechanisms.base import Answering, Mechanism
 from patebench.mechanisms.neighbours import one_by_one
 
-#: Pairs that are composed exactly, and pairs that the sampled audit may choose among, for each number of queries.
+#: Number of pairs kept per number of queries, for exact composition and for the sampled audit.
 KEPT = 3
 
-#: Rounds of hill climbing, and the histograms of one round.
+#: Rounds of hill climbing, and histograms of one round.
 _ROUNDS, _NEIGHBOURHOOD = 6, 60
 _GAPS = (0, 1, 2, 3, 4, 5, 8, 13, 21, 34, 55, 89, 144)
 _FEW_ORDERS = ORDERS[::4]
 
-#: Degrees of agreement that are tried for bounds that depend on the votes.
+#: Number of degrees of agreement that are tried for data-dependent bounds.
 _RUNGS = 5
 
-#: Shapes on which releases are compared with what is stated.
+#: Number of shapes on which releases are compared with stated probabilities.
 _SHAPES = 64
 
 #: Number of unanimous histograms, and of two-way ties, among which those with runs of their own are chosen.
 _AGREEING = 16
 
-#: Probability of another outcome, relative to its largest one, at which runs show best how much noise there is, unless
-#: that is below the second number; and the least probability that counts.
+#: Probability of a non-leading outcome, relative to its maximum, at which runs best reveal the amount of noise; its
+#: lower limit; and the least probability that counts.
 _TELLING, _OFTEN, _SHOWS = 0.4, 0.02, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two data sets of one query that differ in one teacher's vote: counts (classes) on D; on D′ one vote has moved.
+    """Two data sets of one query that differ in one teacher's vote, which moves from `source` on D to `target` on D′.
 
-    `log_p` and `log_p_neighbour` hold ln Pr of the outcomes on D and D′, each standing for `multiplicity` outcomes.
-    Where the two differ in more than one query, `words` say how.
+    `counts` (classes,) are those of D. `log_p` and `log_p_neighbour` hold ln Pr of the outcomes on D and D′, each
+    standing for `multiplicity` outcomes. If the two differ in more than one query, `words` describe the difference.
     """
 
     counts: Counts
@@ -65,38 +65,38 @@ class Pair:
 
     @property
     def neighbour(self) -> Counts:
-        """The counts on D′."""
+        """Return the counts on D′."""
         moved = self.counts.copy()
         moved[self.source] -= 1
         moved[self.target] += 1
         return moved
 
     def votes(self, queries: int) -> tuple[Votes, Votes]:
-        """D and D′, the same query asked so many times; the first of the teachers that voted for `source` differs."""
+        """Return votes on D and D′ of the same query `queries` times; the first teacher that votes `source` differs."""
         voted = np.repeat(np.arange(len(self.counts)), self.counts)
         changed = voted.copy()
         changed[np.argmax(voted == self.source)] = self.target
         return _repeated(self.counts, queries, voted), _repeated(self.neighbour, queries, changed)
 
     def relabelled(self, by: int) -> "Pair":
-        """The same pair with every class renamed to the one `by` places further, cyclically."""
+        """Return the same pair with classes shifted cyclically by `by` places."""
         classes = len(self.counts)
         names = (self.source + by) % classes, (self.target + by) % classes
         return Pair(np.roll(self.counts, by), *names, self.log_p, self.log_p_neighbour, self.multiplicity)
 
     def reversed(self) -> "Pair":
-        """D and D′ exchanged."""
+        """Return the pair with D and D′ exchanged."""
         return Pair(self.neighbour, self.target, self.source, self.log_p_neighbour, self.log_p, self.multiplicity)
 
     def epsilon(self, queries: int, delta: float) -> float:
-        """What T queries to this pair give away at least; asking again costs nothing."""
+        """Return a lower bound on the ε of `queries` queries to this pair; results are cached."""
         if (queries, delta) not in self._found:
             self._found[queries, delta] = composed(self.log_p, self.log_p_neighbour, self.multiplicity, queries, delta)
         return self._found[queries, delta]
 
 
 def repeated_votes(counts: Counts, queries: int) -> Votes:
-    """One query with these counts, asked `queries` times, without copies of it in memory."""
+    """Return votes of one query with these counts, repeated `queries` times without copies in memory."""
     return _repeated(counts, queries, np.repeat(np.arange(len(counts)), counts))
 
 
@@ -106,40 +106,39 @@ def _repeated(counts: Counts, queries: int, voted: NDArray[np.integer]) -> Votes
 
 
 class Agreement(NamedTuple):
-    """Counts of one query in which the first `leading` classes have the same and the largest count, or a neighbour."""
+    """Counts of one query whose first `leading` classes share the largest count, or a neighbour of such counts."""
 
     counts: Counts
     leading: int
 
     @property
     def neighbour(self) -> "Agreement":
-        """One vote moved from the first class to the second."""
+        """Return the counts with one vote moved from the first class to the second."""
         moved = self.counts.copy()
         moved[:2] += [-1, 1]
         return Agreement(moved, self.leading)
 
     def grouped(self, outcomes: NDArray[Any], by: int = 0) -> NDArray[Any]:
-        """Add up numbers of the outcomes (classes + 1) into `GROUPS`, where classes were shifted by `by`."""
+        """Sum numbers of outcomes (classes + 1,) by `GROUPS`; the classes were shifted by `by`."""
         classes = np.roll(outcomes[:-1], -by)
         return np.array([classes[: self.leading].sum(), classes[self.leading :].sum(), outcomes[-1]])
 
 
-#: What `Agreement.grouped` distinguishes.
+#: Groups that `Agreement.grouped` distinguishes.
 GROUPS = ("a leading class", "another class", "no answer")
 
 
-#: How much each row of outcome distributions gives away, for comparison.
+#: Scores the privacy loss of each row of outcome distributions.
 Score = Callable[[Array, Array, NDArray[np.integer]], Array]
 
 
 @dataclass(frozen=True)
 class Search:
-    """Looks for the worst pairs of a mechanism among so many teachers and classes.
+    """Search for the worst pairs of a mechanism with `teachers` teachers and `classes` classes.
 
-    Under a local mechanism all perturbed votes are seen, and other teachers' votes hide nothing: one teacher alone is
-    audited, whose label is its perturbed vote.
-
-    Where queries depend on each other, what is seen is the first answer of a release of the same query `asked` times.
+    A local mechanism releases all perturbed votes, so other teachers hide nothing: a single teacher is audited, whose
+    label is its perturbed vote. If queries depend on each other, the search uses the first answer of a release of the
+    same query `asked` times.
     """
 
     mechanism: Mechanism
@@ -149,11 +148,11 @@ class Search:
     asked: int = 1
 
     def asking(self, queries: int) -> "Search":
-        """The search whose release is of so many queries, where that matters to the first answer."""
+        """Return a search over releases of `queries` queries, if their number influences the first answer."""
         return replace(self, asked=queries) if self.mechanism.answering is Answering.TOGETHER else self
 
     def worst(self, queries: int) -> list[Pair]:
-        """The worst pairs found for so many independent queries, worst first."""
+        """Return the worst pairs found for `queries` independent queries, worst first."""
         pairs = [pair for _, pair in self._climbed(self._score(queries))]
         return sorted(pairs, key=lambda pair: -pair.epsilon(queries, self.delta))
 
@@ -162,11 +161,11 @@ class Search:
         return self.mechanism.answering is Answering.BY_TEACHER
 
     def among(self, histograms: Counts, queries: int) -> list[Pair]:
-        """The pairs of these histograms (in descending order) and their neighbours that score worst for T queries."""
+        """Return the worst pairs of these histograms (in descending order) and their neighbours for `queries`."""
         return [pair for _, pair in self._best(histograms, self._score(queries))]
 
     def shapes(self) -> Counts:
-        """Histograms of many shapes, each with its classes shifted, for comparing releases with what is stated."""
+        """Return histograms of many shapes, classes shifted, to compare releases with stated probabilities."""
         if self.local:
             return np.eye(self.classes, dtype=np.int64)
         every = self._candidates()
@@ -177,8 +176,8 @@ class Search:
         """Return histograms on which all teachers agree or two classes tie, each followed by a neighbour.
 
         Releases on these are compared with the stated probabilities in runs of their own. Noise that depends on
-        agreement shows only there, and only where noise changes the outcome now and then: one of the unanimous
-        histograms is of so few teachers that it does, and a tie is so close to the other classes.
+        agreement is visible only there, and only if noise sometimes changes the outcome. Therefore one unanimous
+        histogram has few teachers, and one tie is close to the other classes.
         """
         if self.local:
             return []
@@ -190,9 +189,9 @@ class Search:
         return [each for agreement in distinct.values() for each in (agreement, agreement.neighbour)]
 
     def _tie(self, gap: int) -> Agreement | None:
-        """Return two classes with equal counts, about `gap` votes above the others, or None where there is no such tie.
+        """Return counts with two leading classes about `gap` votes above the others, or None if there is no such tie.
 
-        Of an odd number of teachers and two classes, one teacher is left out.
+        With two classes and an odd number of teachers, one teacher is left out.
         """
         others = self.classes - 2
         top = min((self.teachers + others * gap + self.classes - 1) // self.classes, self.teachers // 2)
@@ -200,9 +199,9 @@ class Search:
         return None if top == 0 or (others and rest[0] >= top) else Agreement(np.array([top, top, *rest]), 2)
 
     def _telling(self, agreements: Sequence[Agreement]) -> list[Agreement]:
-        """Return those that show best how often a class that does not lead is released, and how often none is.
+        """Return the agreements that best reveal the probabilities of a non-leading class and of no answer.
 
-        Where neither ever happens, return the last one.
+        If neither ever happens, return the last agreement.
         """
         known = [(each, each.grouped(p)) for each in agreements if (p := self._first_outcome(each.counts)) is not None]
         chances = np.array([p for _, p in known]).reshape(-1, len(GROUPS)).T
@@ -214,23 +213,23 @@ class Search:
         return chosen or [each for each, _ in known[-1:]]
 
     def _first_outcome(self, counts: Counts) -> Array | None:
-        """Return the stated probabilities of the first outcome, or None where the mechanism cannot answer such votes.
+        """Return the stated probabilities of the first outcome, or None if the mechanism cannot answer such votes.
 
-        It may be made for more teachers than these.
+        The mechanism may require more teachers than these.
         """
         votes = repeated_votes(counts, self.asked)
         try:
             with np.errstate(all="ignore"):
                 log_p = self.mechanism.log_outcome_probabilities(votes)
                 self.mechanism.release(votes, np.random.default_rng(0))
-        except Exception:  # whatever it is: votes of all teachers, which every audit has, would raise it again
+        except Exception:  # votes of all teachers, which every audit runs, would raise any real fault again
             return None
         return None if log_p is None or np.isnan(log_p[0]).any() else np.exp(log_p[0])
 
     def ladder(self, queries: int) -> list[Pair]:
-        """For several degrees of agreement among the teachers, the worst pair with D of that degree.
+        """Return the worst pair for each of several degrees of agreement among the teachers on D.
 
-        Bounds that depend on the votes are small where teachers agree, and wrong ones need not show where they differ.
+        Data-dependent bounds are small where teachers agree; a wrong one may be contradicted only there.
         """
         if self.local:
             return []
@@ -240,7 +239,7 @@ class Search:
         return [self.among(shape[None], queries)[0] for shape in shapes]
 
     def independent(self, queries: int) -> int:
-        """How many of the queries are independent and can see the vote that differs; one, if they are not."""
+        """Return the number of queries in which the differing vote can take part; 1 if queries are not independent."""
         return self.mechanism.most_participation(queries) if self.mechanism.independent_queries else 1
 
     def _climbed(self, score: Score) -> list[tuple[float, Pair]]:
@@ -253,7 +252,7 @@ class Search:
         return found
 
     def most_distinguishable(self) -> list[Pair]:
-        """The pair on which one outcome changes most in probability, and those on which "no answer" does."""
+        """Return the pair on which any outcome changes most in probability, and those where "no answer" does."""
         often = self._best(
             self._candidates(), lambda log_p, log_p_neighbour, _: _change(log_p, log_p_neighbour).max(axis=1)
         )
@@ -263,7 +262,7 @@ class Search:
         return [pair for value, pair in often[:1] + silent[:2] if value > 0]
 
     def measurable(self, runs: int, confidence: float) -> list[Pair]:
-        """The pairs on which so many runs of each side are expected to show the largest ε of one query."""
+        """Return the pairs with the largest expected sampled ε of one query, from `runs` runs on each side."""
 
         def score(log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer]) -> Array:
             return measurable(log_p, log_p_neighbour, multiplicity, self.delta, runs, confidence)
@@ -271,7 +270,7 @@ class Search:
         return [pair for _, pair in self._climbed(score)]
 
     def _score(self, queries: int) -> Score:
-        """ε of one query, or, for more, the ε of the composed Rényi curve, which orders pairs much as ε does."""
+        """Return the score for `queries`: ε for one query, else the ε of the composed Rényi curve, which is similar."""
         if queries == 1:
             return lambda log_p, log_p_neighbour, multiplicity: least_epsilon(
                 log_p, log_p_neighbour, multiplicity, self.delta
@@ -292,7 +291,7 @@ class Search:
         return _distinct(_shapes(self.teachers, self.classes, levels))
 
     def _best(self, histograms: Counts, score: Score) -> list[tuple[float, Pair]]:
-        """The pairs with the highest scores among the neighbours of these histograms, both ways."""
+        """Return the pairs with the highest scores among the neighbours of these histograms, in both directions."""
         found: list[tuple[float, Pair]] = []
         for pairs in self._neighbours(histograms):
             ways = (pairs.log_p, pairs.log_p_neighbour), (pairs.log_p_neighbour, pairs.log_p)
@@ -304,7 +303,7 @@ class Search:
         return _merged(found)
 
     def _neighbours(self, histograms: Counts) -> Iterator[exact.Pairs]:
-        """Where queries depend on each other: the outcomes of the first query, for each histogram by itself."""
+        """Yield the neighbours of histograms; if queries depend on each other, with outcomes of the first query."""
         if self.mechanism.independent_queries:
             return self.mechanism.neighbours(histograms)
 
@@ -319,7 +318,7 @@ class Search:
 
 
 def _change(log_p: Array, log_p_neighbour: Array) -> Array:
-    """By how much the probability of each outcome changes; where there is "no answer", it is the last."""
+    """Return the change in probability of each outcome; "no answer", if possible, is the last."""
     result: Array = np.abs(np.exp(log_p) - np.exp(log_p_neighbour))
     return result
 
@@ -327,14 +326,14 @@ def _change(log_p: Array, log_p_neighbour: Array) -> Array:
 def _without_rare(
     log_p: Array, log_p_neighbour: Array, multiplicity: NDArray[np.integer], least: float
 ) -> tuple[Array, Array]:
-    """Without the outcomes that speak for P and are too rare to matter at δ: a Rényi curve would see nothing else."""
+    """Drop outcomes that speak for P and are too rare to matter at δ, since they would dominate a Rényi curve."""
     with np.errstate(divide="ignore"):
         rare = (log_p > log_p_neighbour) & (log_p + np.log(multiplicity) <= np.log(least))
     return np.where(rare, -np.inf, log_p), np.where(rare, -np.inf, log_p_neighbour)
 
 
 def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
-    """The best of several; those with equal scores and equal largest counts once."""
+    """Return the best of several lists; pairs with equal scores and equal largest counts once."""
     kept: dict[tuple[str, int, int], tuple[float, Pair]] = {}
     for value, pair in sorted(itertools.chain(*several), key=lambda each: -each[0]):
         tops = sorted((int(pair.counts.max()), int(pair.neighbour.max())))
@@ -343,14 +342,14 @@ def _merged(*several: list[tuple[float, Pair]]) -> list[tuple[float, Pair]]:
 
 
 def _vote(pairs: exact.Pairs, row: int) -> Pair:
-    """One row as a pair of votes of one teacher."""
+    """Return one row as a pair of votes of one teacher."""
     counts = np.zeros(pairs.log_p.shape[1], dtype=np.int64)
     counts[pairs.loses[row]] = 1
     return Pair(counts, int(pairs.loses[row]), int(pairs.gains[row]), *_outcomes(pairs, row))
 
 
 def _pair(histograms: Counts, pairs: exact.Pairs, row: int) -> Pair:
-    """One row as a pair of data sets."""
+    """Return one row as a pair of data sets."""
     counts = histograms[pairs.histogram[row]]
     rank = ranks(counts[None])[0]
     source = int(np.searchsorted(rank, pairs.loses[row], side="right")) - 1
@@ -363,12 +362,12 @@ def _outcomes(pairs: exact.Pairs, row: int) -> tuple[Array, Array, NDArray[np.in
 
 
 def _distinct(histograms: Iterable[Sequence[int] | Counts]) -> Counts:
-    """Histograms in descending order, each once."""
+    """Return histograms with counts in descending order, each once."""
     return np.unique(-np.sort(-np.array(list(histograms), dtype=np.int64), axis=1), axis=0)[::-1]
 
 
 def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list[int]]:
-    """Histograms of many shapes; some have a top count at or beside one of the levels."""
+    """Yield histograms of many shapes; some have a top count at or next to one of `levels`."""
     near = {level + step for level in levels for step in (-1, 0, 1)}
     tops = sorted({*near, *np.linspace(1, teachers, 12).astype(int).tolist()})
     for tied in range(1, classes + 1):
@@ -385,13 +384,13 @@ def _shapes(teachers: int, classes: int, levels: Sequence[int]) -> Iterator[list
 
 
 def _evenly(votes: int, tied: int, classes: int) -> list[int]:
-    """Votes shared evenly by some classes; the others have none."""
+    """Return counts (classes,) with `votes` shared evenly by the first `tied` classes."""
     each, rest = divmod(votes, tied)
     return [each + (place < rest) for place in range(tied)] + [0] * (classes - tied)
 
 
 def _moves(counts: Counts) -> Counts:
-    """Histograms near this one: one, a few or many votes moved from one class to another."""
+    """Return histograms near this one: with one, a few or many votes moved from one class to another."""
     ordered = -np.sort(-counts)
     total = int(ordered.sum())
     ends = sorted({int(place) for rank in np.unique(ordered) for place in _ends(ordered, rank)})
@@ -406,6 +405,6 @@ def _moves(counts: Counts) -> Counts:
 
 
 def _ends(ordered: Counts, value: int) -> NDArray[np.integer]:
-    """The first and the last class with this count."""
+    """Return the first and the last class with this count."""
     places = np.flatnonzero(ordered == value)
     return places[[0, -1]]
