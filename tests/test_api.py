@@ -340,11 +340,11 @@ FAULTS: list[tuple[str, Callable[[], Any]]] = [
     ("labels from 0 to 1 are allowed", lambda: bounds(MATRIX, sigma=4, classes=2)),
     ("classes = 1 is too small", lambda: bounds(MATRIX, sigma=4, classes=1)),
     ("the votes are among 4 classes, not 5", lambda: bounds(VOTES, sigma=4, classes=5)),
-    ("can not be drawn with discrete noise", lambda: bounds(mechanism=Exponential(1), release=True)),
+    ("cannot be drawn with discrete noise", lambda: bounds(mechanism=Exponential(1), release=True)),
     ("either seed=…", lambda: patebench.label(VOTES, "gnmax", sigma=4)),
     ("either seed=…", lambda: patebench.label(VOTES, "gnmax", sigma=4, seed=1, release=True)),
     ("seed = 1.5 is no whole number", lambda: patebench.label(VOTES, "gnmax", sigma=4, seed=1.5)),
-    ("can not be drawn with discrete noise", lambda: patebench.label(VOTES, "exponential", epsilon=1, release=True)),
+    ("cannot be drawn with discrete noise", lambda: patebench.label(VOTES, "exponential", epsilon=1, release=True)),
     (
         "give the votes, teachers × queries",
         lambda: patebench.label(

@@ -180,8 +180,8 @@ def test_more_queries_than_anybody_asks():
         (("gnmax", {}, math.inf, DELTA, 10), "ε = inf"),
         (("gnmax", {}, 1.0, 0.0, 10), "δ = 0.0"),
         (("gnmax", {}, 1.0, 1.5, 10), "δ = 1.5"),
-        (("exponential", {"epsilon": 0.1}, 1.0, DELTA, None, None, None, True), "can not be drawn with discrete noise"),
-        (("exponential", {}, 1.0, DELTA, 10, None, None, True), "can not be drawn with discrete noise"),
+        (("exponential", {"epsilon": 0.1}, 1.0, DELTA, None, None, None, True), "cannot be drawn with discrete noise"),
+        (("exponential", {}, 1.0, DELTA, 10, None, None, True), "cannot be drawn with discrete noise"),
     ],
 )
 def test_impossible_targets_are_one_line(arguments, message):

@@ -278,7 +278,7 @@ def test_what_can_not_be_released_has_nothing_to_publish(file):
     words = ("--mechanism", "exponential", "--epsilon", 0.1, "--delta", DELTA)
     assert answer(file, *words)["released"] is None
     assert "Nothing to publish: exponential has no form with discrete noise" in run(file, *words).output
-    assert "can not be drawn with discrete noise" in str(run(file, *words, "--release").exception)
+    assert "cannot be drawn with discrete noise" in str(run(file, *words, "--release").exception)
     both = ("--mechanism", "gnmax", "--sigma", 2, "--delta", DELTA, "--release", "--sanitise")
     assert "no sanitised bound holds" in str(run(file, *both).exception)
 

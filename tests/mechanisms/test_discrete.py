@@ -143,7 +143,7 @@ def test_every_mechanism_that_says_so_can_be_released(name):
         Votes.of(np.arange(90).reshape(30, 3) % 4, classes=4),
     )
     if not mechanism.discrete:
-        with pytest.raises(PatebenchError, match="can not be drawn with discrete noise"):
+        with pytest.raises(PatebenchError, match="cannot be drawn with discrete noise"):
             check_releasable(name, type(mechanism))
         return
     assert mechanism.release(votes, Entropy()).shape == (3,)
@@ -166,8 +166,8 @@ class Unfit(GNMax):
 
 
 def test_mechanisms_that_can_not_are_refused_in_one_line():
-    with pytest.raises(PatebenchError, match=r"'unfit' can not be drawn with discrete noise.*lnmax, gnmax"):
+    with pytest.raises(PatebenchError, match=r"'unfit' cannot be drawn with discrete noise.*lnmax, gnmax"):
         check_releasable("unfit", Unfit)
-    with pytest.raises(PatebenchError, match=r"'unfit' has no cost per query.* one that has: .*gnmax"):
+    with pytest.raises(PatebenchError, match=r"'unfit' has no cost per query.* one of: .*gnmax"):
         check_budget("unfit", Unfit(3.0), 9, 2)
     check_releasable("gnmax", GNMax)

@@ -96,7 +96,7 @@ def test_bounds_are_those_of_all_noisy_counts_and_never_of_the_votes():
 
 
 def test_impossible_tolerances():
-    with pytest.raises(PatebenchError, match=r"tolerance = 2.5 is no number of teachers"):
+    with pytest.raises(PatebenchError, match=r"tolerance = 2.5 is not a whole number"):
         DistributedGNMax(5.0, 2.5)
-    with pytest.raises(PatebenchError, match="of 10 teachers 10 can not be missing"):
+    with pytest.raises(PatebenchError, match="of 10 teachers 10 cannot be missing"):
         DistributedGNMax(5.0, 10).needed(10)

@@ -204,7 +204,7 @@ def test_what_single_teachers_pay(kind, votes):
 def test_counts_alone_can_be_accounted_for_and_not_released(kind):
     votes = Votes.from_counts(np.array([[20, 10, 0]]))
     assert len(local(kind).bounds(votes, [1], DELTA)) == 5
-    with pytest.raises(PatebenchError, match="only counts are at hand") as fault:
+    with pytest.raises(PatebenchError, match="only counts are available") as fault:
         local(kind).release(votes, np.random.default_rng(0))
     assert "\n" not in str(fault.value)
 

@@ -227,14 +227,16 @@ def test_votes_that_can_not_cost_too_much_are_always_released():
 
 def test_neither_rounds_nor_budgets():
     mechanism = WORLDS[0][0]
-    with pytest.raises(PatebenchError, match="can not be queried in rounds"):
+    with pytest.raises(PatebenchError, match="cannot be queried in rounds"):
         check_adaptive("ptr-gnmax", mechanism)
     with pytest.raises(PatebenchError, match="has no cost per query"):
         check_budget("ptr-gnmax", mechanism, 50, 10)
 
 
 def test_a_cost_above_epsilon_is_one_line():
-    with pytest.raises(PatebenchError, match=r"PtrGNMax: labels that cost 1 at order 8 .* raise it, or lower the cost"):
+    with pytest.raises(
+        PatebenchError, match=r"PtrGNMax: labels of cost 1 at order 8 .* raise epsilon, or lower the cost"
+    ):
         make_mechanism("ptr-gnmax", {"order": 8, "cost": 1, "epsilon": 1, "failure": 1e-5, "sigma": 9})
 
 

@@ -121,7 +121,7 @@ def test_every_bound_of_a_release_holds_for_all_tables_of_discrete_noise(mechani
 def test_rounds_are_tables_of_their_own():
     votes, mechanism = world(ROWS[-1]), SparseGNMax(1, 5.0)
     check_adaptive("sparse-gnmax", mechanism)
-    with pytest.raises(PatebenchError, match="these votes do not tell theirs"):
+    with pytest.raises(PatebenchError, match="these votes do not state their rounds"):
         mechanism.bounds(votes, [3], DELTA, adaptive=True)
     both = mechanism.bounds(replace(votes, rounds=(1, 2)), [1, 3], DELTA, adaptive=True)
     one, two = (named([b for b in both if b.queries == T], "gdp") for T in (1, 3))
@@ -161,12 +161,12 @@ def test_participations_and_most_votes_by_hand():
 
 
 def test_what_it_can_not_do_is_one_line():
-    with pytest.raises(PatebenchError, match=r"k = 1.5 is no number of votes"):
+    with pytest.raises(PatebenchError, match=r"k = 1.5 is not a whole number"):
         SparseGNMax(1.5, 2.0)
     with pytest.raises(PatebenchError, match="k = inf is out of range"):
         SparseGNMax(np.inf, 2.0)
-    with pytest.raises(PatebenchError, match="only counts are at hand"):
+    with pytest.raises(PatebenchError, match="only counts are available"):
         SparseGNMax(1, 2.0).release(Votes.from_counts(np.array([[3, 1]])), np.random.default_rng(0))
-    with pytest.raises(PatebenchError, match="releases one table whole, so it can not stop at a budget"):
+    with pytest.raises(PatebenchError, match="releases one table whole, so it cannot stop at a budget"):
         check_budget("sparse-gnmax", SparseGNMax(1, 2.0), 9, 2)
     assert all(np.isposinf(b.epsilon) for b in SparseGNMax(1, 0.0).bounds(world(ROWS[-1]), [3], DELTA))

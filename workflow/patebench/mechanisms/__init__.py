@@ -1,7 +1,7 @@
-"""Mechanisms: how votes become labels, what each outcome's probability is, and which theorems bound the cost.
+"""Registered mechanisms: each turns votes into labels and states the theorems that bound its cost.
 
-One mechanism is one file and one line here. A class registered here implements `base.Mechanism`. `also` lists what else
-it is called, for hints at its name.
+To add a mechanism, write one file and add one line here. A registered class implements `base.Mechanism`. `also` lists
+other common names of the mechanism, for hints when a name is misspelt.
 """
 
 from patebench.core.registry import Registry

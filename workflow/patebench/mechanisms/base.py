@@ -1,6 +1,6 @@
-"""What a mechanism is: a frozen dataclass of its parameters that releases labels and knows its privacy.
+"""Interface of mechanisms: frozen dataclasses of parameters that release labels and state their privacy.
 
-Callers need nothing but this interface, whether a mechanism adds noise to counts, perturbs each vote, abstains, or has
+Callers use only this interface for every mechanism: those that add noise to counts, perturb each vote, abstain, or have
 only a claimed bound.
 """
 
@@ -38,29 +38,31 @@ from patebench.mechanisms import MECHANISMS
 #: The label that means "no answer"; as an index it selects the last column of the outcome probabilities.
 NO_ANSWER = -1
 
+#: One label per query, (queries,); `NO_ANSWER` where the mechanism abstains.
 Labels = NDArray[np.int32]
 
 
 def parameter(*, low: float, above: bool = False, high: float = math.inf, words: str = "") -> Any:
-    """A dataclass field for a real parameter from `low` to `high`; with `above`, `low` itself is not allowed.
+    """Return a dataclass field for a real parameter from `low` to `high`; with `above`, `low` itself is not allowed.
 
-    `words` is how tables and figures call it, where its name does not say enough: an ε says what it is of.
+    `words` names the parameter in tables and figures where its own name is unclear, such as "ε of a query" for
+    `epsilon`.
     """
     return field(metadata={"low": low, "above": above, "high": high, "words": words})
 
 
 def limits(item: Field[Any]) -> tuple[float, bool, float]:
-    """What `parameter` was given of a field: the lowest value, whether it lies above that, and the highest."""
+    """Return the limits of a field made with `parameter`: lowest value, True if it is excluded, and highest value."""
     return item.metadata["low"], item.metadata["above"], item.metadata["high"]
 
 
 class Shown(NamedTuple):
-    """How tables and figures show a mechanism.
+    """Appearance of a mechanism in tables and figures.
 
     Parameters
     ----------
     label : its name, by default that of the registry
-    color, marker : in figures, the colour by its name there; without, the mechanism takes what is free
+    color, marker : name of its colour and its marker in figures; by default, any free ones
     """
 
     label: str = ""
@@ -69,23 +71,23 @@ class Shown(NamedTuple):
 
 
 class Answering(StrEnum):
-    """How the queries of one release depend on each other: how their costs compose, and how an audit looks at them."""
+    """Dependence between the queries of one release, which decides how costs compose and how an audit tests them."""
 
-    ALONE = "alone"  # each query is answered as if it were the only one
+    ALONE = "alone"  # each query is answered independently
     IN_SEQUENCE = "in sequence"  # state is kept from query to query
     TOGETHER = "together"  # one decision is made for all queries, so even the first answer depends on the others
-    AS_TABLE = "as table"  # one table of noisy counts is released, from which labels are read; in each round anew
-    BY_TEACHER = "by teacher"  # each query by itself, and every teacher's perturbed vote is seen
+    AS_TABLE = "as table"  # one table of noisy counts is released per round, and labels are read from it
+    BY_TEACHER = "by teacher"  # each query is answered independently, and every teacher's perturbed vote is released
 
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """A mechanism with its parameters: turns votes into labels, privately.
+    """A mechanism with its parameters: turns votes into labels privately.
 
-    Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. `release` and
-    `log_outcome_probabilities` are enough: the exact accountants follow from the second. Theorems are added by
-    overriding `accountants`. A mechanism that shows more than its labels overrides `neighbours` and `accountants`: its
-    privacy is that of all it shows. `example` is optional for a mechanism of another package.
+    Subclasses are frozen dataclasses whose fields are real parameters, made with `parameter`. They need only `release`
+    and `log_outcome_probabilities`; the exact accountants follow from the latter. Override `accountants` to add
+    theorems. A mechanism that reveals more than its labels overrides `neighbours` and `accountants`, since its privacy
+    is that of everything it reveals. `example` is optional for a mechanism of another package.
     """
 
     #: The accountant and conversion by which the paper of the mechanism states ε; tables show that ε first.
@@ -94,27 +96,27 @@ class Mechanism(ABC):
     #: Parameters for tests and documentation, sensible for 50 to 250 teachers.
     example: ClassVar[Mapping[str, float]] = {}
 
-    #: How tables and figures show this mechanism; a subclass is another mechanism and inherits nothing of it.
+    #: Name, colour and marker in tables and figures; subclasses do not inherit it.
     shown: ClassVar[Shown] = Shown()
 
     #: The numbers on which the worst case depends: "classes", "teachers" or both.
     cost_needs: ClassVar[tuple[str, ...]] = ()
 
-    #: How the queries of one release depend on each other.
+    #: Dependence between the queries of one release.
     answering: ClassVar[Answering] = Answering.ALONE
 
-    #: Whether `release` may be given a source of discrete noise. A mechanism that says so has an accountant that holds
-    #: for it, whatever the votes are and however ties are broken.
+    #: True if `release` accepts a source of discrete noise. Such a mechanism has a worst-case accountant for discrete
+    #: noise and any rule for breaking ties.
     discrete: ClassVar[bool] = False
 
-    #: Whether `patebench.secure` can make the same release without anybody seeing a vote.
+    #: True if `patebench.secure` can make the same release without revealing any vote.
     secure: ClassVar[bool] = False
 
-    #: Whether a query is answered for the stability of its plurality: only where few votes can not change it.
+    #: True if a query is answered only where few votes cannot change its plurality.
     tests_stability: ClassVar[bool] = False
 
-    #: Whether teachers may keep silent on queries: whether its theorems and accountants hold where between neighbours
-    #: votes vanish, appear or move.
+    #: True if teachers may abstain: the theorems and accountants allow votes to vanish, appear or move between
+    #: neighbours.
     abstentions: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -128,39 +130,40 @@ class Mechanism(ABC):
 
     @abstractmethod
     def release(self, votes: Votes, rng: Source) -> Labels:
-        """One label per query, drawn with `rng`; NO_ANSWER where the mechanism keeps silent."""
+        """Draw one label per query with `rng`; NO_ANSWER where the mechanism abstains."""
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
-        """All that is released, by name: the labels, and what they were made from where that is seen too."""
+        """Return all released arrays by name: the labels, and their source where that is released too."""
         return {"labels": self.release(votes, rng)}
 
     def student_labels(self, votes: Votes) -> Labels:
-        """Labels that the student keeps of its own where it gets no answer, by a public rule; here none."""
+        """Return labels that the student assigns by a public rule where it gets no answer; none by default."""
         return np.full(votes.queries, NO_ANSWER, dtype=np.int32)
 
     @abstractmethod
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".
+        """Return ln of the exact probability of every outcome, queries × (classes + 1); the last column is "no answer".
 
-        So `log_p[query, label]` is right for every label, NO_ANSWER = −1 included. None where the distribution of the
-        labels has no form that can be computed.
+        Thus `log_p[query, label]` is right for every label, including NO_ANSWER = −1. None if the distribution of the
+        labels cannot be computed.
         """
 
     @property
     def independent_queries(self) -> bool:
-        """Whether no state is kept from query to query."""
+        """Return True if no state is kept from query to query."""
         return self.answering in (Answering.ALONE, Answering.BY_TEACHER)
 
     def outcome_probabilities(self, votes: Votes) -> NDArray[np.float64] | None:
-        """Stated probabilities (queries × (classes + 1)) of what an audit sees of each query, or None if unknown."""
+        """Return stated probabilities (queries × (classes + 1)) of what an audit sees of each query, or None."""
         log_p = self.log_outcome_probabilities(votes)
         return None if log_p is None else checked_probabilities(self, log_p)
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Distributions of what one query shows, for histograms (counts in descending order) and all their neighbours.
+        """Yield the outcome distributions of one query for histograms and all their neighbours.
 
-        Right for every mechanism that looks at one query's counts and treats classes alike; one that can share work
-        between neighbours overrides it, and so does one of which more is seen than the label.
+        `counts` (histograms × classes) are in descending order. This default is right for every mechanism that looks at
+        one query's counts and treats classes alike. Override it to share work between neighbours, or if more than the
+        label is released.
         """
         from patebench.mechanisms.neighbours import one_by_one
 
@@ -168,37 +171,37 @@ class Mechanism(ABC):
             raise PatebenchError(f"{type(self).__name__} keeps state from query to query, so no query stands alone")
 
         def log_probabilities(rows: Counts) -> NDArray[np.float64]:
-            found = self.log_outcome_probabilities(Votes(rows))
-            if found is None:
+            log_p = self.log_outcome_probabilities(Votes(rows))
+            if log_p is None:
                 raise PatebenchError(
-                    f"{type(self).__name__} does not know the probabilities of its labels, so nothing exact can be "
-                    "said of it; override 'neighbours' and 'accountants'"
+                    f"{type(self).__name__} does not know the probabilities of its labels, so no exact bound can be "
+                    "computed; override 'neighbours' and 'accountants'"
                 )
-            checked_probabilities(self, found)
-            return found
+            checked_probabilities(self, log_p)
+            return log_p
 
         return one_by_one(counts, log_probabilities)
 
     def most_participation(self, queries: int) -> int:
-        """The most queries, of the first `queries`, in which one teacher takes part: all, unless some sit out."""
+        """Return the most queries, of the first `queries`, in which one teacher takes part; all by default."""
         return queries
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """The theorems that bound this mechanism on these votes; the exact accountants, unless it knows more."""
+        """Return the accountants of this mechanism on these votes; by default, the exact ones."""
         return exact_accountant.accountants(votes, self.neighbours)
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """Accountants that release a data-dependent bound with noise; none, unless a mechanism has them."""
+        """Return accountants that release a data-dependent bound with noise; none by default."""
         return []
 
     def teacher_costs(self, votes: Votes, queries: Sequence[int], delta: float) -> list[dict[str, float | str]]:
-        """What single teachers pay for the first T queries, for each T; empty where all pay the same."""
+        """Return the costs of single teachers for each T in `queries`; empty where all teachers pay the same."""
         return []
 
     def per_query_cost(self, teachers: int, classes: int) -> PerQueryCost | None:
-        """What a query costs whatever so many teachers vote for among so many classes, with discrete noise too.
+        """Return the worst-case Rényi cost of one query for `teachers` teachers and `classes` classes; None if unknown.
 
-        None if unknown.
+        It is also valid for discrete noise.
         """
         return None
 
@@ -214,19 +217,21 @@ class Mechanism(ABC):
         adaptive: bool = False,
         publishable: bool | None = None,
     ) -> list[Bound]:
-        """Every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
+        """Return every bound of this mechanism at δ, on the first T queries for each T in `queries` and in `curve`.
 
-        Sanitised bounds are drawn only when their `noise` is given, and for `queries` alone: looking at one is a
-        release of its own. With `discrete` only those bounds are stated that hold for a release with discrete noise,
-        with `adaptive` only those for queries that earlier answers chose. `publishable` leaves those that may be
-        told, or the others.
+        Sanitised bounds are drawn only if `noise` is given, and only for `queries`, since each is a release of its own.
+        With `discrete`, only bounds for discrete noise are stated; with `adaptive`, only bounds for queries chosen by
+        earlier answers. `publishable` selects the bounds that may be published (True) or the others (False); None
+        selects all.
         """
         check_delta(delta)
         check_abstentions(self, votes)
         if adaptive and self.answering is Answering.AS_TABLE and not votes.rounds:
-            raise PatebenchError(f"{type(self).__name__} is paid for by rounds, and these votes do not tell theirs")
-        wanted = check_queries(queries, votes.queries)
-        every = check_queries([*wanted, *curve], votes.queries)
+            raise PatebenchError(
+                f"{type(self).__name__} is accounted for by rounds, and these votes do not state their rounds"
+            )
+        requested = check_queries(queries, votes.queries)
+        with_curve = check_queries([*requested, *curve], votes.queries)
         stated, sanitised = self.accountants(votes), self.sanitised(votes, noise) if noise else []
         if discrete:
             stated, sanitised = valid_for_discrete_noise(stated), valid_for_discrete_noise(sanitised)
@@ -234,8 +239,8 @@ class Mechanism(ABC):
             stated = valid_for_adaptive_queries(stated)
         if publishable is not None:
             stated, sanitised = ([a for a in some if a.publishable is publishable] for some in (stated, sanitised))
-        found = [bound for accountant in stated for bound in accountant.bounds(every, delta)]
-        return found + [bound for accountant in sanitised for bound in accountant.bounds(wanted, delta)]
+        bounds = [bound for accountant in stated for bound in accountant.bounds(with_curve, delta)]
+        return bounds + [bound for accountant in sanitised for bound in accountant.bounds(requested, delta)]
 
     @classmethod
     def parameter_names(cls) -> tuple[str, ...]:
@@ -243,16 +248,16 @@ class Mechanism(ABC):
 
     @classmethod
     def parameter_words(cls) -> dict[str, str]:
-        """How the parameters are called that have words of their own."""
+        """Return the display names of the parameters that have one."""
         return {item.name: words for item in fields(cls) if (words := item.metadata.get("words"))}
 
     def parameters(self) -> dict[str, float]:
-        """The parameters by name, in the order of the fields."""
+        """Return the parameters by name, in the order of the fields."""
         return {name: float(getattr(self, name)) for name in self.parameter_names()}
 
     @property
     def slug(self) -> str:
-        """The parameters as one path component, such as "gamma-0.05"."""
+        """Return the parameters as one path component, such as "gamma-0.05"."""
         return parameters_slug(self.parameters())
 
 
@@ -271,15 +276,15 @@ def checked_probabilities(mechanism: Mechanism, log_p: NDArray[np.float64]) -> N
 
 
 def make_mechanism(name: str, parameters: Mapping[str, float]) -> Mechanism:
-    """The mechanism of that name with these parameters; one line for an unknown, missing or impossible one."""
+    """Return the mechanism `name` with these `parameters`; PatebenchError for unknown, missing or impossible ones."""
     kind: type[Mechanism] = MECHANISMS.load(name)
     allowed = kind.parameter_names()
     if not isinstance(parameters, Mapping):
         raise PatebenchError(f"parameters = {quote(parameters)} is no mapping of names to numbers")
-    for given in parameters:
-        if given not in allowed:
+    for parameter_name in parameters:
+        if parameter_name not in allowed:
             raise PatebenchError(
-                f"the mechanism '{name}' has no parameter '{given}'{nearest(given, allowed)}; "
+                f"the mechanism '{name}' has no parameter '{parameter_name}'{nearest(parameter_name, allowed)}; "
                 f"its parameters: {', '.join(allowed)}"
             )
     for needed in allowed:
@@ -295,15 +300,15 @@ def check_releasable(name: str, kind: type[Mechanism]) -> None:
     if not kind.discrete:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).discrete]
         raise PatebenchError(
-            f"the mechanism '{name}' can not be drawn with discrete noise, so it has no release that is safe to hand "
-            f"out; those that can: {', '.join(able)}"
+            f"the mechanism '{name}' cannot be drawn with discrete noise, so its labels are not safe to release; "
+            f"use one of: {', '.join(able)}"
         )
 
 
 def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
-    """Refuse noise that cannot be drawn exactly, before a release is entered and drawn.
+    """Refuse noise that cannot be drawn exactly, before a release is recorded and drawn.
 
-    The mechanism labels a made-up query, on which all teachers agree: whether it is refused depends on no vote.
+    The mechanism labels an artificial query on which all teachers agree, so a refusal depends on no vote.
     """
     made_up = Votes.of(np.zeros((votes.teachers, 1), np.int8), votes.classes, abstentions=votes.abstentions)
     if votes.predictions is not None:
@@ -313,56 +318,56 @@ def check_drawable(mechanism: Mechanism, votes: Votes) -> None:
 
 
 def check_abstentions(mechanism: Mechanism, votes: Votes) -> None:
-    """Refuse votes of teachers that may keep silent for a mechanism whose theorems are of teachers that always vote."""
+    """Refuse votes of teachers that may abstain if the mechanism's theorems assume that every teacher votes."""
     if votes.abstentions and not mechanism.abstentions:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).abstentions]
         raise PatebenchError(
-            f"{type(mechanism).__name__} is proven for teachers that vote on every query, and these may keep silent; "
-            f"those that allow it: {', '.join(able) or 'none yet'}"
+            f"{type(mechanism).__name__} is proven for teachers that vote on every query, and these may abstain; "
+            f"mechanisms that allow it: {', '.join(able) or 'none yet'}"
         )
 
 
-#: So many queries that the rarest absence shows: parameters have twelve digits.
+#: Number of queries at which the smallest absence shows; parameters have twelve digits.
 _MANY = 10**15
 
 
 def check_adaptive(name: str, mechanism: Mechanism) -> None:
-    """Refuse a mechanism that can not be queried in rounds: their cost would not be that of their queries together."""
+    """Refuse a mechanism that cannot be queried in rounds, whose costs would not be those of all queries together."""
     if mechanism.answering is Answering.AS_TABLE:
         return
     if not mechanism.independent_queries:
         raise PatebenchError(
-            f"the mechanism '{name}' keeps state from query to query, so it can not be queried in rounds; use another"
+            f"the mechanism '{name}' keeps state from query to query, so it cannot be queried in rounds; use another"
         )
     if mechanism.most_participation(_MANY) < _MANY:
         raise PatebenchError(
-            f"the mechanism '{name}' lets teachers sit out by a schedule that each round would start anew; "
-            "let all of them take part"
+            f"the mechanism '{name}' lets teachers sit out by a schedule that each round would start again; "
+            "let all teachers take part"
         )
 
 
 def check_budget(name: str, mechanism: Mechanism, teachers: int, classes: int) -> PerQueryCost:
-    """What a query costs; refuse a mechanism that can not tell beforehand, and so can not keep a budget."""
+    """Return the cost of one query; refuse a mechanism without one, which cannot stop at a budget."""
     if mechanism.answering is Answering.AS_TABLE:
         raise PatebenchError(
-            f"the mechanism '{name}' releases one table whole, so it can not stop at a budget; what it costs is known "
+            f"the mechanism '{name}' releases one table whole, so it cannot stop at a budget; its cost is known "
             "beforehand: find the noise with `patebench calibrate`, and limit all releases together by `ledger`"
         )
     if (cost := mechanism.per_query_cost(teachers, classes)) is None:
         able = [other for other in MECHANISMS if MECHANISMS.load(other).per_query_cost is not Mechanism.per_query_cost]
         raise PatebenchError(
-            f"the mechanism '{name}' has no cost per query that is known before the votes are, so it can not keep a "
-            f"budget; leave the budget out, or use one that has: {', '.join(able)}"
+            f"the mechanism '{name}' has no cost per query that is known before the votes are, so it cannot keep a "
+            f"budget; leave the budget out, or use one of: {', '.join(able)}"
         )
     return cost
 
 
 def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
-    """The filter that stops queries of this cost before they exceed (ε, δ); its order depends on nothing else.
+    """Return the filter that stops queries of this cost before they exceed (ε, δ); its order depends on nothing else.
 
-    PatebenchError if not even one fits.
+    Raises PatebenchError if the budget does not admit one query.
     """
-    # At the next of the orders at which a ledger counts, so that it finds a kept budget kept.
+    # The ledger accounts at these orders, so a budget kept here is kept there too.
     order = best_order(cost.both, epsilon, delta)
     nearest = conversion.ORDERS[np.argmin(np.abs(np.log((conversion.ORDERS - 1) / (order - 1))))]
     keeper = RenyiFilter(epsilon=epsilon, delta=delta, order=float(nearest))
@@ -375,9 +380,9 @@ def keeper_of(cost: PerQueryCost, epsilon: float, delta: float) -> RenyiFilter:
 
 
 def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: float) -> tuple[Labels, int]:
-    """The labels that a budget allows, the rest without answer, and how many queries were put.
+    """Return the labels that a budget allows, with the rest set to NO_ANSWER, and the number of queries answered.
 
-    Queries are drawn independently, so leaving the last ones out is the same as never having put them.
+    Queries are drawn independently, so dropping the last ones is the same as never having asked them.
     """
     keeper = keeper_of(cost, epsilon, delta)
     put = queries_within(keeper, labels != NO_ANSWER, cost)
@@ -387,7 +392,7 @@ def labels_within(cost: PerQueryCost, labels: Labels, epsilon: float, delta: flo
 
 
 def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[Bound]:
-    """What the filter promises: no more than the budget, however many of the queries it admitted."""
+    """Return the bounds that the filter guarantees: the budget, for any number of admitted queries."""
     promise = DirectAccountant(
         name="rdp-filter",
         label="Rényi filter",
@@ -399,7 +404,7 @@ def budget_bounds(epsilon: float, queries: Sequence[int], delta: float) -> list[
 
 
 def fault_of(kind: object) -> str | None:
-    """Return why something that another package offers cannot be a mechanism; None if it can."""
+    """Return the reason why `kind`, offered by another package, cannot be a mechanism; None if it can."""
     if not (isinstance(kind, type) and issubclass(kind, Mechanism)):
         return "is no subclass of patebench.mechanisms.base.Mechanism"
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
@@ -412,7 +417,7 @@ def fault_of(kind: object) -> str | None:
 
 
 def plain(parameters: Mapping[str, float]) -> dict[str, float | str]:
-    """Parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
+    """Return parameters that strict JSON can hold: an infinite one becomes the string "inf"."""
     return {name: in_json(value) for name, value in parameters.items()}
 
 

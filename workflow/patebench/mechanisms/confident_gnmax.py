@@ -1,7 +1,7 @@
 """Confident-GNMax and Interactive-GNMax of Scalable PATE (Papernot et al. 2018).
 
 Confident-GNMax (Algorithm 1) answers where the teachers agree, Interactive-GNMax (section 4.3, Algorithm 2) where they
-seem to differ from the student. The student that asks gives its predictions first. They are public: they follow from
+seem to differ from the student. The student states its predictions first. These are public, since they follow from
 earlier answers and public samples.
 """
 
@@ -31,12 +31,12 @@ from patebench.mechanisms.noisy_argmax import GNMax
 
 @dataclass(frozen=True)
 class ThresholdTest:
-    """The test's threshold and noise, and the noise of the answers: what both cost.
+    """Costs of the threshold test and of the answers, from the threshold, the test's noise and the answers' noise.
 
-    Whether a query was answered is itself an outcome, so the test is paid for with every query, answered or not.
+    The decision to answer is itself an outcome, so the test is paid for with every query, answered or not.
 
-    Curves are Rényi divergences per query asked. Those that depend on data take one row per query: the largest count,
-    and `log_q`, which bounds ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
+    Curves are Rényi divergences per query asked. Data-dependent ones take one row per query: the largest count, and
+    `log_q`, which bounds ln Pr[the answer is not the plurality] (see `rdp.gaussian_log_q`).
     """
 
     threshold: float
@@ -44,38 +44,42 @@ class ThresholdTest:
     sigma2: float
 
     def log_answered(self, top: ArrayLike) -> tuple[Array, Array]:
-        """ln Pr[answered] and ln Pr[no answer] of queries with these largest counts."""
+        """Return ln Pr[answered] and ln Pr[no answer] of queries with these largest counts."""
         with np.errstate(divide="ignore", invalid="ignore"):
             above = (np.asarray(top, dtype=np.float64) - self.threshold) / self.sigma1
         above = np.where(np.isnan(above), 0.0 if self.sigma1 > 0 else np.inf, above)
         return log_ndtr(above), log_ndtr(-above)
 
     def mu(self, queries: int) -> float:
-        """μ of Gaussian DP: √(T/σ₁² + 2T/σ₂²).
+        """Return μ of Gaussian DP: √(T/σ₁² + 2T/σ₂²).
 
-        All that is released follows from noisy maxima and noisy counts of all T queries, which change by 1 and √2.
+        Everything released follows from the noisy maxima and noisy counts of all T queries, whose sensitivities are 1
+        and √2.
         """
         test = math.sqrt(queries) / self.sigma1 if self.sigma1 > 0 else math.inf
         return math.hypot(test, independent.gnmax_mu(self.sigma2, queries))
 
     def discrete(self, queries: int, delta: float) -> float:
-        """ε with discrete Gaussian noise, where as many cells move by one (see `discrete_gaussian`)."""
+        """Return ε with discrete Gaussian noise, where the same cells change by one (see `discrete_gaussian`)."""
         return discrete_gaussian.several([(self.sigma1, queries), (self.sigma2, 2 * queries)], delta)
 
     def test(self, orders: Array) -> Array:
-        """α/(2σ₁²), what the test costs at worst (Mironov 2017, Corollary 3)."""
+        """Return α/(2σ₁²), the worst-case cost of the test (Mironov 2017, Corollary 3)."""
         return rdp.gaussian(math.sqrt(2) * self.sigma1, orders)
 
     def data_independent(self, orders: Array) -> Array:
-        """α/(2σ₁²) + α/σ₂², for any query may be answered (Mironov 2017, Corollary 3; Scalable PATE, Proposition 8)."""
+        """Return α/(2σ₁²) + α/σ₂², the cost if every query is answered.
+
+        Theorems: Mironov 2017, Corollary 3; Scalable PATE, Proposition 8.
+        """
         result: Array = self.test(orders) + rdp.gaussian(self.sigma2, orders)
         return result
 
     def data_dependent(self, rows: Array, orders: Array) -> Array:
-        """Test and answer together (queries × orders), or the data-independent curve where that is smaller.
+        """Return the cost of test and answer together (queries × orders), at most the data-independent curve.
 
         With s = Pr[answered], s′ that of the neighbour and D the bound of Theorem 6 on the answer, the divergence is at
-        most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1), here for the worst s′ that one vote can lead to.
+        most ln((1−s)^α (1−s′)^{1−α} + s^α s′^{1−α} e^{(α−1)D})/(α−1), here for the worst s′ that one vote can cause.
         """
         top, log_q = rows.T
         answer = log_expm1((orders - 1) * rdp.gaussian_data_dependent(log_q, self.sigma2, orders))
@@ -85,21 +89,21 @@ class ThresholdTest:
         for change in (-1, 0, 1):
             log_p_neighbour = np.stack(self.log_answered(top + change), axis=1)
             test = log_expm1((orders - 1) * exact.divergence(log_p, log_p_neighbour, once, orders))
-            given = _weight(log_p[:, :1], log_p_neighbour[:, :1], orders)
-            worst = np.maximum(worst, softplus(np.logaddexp(test, given + answer)) / (orders - 1))
+            log_weight = _weight(log_p[:, :1], log_p_neighbour[:, :1], orders)
+            worst = np.maximum(worst, softplus(np.logaddexp(test, log_weight + answer)) / (orders - 1))
         return np.minimum(worst, self.data_independent(orders))
 
     def expected(self, rows: Array, orders: Array) -> Array:
-        """Theorem 6 for the test, and for the answer times Pr[answered] (queries × orders): the official tables' sum.
+        """Return the sum of the official tables: Theorem 6 for the test, plus that of the answer times Pr[answered].
 
-        It is what to expect before it is known which queries get answers. Rényi divergences do not average, so it
-        bounds nothing.
+        The result (queries × orders) is the expected cost before it is known which queries are answered. Rényi
+        divergences cannot be averaged, so it is not a bound.
         """
         top, log_q = rows.T
         answered, unanswered = self.log_answered(top)
-        asked = rdp.gaussian_data_dependent(np.minimum(answered, unanswered), math.sqrt(2) * self.sigma1, orders)
-        given = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
-        result: Array = asked + np.exp(answered)[:, None] * given
+        test = rdp.gaussian_data_dependent(np.minimum(answered, unanswered), math.sqrt(2) * self.sigma1, orders)
+        answer = rdp.gaussian_data_dependent(log_q, self.sigma2, orders)
+        result: Array = test + np.exp(answered)[:, None] * answer
         return result
 
 
@@ -107,7 +111,7 @@ class ThresholdTest:
 class ConfidentGNMax(Mechanism):
     """If max count + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer.
 
-    Bounds on T queries count the queries that were put, answered or not.
+    Bounds on T queries count all queries asked, answered or not.
     """
 
     shown = Shown("confident GNMax", color="green", marker="^")
@@ -127,7 +131,7 @@ class ConfidentGNMax(Mechanism):
         return labels
 
     def test_statistic(self, votes: Votes) -> NDArray[Any]:
-        """What the test compares with the threshold, per query; one vote changes it by at most 1."""
+        """Return the number that the test compares with the threshold, per query; one vote changes it by at most 1."""
         top: NDArray[Any] = votes.counts.max(axis=1)
         return top
 
@@ -137,12 +141,12 @@ class ConfidentGNMax(Mechanism):
         return np.column_stack([labels + answered[:, None], unanswered])
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """The neighbours of the answer, each with the largest count that the change leaves, and "no answer"."""
+        """Yield the neighbours of the answer, each with the largest count after the change, and "no answer"."""
         for pairs in self._answer.neighbours(counts):
             yield self._with_test(pairs, counts[pairs.histogram, 0], _top_after(counts, pairs))
 
     def _with_test(self, pairs: exact.Pairs, statistic: ArrayLike, statistic_neighbour: ArrayLike) -> exact.Pairs:
-        """Neighbours of the release, from those of the answer and the test statistic before and after each change."""
+        """Return neighbours of the release from those of the answer and the test statistic on both sides."""
 
         def outcomes(log_p: Array, statistic: ArrayLike) -> Array:
             answered, unanswered = self._threshold_test.log_answered(statistic)
@@ -197,11 +201,11 @@ class ConfidentGNMax(Mechanism):
         ]
 
     def changes(self, votes: Votes) -> exact.Neighbours | exact.PerQueryNeighbours:
-        """The neighbours that the exact accountants compare these votes with."""
+        """Return the neighbours with which the exact accountants compare these votes."""
         return self.neighbours
 
     def sanitised(self, votes: Votes, noise: SanitisingNoise) -> list[Accountant]:
-        """The test at its worst case, composed with the answer as if it were always given: that hides no more."""
+        """Compose the worst case of the test with the answer to every query, which is an upper bound."""
         per_query = PerQuery(
             lambda counts: rdp.gaussian_log_q(counts, self.sigma2),
             lambda log_q, orders: (
@@ -221,7 +225,7 @@ class ConfidentGNMax(Mechanism):
 
 
 def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
-    """The largest count after each change, of histograms in descending order."""
+    """Return the largest count after each change, for histograms in descending order."""
     top, second = counts[pairs.histogram, 0], counts[pairs.histogram, 1]
     falls = (pairs.loses == 0) & (top > second)
     result: NDArray[np.int64] = np.where(
@@ -231,7 +235,7 @@ def _top_after(counts: Counts, pairs: exact.Pairs) -> NDArray[np.int64]:
 
 
 def _weight(log_s: Array, log_s_neighbour: Array, orders: Array) -> Array:
-    """ln(s^α s′^{1−α}) from ln s and ln s′; −∞ where s = 0."""
+    """Return ln(s^α s′^{1−α}) from ln s and ln s′; −∞ where s = 0."""
     with np.errstate(invalid="ignore"):
         result: Array = np.where(log_s > -np.inf, log_s + (orders - 1) * (log_s - log_s_neighbour), -np.inf)
     return result
@@ -244,14 +248,14 @@ Integers = NDArray[np.integer]
 class InteractiveGNMax(ConfidentGNMax):
     """If max(counts − n·p) + N(0, σ₁²) ≥ threshold then argmax(counts + N(0, σ₂²)), else no answer of the teachers.
 
-    p are the student's predictions; one vote changes the largest difference by at most 1, as it changes the largest
-    count in Confident-GNMax. That is what it is without predictions, before there is a student. Where the test fails,
-    a student that gives a class more probability than `confidence` keeps that class as its label. This follows from
-    public predictions and the outcome of the test, and costs nothing more.
+    p are the student's predictions. One vote changes the largest difference by at most 1, as it changes the largest
+    count in Confident-GNMax. Without predictions, before there is a student, the mechanism is Confident-GNMax. Where
+    the test fails, a student that gives a class more probability than `confidence` keeps that class as its label. This
+    label follows from public predictions and the outcome of the test, so it costs nothing more.
     """
 
     shown = Shown("interactive GNMax", color="green", marker="v")
-    discrete = False  # the test compares no whole numbers, so discrete noise would not hide them
+    discrete = False  # the test compares real numbers, which discrete noise would not hide
     example: ClassVar[Mapping[str, float]] = {"threshold": 40.0, "sigma1": 20.0, "sigma2": 10.0, "confidence": 0.9}
 
     confidence: float = parameter(low=0, high=1)
@@ -273,7 +277,7 @@ class InteractiveGNMax(ConfidentGNMax):
         return votes.counts if votes.predictions is None else votes.counts - votes.teachers * votes.predictions
 
     def _per_query(self, votes: Votes) -> Iterator[exact.Pairs]:
-        """Neighbours of each query, by class and not by rank: classes with equal counts differ in their predictions."""
+        """Yield neighbours of each query by class rather than by rank: equal counts may have different predictions."""
         differences = self._differences(votes)
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
@@ -285,7 +289,7 @@ class InteractiveGNMax(ConfidentGNMax):
 
 
 def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
-    """Neighbours by class from neighbours by rank: a row for every pair of classes (`rank`: queries × classes)."""
+    """Return neighbours by class from neighbours by rank: one row per pair of classes (`rank`: queries × classes)."""
     may_lose = rank[pairs.histogram] == pairs.loses[:, None]
     may_gain = rank[pairs.histogram] == pairs.gains[:, None]
     other = ~np.eye(rank.shape[1], dtype=bool)
@@ -298,7 +302,7 @@ def _by_class(pairs: exact.Pairs, rank: Integers) -> exact.Pairs:
 
 
 def _largest_after(differences: NDArray[Any], pairs: exact.Pairs) -> NDArray[Any]:
-    """The largest difference after each change."""
+    """Return the largest difference after each change."""
     rows, changed = np.arange(len(pairs.histogram)), differences[pairs.histogram]
     changed[rows, pairs.loses] -= 1
     changed[rows, pairs.gains] += 1

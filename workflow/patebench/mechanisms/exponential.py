@@ -19,10 +19,10 @@ from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 
 @dataclass(frozen=True)
 class Exponential(Mechanism):
-    """Class j with probability in proportion to exp(ε·n_j/2); each query is ε-DP, and of range ε.
+    """Class j with probability proportional to exp(ε·n_j/2); each query is ε-DP, and of range ε.
 
-    The range is that of Durfee & Rogers 2019.
-    Proof: docs/explanation/proofs-mechanisms.md, "The exponential mechanism".
+    The range is that of Durfee & Rogers 2019. Proof: docs/explanation/proofs-mechanisms.md, "The exponential
+    mechanism".
     """
 
     shown = Shown("exponential", color="sky", marker="<")
@@ -62,12 +62,13 @@ class Exponential(Mechanism):
 
 
 def _beside_the_plurality(weights: Array, plurality: NDArray[np.int32]) -> Array:
-    """The sum of the others' weights per query: where it is tiny, the plurality's weight of 1 would swallow it."""
+    """Return the sum of the other classes' weights per query; the plurality's 1 would swallow tiny sums."""
     np.put_along_axis(weights, plurality[:, None], 0.0, axis=1)
     result: Array = weights.sum(axis=1)
     return result
 
 
+#: Numbers in one block of the quadrature, which bounds memory.
 _CELLS = 1 << 20
 
 
@@ -75,8 +76,8 @@ _CELLS = 1 << 20
 class PermuteAndFlip(Mechanism):
     """argmax(counts + Exponential(2/ε)); each query is ε-DP (McKenna & Sheldon 2020, Theorem 1; Ding et al. 2021).
 
-    Its range is not bounded by ε, so only theorems of pure privacy apply.
-    Reasons: docs/explanation/proofs-mechanisms.md, "Permute and flip".
+    Its range is not bounded by ε, so only theorems of pure privacy apply. Reasons:
+    docs/explanation/proofs-mechanisms.md, "Permute and flip".
     """
 
     shown = Shown("permute and flip", color="sky", marker=">")
@@ -90,11 +91,13 @@ class PermuteAndFlip(Mechanism):
         return np.asarray(np.argmax(votes.counts + noise, axis=1), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds: class j's turn comes at a uniform time s, and every other class has
-        by then had its turn with probability s, and was not accepted.
+        """Compute ln P(j), where P(j) = w_j ∫₀¹ Π_{k≠j} (1 − s·w_k) ds.
+
+        The turn of class j comes at a uniform time s. By then, every other class has had its turn with probability s
+        and was rejected.
 
         The integrand is a polynomial, which Gauss–Legendre quadrature integrates exactly, and has no negative terms.
-        The plurality's probability, where near 1, is the complement of the others'.
+        Where the plurality's probability is near 1, it is the complement of the others'.
         """
         behind = votes.counts - votes.counts.max(axis=1, keepdims=True)
         log_p = self.epsilon / 2 * behind + np.log(_acceptance_integrals(exp_multiple(self.epsilon / 2, behind)))
@@ -115,7 +118,7 @@ class PermuteAndFlip(Mechanism):
 
 
 def _acceptance_integrals(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """∫₀¹ Π_{k≠j} (1 − s·w_k) ds per row of weights and class j."""
+    """Return ∫₀¹ Π_{k≠j} (1 − s·w_k) ds per row of weights and class j."""
     classes = weights.shape[1]
     nodes, node_weights = np.polynomial.legendre.leggauss(classes // 2 + 1)
     result = np.empty(weights.shape)

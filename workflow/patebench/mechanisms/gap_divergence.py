@@ -1,10 +1,10 @@
 """Bound the Rényi divergence of one noisy label whose two largest counts lie at least γ apart: G_α(γ).
 
-The label is argmax(counts + noise), noise on the integers, ties to the lowest class. G_α(γ) bounds D_α between the
-labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts differ by
-at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. It is never
-below the truth, what rounding may do included, and does not rise with γ. Three cases are summed: the first class loses
-the vote, gains it, or neither. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
+The label is argmax(counts + noise), with noise on the integers and ties to the lowest class. G_α(γ) bounds D_α between
+the labels of D and D′, in both directions, for every histogram D of n votes in m classes whose two largest counts
+differ by at least γ and every D′ with one vote moved. It depends on n, m, the noise and α alone, so it is public. It is
+an upper bound even after rounding, and it never rises with γ. The code sums three cases: the first class loses the
+vote, gains it, or neither. Proof: docs/explanation/proofs-mechanisms.md, "The divergence at a gap".
 """
 
 import math
@@ -22,26 +22,27 @@ from patebench.mechanisms.noise import LatticeNoise
 
 Integers = NDArray[np.int64]
 
-#: Exponents of what lies beyond the ends: of Y* above, of all scores that are summed above, and of all below.
+#: −ln of the probability left out: of Y* above `high`, of scores above `summed`, and of scores below `low`.
 _ABOVE, _SUMMED, _BELOW = 40.0, 90.0, 60.0
 
-#: From e⁷⁰⁰ on a moment is no number; such noise is so little that the label is bounded by the noisy counts alone.
+#: Largest ln of a moment that a double holds. Noise with larger moments is so small that only the noisy counts' bound
+#: is used.
 _OVERFLOW = 700.0
 
-#: From e⁵⁰⁰ on the 1 in eˣ − 1 is not seen, and products with small probabilities are made in log space.
+#: Above this x, the 1 in eˣ − 1 is negligible, and products with small probabilities are computed in log space.
 _LARGE_POWER = 500.0
 
-#: Relative error of one step of a sum in log space, with room to spare; of the last few operations altogether.
+#: Upper bounds on relative errors: of one step of a sum in log space, and of the last few operations together.
 _STEP, _SLACK = 16 * float(np.finfo(np.float64).eps), 1e-9
 
-#: Numbers of one block of rows, and of all rows together.
+#: Largest number of cells in one block of rows, and in all rows together.
 _CELLS, _MOST = 1 << 16, 1 << 23
 
 
 def gap_divergence(noise: LatticeNoise, orders: Sequence[float], teachers: int, classes: int) -> Array:
-    """G_α(γ) for γ = 0 … n (orders × (n + 1)), for n teachers and so many classes.
+    """Return G_α(γ) for γ = 0 … n (orders × (n + 1)), for n = `teachers` and m = `classes`.
 
-    Raises PatebenchError where teachers and noise are so many that the table would take minutes.
+    Raises PatebenchError if the table would take minutes for this number of teachers and this noise.
     """
     return _tables(noise, tuple(map(float, orders)), teachers, classes)
 
@@ -52,10 +53,11 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
     most = noise.divergence(alphas)
     exponents = (alphas - 1) * most
     result = np.repeat(most[:, None], teachers + 1, axis=1)
-    able = np.flatnonzero(exponents < _OVERFLOW)
-    if len(able):
-        window = _Window.of(noise, teachers, float(np.max(exponents[able])))
-        for row, excess in zip(able, _excess(window, alphas[able], np.expm1(exponents[able]), classes), strict=True):
+    finite = np.flatnonzero(exponents < _OVERFLOW)
+    if len(finite):
+        window = _Window.of(noise, teachers, float(np.max(exponents[finite])))
+        excesses = _excess(window, alphas[finite], np.expm1(exponents[finite]), classes)
+        for row, excess in zip(finite, excesses, strict=True):
             curve = np.log1p(excess) / (alphas[row] - 1) * (1 + _SLACK) + LEAST
             result[row] = np.minimum(result[row], np.maximum.accumulate(curve[::-1])[::-1])
     result.flags.writeable = False
@@ -63,21 +65,21 @@ def _tables(noise: LatticeNoise, orders: tuple[float, ...], teachers: int, class
 
 
 def _excess(window: "_Window", orders: Array, caps: Array, classes: int) -> Iterator[Array]:
-    """What the moment exceeds 1 by, at most, for γ = 0 … n at each order; never more than the cap."""
-    moved = _first_loses(window, orders, caps, classes)
-    for order, cap, first in zip(orders, caps, moved, strict=True):
+    """Yield an upper bound on the moment minus 1 for γ = 0 … n at each order; never more than the cap."""
+    first_loses = _first_loses(window, orders, caps, classes)
+    for order, cap, first in zip(orders, caps, first_loses, strict=True):
         yield first if classes == 2 else np.maximum(first, _neither(window, float(order), float(cap)))
 
 
 class _Side(NamedTuple):
-    """One outcome in one direction: P, rounded up, r = ln P/P′, moved away from 0 by its error, and P·(e^{−r} − 1)."""
+    """One outcome in one direction: ln P, rounded up; r = ln P/P′, moved from 0 by its error; and P·(e^{−r} − 1)."""
 
     log_weight: Array
     ratio: Array
     change: Array
 
     def excess(self, order: float) -> Array:
-        """P·f(r), never below the truth: f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1)."""
+        """Return an upper bound on P·f(r), where f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1)."""
         value = _product(self.log_weight, (order - 1) * self.ratio)
         rounding = 2 * _STEP * np.abs(value)
         value += (order - 1) * self.change
@@ -86,7 +88,7 @@ class _Side(NamedTuple):
 
 
 def _product(log_weight: Array, power: Array) -> Array:
-    """P·(eˣ − 1) from ln P and x; where x is large, in log space."""
+    """Return P·(eˣ − 1) from ln P and x; where x is large, in log space."""
     large = power > _LARGE_POWER
     with np.errstate(over="ignore"):
         value: Array = np.exp(log_weight) * np.expm1(np.where(large, 0.0, power))
@@ -95,7 +97,7 @@ def _product(log_weight: Array, power: Array) -> Array:
 
 
 class _Outcome(NamedTuple):
-    """ln P and ln P′ of one outcome (rows × scores), and by how much they and their difference may be wrong."""
+    """ln P and ln P′ of one outcome (rows × scores), with error bounds for both and for their difference."""
 
     log_p: Array
     log_p_neighbour: Array
@@ -103,7 +105,7 @@ class _Outcome(NamedTuple):
     error_of_ratio: Array
 
     def side(self, *, backward: bool) -> _Side:
-        """Impossible outcomes weigh nothing."""
+        """Return this outcome in one direction; impossible outcomes have weight 0."""
         here, there = (self.log_p, self.log_p_neighbour)[:: -1 if backward else 1]
         with np.errstate(invalid="ignore"):
             ratio = np.where(here > -np.inf, here - there, 0.0)
@@ -113,10 +115,10 @@ class _Outcome(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """Noise on the scores that matter: ln Pr[z] and ln Pr[noise ≤ z] from `start` on, and the ends of the sums.
+    """Noise on the relevant scores: ln Pr[z] and ln Pr[noise ≤ z] from `start` on, and the limits of the sums.
 
-    Scores are those of D, the first class at 0: sums run from `low` to `summed`, Y from `low` to `high`. No moment is
-    more than e^`exponent`.
+    Scores are those of D, relative to the count of the first class. Sums run from `low` to `summed`, Y from `low` to
+    `high`. No moment exceeds e^`exponent`.
     """
 
     noise: LatticeNoise
@@ -130,18 +132,18 @@ class _Window:
 
     @classmethod
     def of(cls, noise: LatticeNoise, teachers: int, exponent: float) -> "_Window":
-        """Wide enough for moments up to e^exponent to weigh nothing beyond its ends."""
+        """Return a window outside which moments up to e^exponent are negligible."""
         high, summed, below = (noise.reach(part + exponent) for part in (_ABOVE, _SUMMED, _BELOW))
         low, summed = -teachers - below, max(summed, high + 3)
         if (high - low) * (teachers + 1) > _MOST:
             raise PatebenchError(
-                f"with {teachers} teachers and noise of scale {noise.scale:g} the divergence by gap is too large a "
-                "table; ask fewer teachers, or add less noise"
+                f"with {teachers} teachers and noise of scale {noise.scale:g} the table of divergences by gap is too "
+                "large; ask fewer teachers, or add less noise"
             )
         end = max(summed + teachers + 9, -low + below)
         log_p = noise.log_weights(np.arange(-end, end)) - noise.log_normaliser()
         log_cdf = np.logaddexp.accumulate(log_p)
-        log_cdf[end:] = log1mexp(log_cdf[:end][::-1])  # noise is symmetric, and this way nothing near 1 is lost
+        log_cdf[end:] = log1mexp(log_cdf[:end][::-1])  # by symmetry, without cancellation near 1
         return cls(noise, teachers, exponent, low, high, summed, log_p, log_cdf)
 
     @property
@@ -149,27 +151,27 @@ class _Window:
         return -(len(self.log_p) // 2)
 
     def pmf(self, z: Integers) -> Array:
-        """ln Pr[noise = z]."""
+        """Return ln Pr[noise = z]."""
         return self.log_p[z - self.start]
 
     def cdf(self, z: Integers) -> Array:
-        """ln Pr[noise ≤ z]."""
+        """Return ln Pr[noise ≤ z]."""
         return self.log_cdf[z - self.start]
 
     def error(self, log_p: Array) -> Array:
-        """What sums in log space may be wrong by."""
+        """Return a bound on the error of sums in log space."""
         result: Array = _STEP * len(self.log_p) * (1 + np.abs(np.where(np.isfinite(log_p), log_p, 0.0)))
         return result
 
 
-# The first class loses a vote.
+# Case 1: the first class loses a vote.
 
 
 class _Ties(NamedTuple):
-    """One order of t, b and J, by what it adds to the arguments of the sums.
+    """One order of the numbers of t, b and J, stored as the steps that it adds to the arguments of the sums.
 
-    `t` and `b` are steps in y and x of `_Sums.first` and `_Sums.other`; `rest` steps in y of t's and b's distribution
-    function, where J wins. With `either` the three lie so that Y = y − 1 is the case too.
+    `t` and `b` are steps in y and x of `_Sums.first` and `_Sums.other`. `rest` holds the steps in y of the distribution
+    functions of t and b where J wins. With `either`, the order also covers the case Y = y − 1.
     """
 
     t: tuple[int, int]
@@ -178,7 +180,7 @@ class _Ties(NamedTuple):
     either: bool
 
 
-#: t < b beside J, b < t beside J, t < J < b, b < J < t.
+#: Orders of the classes' numbers: t < b next to J, b < t next to J, t < J < b, b < J < t.
 _ORDERS = (
     _Ties((0, 0), (-1, 1), (-1, -1), True),
     _Ties((0, -1), (0, 0), (-1, -1), True),
@@ -189,7 +191,7 @@ _ORDERS = (
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """Sums over the winner's score z ≥ y, for b so far behind as `x` (rows) says, and scores y (columns).
+    """Sums over the winner's score z ≥ y, for b behind by `x` (rows) and scores y (columns).
 
     `first`: ln Σ p(z)F(z + x), t wins, ties included; `other`: ln Σ p(z + x)F(z), b wins, ties included.
     """
@@ -201,19 +203,21 @@ class _Sums:
 
     @classmethod
     def of(cls, window: _Window, low: int, high: int) -> "_Sums":
-        """For x from `low` to `high`, and as far beside as steps lead."""
+        """Compute the sums for x from `low` to `high`, and for the neighbouring x that steps reach."""
         x = np.arange(low - 3, high + 2)
         z = np.arange(window.low - 1, window.summed + 1)
         tables = (window.pmf(z) + window.cdf(z + x[:, None]), window.pmf(z + x[:, None]) + window.cdf(z))
-        return cls(window, x, *(np.logaddexp.accumulate(each[:, ::-1], axis=1)[:, ::-1] for each in tables))
+        return cls(window, x, *(np.logaddexp.accumulate(table[:, ::-1], axis=1)[:, ::-1] for table in tables))
 
     def ways(self, other_classes: bool) -> list[list[list[_Side]]]:
-        """Both directions of every order of the classes, each with its three outcomes."""
+        """Return the three outcomes of every order of the classes, in both directions."""
         outcomes = [self._outcomes(ties, other_classes) for ties in _ORDERS]
-        return [[[one.side(backward=way) for one in three] for three in outcomes] for way in (False, True)]
+        return [
+            [[outcome.side(backward=backward) for outcome in three] for three in outcomes] for backward in (False, True)
+        ]
 
     def _outcomes(self, ties: _Ties, other_classes: bool) -> list[_Outcome]:
-        """t, b and J on D and on D′, where t has lost a vote to b: the same sums at y + 1 and x − 2."""
+        """Return the outcomes t, b and J on D and D′, where a vote moves from t to b: the sums at y + 1 and x − 2."""
         here, there = self._logs(ties, 0, 0), self._logs(ties, 1, -2)
         if not other_classes:
             here[2][:], there[2][:] = -np.inf, -np.inf
@@ -231,7 +235,7 @@ class _Sums:
         return table[row : row + rows, column : column + columns]
 
     def _likely(self, here: Array, there: Array, small: Sequence[_Outcome]) -> _Outcome:
-        """t, by the complement of the others where these have little: then ln P is as small as their probability."""
+        """Return the outcome t, computed from the complement where the others are small, which keeps ln P accurate."""
         others, others_neighbour = (np.exp(small[0][side]) + np.exp(small[1][side]) for side in (0, 1))
         plain = _outcome(self.window, here, there)
         near = np.maximum(others, others_neighbour) < 0.5
@@ -247,7 +251,7 @@ class _Sums:
 
 
 def _first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> Array:
-    """The largest E M(Y*) − 1 over x = γ … n, in either direction (orders × (n + 1))."""
+    """Return the largest E M(Y*) − 1 over x = γ … n, in either direction (orders × (n + 1))."""
     result = np.zeros((len(orders), window.teachers + 1))
     rows = max(1, _CELLS // (window.summed - window.low))
     for start in range(0, window.teachers + 1, rows):
@@ -265,7 +269,7 @@ def _first_loses(window: _Window, orders: Array, caps: Array, classes: int) -> A
 
 
 def _reached(window: _Window, classes: int, most: int) -> Array:
-    """Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … most; at `low` 1, for all that lies below."""
+    """Return Pr[Y* ≥ y] for y = low … high − 1 (rows) and γ = 0 … most; 1 at `low`, for everything below."""
     y, gap = np.arange(window.low, window.high)[:, None], np.arange(most + 1)
     reached: Array = -np.expm1((classes - 2) * window.cdf(y - 1 + gap))
     reached[0] = 1.0
@@ -273,12 +277,12 @@ def _reached(window: _Window, classes: int, most: int) -> Array:
 
 
 def _beyond(window: _Window, classes: int) -> float:
-    """The most that Pr[Y* ≥ high] and Pr[Y < low] can be together."""
+    """Return an upper bound on Pr[Y* ≥ high] + Pr[Y < low]."""
     return ((classes - 2) * math.exp(-_ABOVE) + math.exp(-_BELOW)) * math.exp(-window.exponent)
 
 
 def _running(way: Sequence[Sequence[_Side]], order: float) -> Array:
-    """M(y) − 1 for y = low … high − 1: the largest so far, over all ways in which ties are broken."""
+    """Return M(y) − 1 for y = low … high − 1: the running maximum over all ways to break ties."""
     worst: Array = np.zeros(())
     for ties, three in zip(_ORDERS, way, strict=True):
         excess = three[0].excess(order) + three[1].excess(order) + three[2].excess(order)
@@ -288,11 +292,11 @@ def _running(way: Sequence[Sequence[_Side]], order: float) -> Array:
     return np.maximum.accumulate(worst, axis=1)
 
 
-# Two other classes lose and gain.
+# Case 2: two other classes lose and gain.
 
 
 def _neither(window: _Window, order: float, cap: float) -> Array:
-    """The largest mean of (1 + C(u))(1 + C′(u)) − 1, u = γ + the noisy score of t, for γ = 0 … n."""
+    """Return the largest mean of (1 + C(u))(1 + C′(u)) − 1, u = γ + the noisy score of t, for γ = 0 … n."""
     loses, gains = (_seen_above(window, order, step) for step in (1, -1))
     below = window.noise.reach(_BELOW + window.exponent)
     y, gap = np.arange(-below, window.high + 1)[:, None], np.arange(window.teachers + 1)
@@ -306,10 +310,11 @@ def _neither(window: _Window, order: float, cap: float) -> Array:
 
 
 def _seen_above(window: _Window, order: float, step: int) -> Array:
-    """C(u), for u from low + 2 to n + `summed`: noise z is seen where z ≥ u, else only that it is below.
+    """Return C(u) for u from low + 2 to n + `summed`: the excess if noise z is observed where z ≥ u, else only z < u.
 
-    On D′ it is z + `step`, for a class that loses (1) or gains (−1) a vote, and seen where that is ≥ u + `step`. The
-    largest C at u or above. Beyond these u it only falls: so do the chance to see and the ratio of what is below.
+    On D′ the score is z + `step`, for a class that loses (1) or gains (−1) a vote, and is observed where it is ≥ u +
+    `step`. C(u) is the largest excess at u or above. Beyond these u the excess only falls, as do the probability of an
+    observation and the ratio of the rest.
     """
     u = np.arange(window.low + 2, window.summed + window.teachers + 1)
     seen = _outcome(window, window.pmf(u), window.pmf(u + step)).side(backward=False).excess(order)

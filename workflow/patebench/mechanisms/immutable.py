@@ -1,7 +1,7 @@
 """The immutable noisy argmax of NZC (Sun et al. 2020, *Differentially private deep learning with smooth sensitivity*).
 
 A constant c is added to the largest count before the noise, so that the noise hardly ever changes the answer. The paper
-claims that this costs next to nothing. What is computed here beside the claim says what it costs.
+claims that this costs almost nothing. This module states the claim and also computes the true cost.
 """
 
 import math
@@ -22,7 +22,7 @@ from patebench.core.seeds import Source
 from patebench.mechanisms.base import NO_ANSWER, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
-#: A constant above so many noise scales leaves the other classes a chance below exp(−10¹²), which no double holds.
+#: Noise scales above which the constant leaves the other classes a probability below exp(−10¹²), 0 in doubles.
 _CERTAIN = 1e12
 
 #: The source of ε = ∞.
@@ -32,26 +32,26 @@ ENDLESS = "an outcome is certain for some votes and impossible for their neighbo
 class ImmutableArgmax(Mechanism):
     """argmax(counts + c·[largest] + noise); with `distance` > 0, only where the two largest counts differ by that much.
 
-    Of tied largest counts, one at random gets the constant, so that classes are treated alike. In double precision
-    1e100 + Lap(1e10) is 1e100 exactly, whatever is drawn; then the plurality is released with certainty.
+    One of the tied largest counts, chosen at random, gets the constant, so classes are treated alike. In double
+    precision 1e100 + Lap(1e10) is exactly 1e100, so the plurality is released with certainty.
     """
 
-    # Fields of the subclasses, which put the noise parameter between them.
+    # Fields of the subclasses, which define the noise parameter between them.
     c: float
     distance: float
 
     @property
     @abstractmethod
     def noise(self) -> Noise:
-        """The noise that each count gets."""
+        """Return the noise of each count."""
 
     @abstractmethod
     def claimed(self) -> list[Accountant]:
-        """ε as the paper states it, for every c and every distance alike."""
+        """Return the accountants of the paper's claim, which ignores `c` and `distance`."""
 
     @abstractmethod
     def worst_case(self) -> Accountant:
-        """A bound that holds: ∞ where `certain`, else from the true sensitivity, which grows with c.
+        """Return a proven bound: ∞ where `certain`, else from the true sensitivity, which grows with c.
 
         One vote moves two counts by 1 and, where the largest changes, the constant from one class to another. So the
         boosted counts move by at most 2(c + 1) in L1 and √2·(c + 1) in L2 (the paper has c + 1 for the first).
@@ -59,15 +59,15 @@ class ImmutableArgmax(Mechanism):
 
     @property
     def drowned(self) -> bool:
-        """Whether the constant is so far above the noise that the noise changes nothing."""
+        """Return True if the constant is so far above the noise that the noise changes nothing."""
         return self.c > _CERTAIN * self.noise.scale
 
     @property
     def certain(self) -> bool:
-        """Whether some outcome is certain for some votes, so that no finite ε holds for all.
+        """Return True if some outcome is certain for some votes, so that no finite ε holds for all.
 
-        The largest counts (125, 124) and (124, 125) get different labels if the noise is drowned, and a gap of
-        `distance` is answered where a gap one vote less is not.
+        The largest counts (125, 124) and (124, 125) get different labels if the constant drowns the noise. A gap of
+        `distance` is answered, and a gap one vote smaller is not.
         """
         return self.drowned or self.distance > 0
 
@@ -94,7 +94,7 @@ class ImmutableArgmax(Mechanism):
         return answers
 
     def _log_labels(self, counts: Counts) -> Array:
-        """ln P of every label of an answered query; tied largest counts share what the one with the constant gets."""
+        """Return ln P of every label of an answered query; tied largest counts share the probability equally."""
         from patebench.mechanisms.quadrature import log_argmax_probabilities
 
         largest = _largest(counts)
@@ -115,7 +115,7 @@ def _largest(counts: Counts) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class ImmutableGNMax(ImmutableArgmax):
-    """argmax(counts + c·[largest] + N(0, σ²)), claimed to cost what GNMax(σ) does, whatever c is (NZC, section 4.2)."""
+    """argmax(counts + c·[largest] + N(0, σ²)), claimed to cost the same as GNMax(σ) for every c (NZC, section 4.2)."""
 
     shown = Shown("immutable GNMax", color="vermillion", marker="P")
     published = ("rdp", Conversion.CLASSIC)
@@ -153,7 +153,7 @@ class ImmutableGNMax(ImmutableArgmax):
 
 @dataclass(frozen=True)
 class ImmutableLNMax(ImmutableArgmax):
-    """argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query whatever c is (NZC, Theorem 4)."""
+    """argmax(counts + c·[largest] + Lap(1/γ)), claimed to be 2γ-DP per query for every c (NZC, Theorem 4)."""
 
     shown = Shown("immutable LNMax", color="vermillion", marker="X")
     published = ("moments", Conversion.CLASSIC)

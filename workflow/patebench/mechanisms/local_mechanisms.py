@@ -1,8 +1,8 @@
-"""Local privacy: every teacher perturbs its own vote, and all perturbed votes are seen (distributed PATE, Zhao 2018).
+"""Local privacy: every teacher perturbs its own vote, and all reports are released (distributed PATE, Zhao 2018).
 
-The aggregator is not trusted, so what is released is every perturbed vote; the joint label is post-processing.
-Teachers are the paper's entities: each may have an ε of its own, and takes part in some of the queries. Adjacent data
-sets differ in one teacher's shard, hence in all votes of that teacher. All bounds hold whatever the votes are.
+The aggregator is not trusted, so every perturbed vote is released; the joint label is post-processing. Teachers are the
+paper's entities: each may have its own ε and takes part in some of the queries. Adjacent data sets differ in one
+teacher's shard, hence in all votes of that teacher. All bounds are worst case.
 """
 
 import math
@@ -26,24 +26,24 @@ from patebench.core.seeds import Source
 from patebench.core.text import in_json
 from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, Shown, parameter
 
-#: The teachers whose costs are reported: those whose basic cost is the least, the median and the most.
+#: Suffixes of the reported teachers: those with the least, the median and the largest basic cost.
 WHICH = ("least", "median", "most")
 
-#: The golden ratio's fraction: its multiples spread teachers evenly over a round, however many there are.
+#: Fractional part of the golden ratio; its multiples spread any number of teachers evenly over a round.
 _PHASE = (math.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """How one teacher perturbs its own vote before anybody else sees it; all of it is public.
+    """Public channel by which one teacher perturbs its own vote before anybody else sees it.
 
-    `log_p[vote, report]` is ln Pr[report | vote]; `inverse` is the inverse of the matrix of probabilities. Whoever sees
-    every perturbed vote sees T uses of the channel by one teacher, so its privacy is that of the channel, whatever the
-    other teachers vote.
+    `log_p[vote, report]` is ln Pr[report | vote]; `inverse` is the inverse of the matrix of probabilities. An observer
+    of every perturbed vote sees T uses of the channel by one teacher. The privacy is thus that of the channel, for any
+    votes of the other teachers.
 
-    The rows of the first and of the last class are the pair that is told apart best, in the sense of Blackwell: no
-    other pair has a larger δ(ε) for any ε. Its losses, from the first report to the last, may repeat, and `step` holds
-    the probabilities of the distinct ones, which are evenly spaced from `local_epsilon` to its negative.
+    The rows of the first and of the last class are the easiest pair to distinguish, in the sense of Blackwell: no other
+    pair has a larger δ(ε) for any ε. Their privacy losses, from the first report to the last, may repeat. `step` holds
+    the probabilities of the distinct losses, which are evenly spaced from `local_epsilon` to its negative.
     """
 
     log_p: Array
@@ -56,30 +56,30 @@ class Channel:
 
     @cached_property
     def matrix(self) -> Array:
-        """Pr[report | vote], votes × reports."""
+        """Return Pr[report | vote], votes × reports."""
         return np.exp(self.log_p)
 
     @cached_property
     def local_epsilon(self) -> float:
-        """The largest ln(Pr[report | vote] / Pr[report | other vote]), rounded up: what one use is private with."""
+        """Return the ε of one use: the largest ln(Pr[report | vote] / Pr[report | other vote]), rounded up."""
         with np.errstate(invalid="ignore"):
             ratio = float(np.max(self.log_p.max(axis=0) - self.log_p.min(axis=0)))
         return ratio * (1 + 4 * float(np.finfo(np.float64).eps))
 
     @cached_property
     def variance(self) -> float:
-        """Total variance of the unbiased estimate of one vote, if all votes are equally likely: Σ Var[estimate_j]."""
+        """Return the total variance of the unbiased estimate of a uniformly random vote: Σ Var[estimate_j]."""
         second_moment = float(np.mean(self.matrix @ np.sum(self.inverse**2, axis=1)))
         return second_moment - 1 / self.classes
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All ordered pairs of unequal votes."""
+        """Return all ordered pairs of unequal votes."""
         one, other = np.nonzero(~np.eye(self.classes, dtype=bool))
         return one, other
 
     def renyi(self, orders: Array) -> Array:
-        """Rényi divergence of one use: the worst pair of rows at each order (Mironov 2017, Definition 4)."""
+        """Return the Rényi divergence of one use: the worst pair of rows at each order (Mironov 2017, Definition 4)."""
         one, other = self.pairs
         alike = np.ones((len(one), self.classes), dtype=np.int64)
         result: Array = divergence(self.log_p[one], self.log_p[other], alike, orders).max(axis=0)
@@ -88,13 +88,12 @@ class Channel:
 
 @dataclass(frozen=True)
 class LocalMechanism(Mechanism):
-    """Each teacher asked sends its vote through a public channel; the label is joined from what arrives.
+    """Each participating teacher sends its vote through a public channel; the label is computed from all reports.
 
     - `epsilon`: the largest ε of a teacher, per query.
     - `unbiased`: 0 for the class reported most often, as published (equation 4); 1 for the largest unbiased estimate.
     - `participation`: the share of the queries in which each teacher takes part.
-    - `spread`: the largest ε over the smallest; between them they are evenly spaced in ln ε, falling with the number of
-      the teacher.
+    - `spread`: the ratio of the largest ε to the smallest; the teachers' ln ε fall in equal steps with their number.
     """
 
     published = ("basic", Conversion.NONE)
@@ -116,24 +115,23 @@ class LocalMechanism(Mechanism):
     @staticmethod
     @abstractmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """How a teacher with this ε perturbs its vote."""
+        """Return the channel of a teacher with this ε."""
 
     def personal(self, teachers: int) -> Array:
-        """ε per query of each teacher; a public choice."""
+        """Return the ε per query of each teacher; a public choice."""
         result: Array = self.epsilon * self.spread ** -np.linspace(0, 1, teachers)
         return result
 
     def asked(self, teachers: int, queries: int) -> NDArray[np.int64]:
-        """T_n: in how many of the first `queries` queries each teacher takes part."""
+        """Return T_n: the number of the first `queries` queries in which each teacher takes part."""
         result: NDArray[np.int64] = self.participants(teachers, queries).sum(axis=1)
         return result
 
     def participants(self, teachers: int, queries: int) -> NDArray[np.bool_]:
-        """The paper's sets N(x), teachers × queries: who takes part in which query.
+        """Return the paper's sets N(x) as a mask, teachers × queries, of the teachers that take part in each query.
 
-        A schedule fixed by the number of the teacher alone: teacher i takes part in query q where ⌊q·share + φ_i⌋
-        rises, with a phase φ_i of its own. So every teacher takes part as rarely as can be, ⌊T·share⌋ or ⌈T·share⌉
-        times.
+        The schedule is fixed by the number of the teacher alone: teacher i takes part in query q where ⌊q·share + φ_i⌋
+        rises, with a phase φ_i of its own. So every teacher takes part ⌊T·share⌋ or ⌈T·share⌉ times.
         """
         phases = np.arange(teachers)[:, None] * _PHASE % 1
         turns = np.floor(np.arange(queries + 1) * self.participation + phases)
@@ -144,10 +142,10 @@ class LocalMechanism(Mechanism):
         return min(queries, math.ceil(queries * self.participation))
 
     def perturbed(self, votes: Votes, rng: Source) -> NDArray[np.int32]:
-        """All that is released: what each teacher sends, teachers × queries, NO_ANSWER where it does not take part."""
+        """Return everything that is released: the reports, teachers × queries; NO_ANSWER for teachers that sit out."""
         if votes.matrix is None:
             raise PatebenchError(
-                f"{type(self).__name__} perturbs each teacher's vote, and only counts are at hand; "
+                f"{type(self).__name__} perturbs each teacher's vote, and only counts are available; "
                 "give the votes, teachers × queries"
             )
         reports = np.empty(votes.matrix.shape, dtype=np.int32)
@@ -157,7 +155,7 @@ class LocalMechanism(Mechanism):
         return np.where(self.participants(votes.teachers, votes.queries), reports, np.int32(NO_ANSWER))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
-        """The joint labels of the perturbed votes; NO_ANSWER where nobody takes part. Of tied classes, the lowest."""
+        """Return the joint labels of the perturbed votes, ties to the lowest class; NO_ANSWER without reports."""
         return self.joint(votes, self.perturbed(votes, rng))
 
     def released(self, votes: Votes, rng: Source) -> dict[str, NDArray[Any]]:
@@ -165,17 +163,17 @@ class LocalMechanism(Mechanism):
         return {"labels": self.joint(votes, reports), "reports": reports.astype(np.min_scalar_type(-votes.classes))}
 
     def joint(self, votes: Votes, reports: NDArray[np.int32]) -> Labels:
-        """The label of each query from what the teachers sent."""
+        """Return the label of each query from the reports of the teachers."""
         labels = np.argmax(self.estimates(votes, reports), axis=1).astype(np.int32)
         return np.where(np.any(reports != NO_ANSWER, axis=0), labels, np.int32(NO_ANSWER))
 
     def estimates(self, votes: Votes, reports: NDArray[np.int32]) -> Array:
-        """What the joint labels are the largest of, queries × classes, from the perturbed votes alone.
+        """Return the scores of which the joint label is the largest, queries × classes, from the perturbed votes alone.
 
-        As published: c_j, how often class j was reported (equation 3). Unbiased: the sum over teachers of the estimate
-        of a vote, which is the report's row of the channel's inverse, weighted by the inverse of its variance. With
-        different variances no other weights have an estimate with less variance (Aitken 1936, generalised least
-        squares); the variance is that for equally likely votes, so the weights are public.
+        As published: c_j, the number of reports of class j (equation 3). Unbiased: the sum over teachers of the
+        estimate of a vote, which is the report's row of the channel's inverse, weighted by the inverse of its variance.
+        For different variances these weights minimise the variance (Aitken 1936, generalised least squares). The
+        variance is that for equally likely votes, so the weights are public.
         """
         result = np.zeros((votes.queries, votes.classes))
         for i, channel in enumerate(self.channels(votes.teachers, votes.classes)):
@@ -185,11 +183,14 @@ class LocalMechanism(Mechanism):
         return result
 
     def log_outcome_probabilities(self, votes: Votes) -> None:
-        """Not known: the joint label's distribution is that of the largest of a sum of multinomial counts."""
+        """Return None: the distribution of the largest of a sum of multinomial counts is not computed."""
         return None
 
     def outcome_probabilities(self, votes: Votes) -> Array | None:
-        """One teacher is asked, whose label is its perturbed vote; a query that it sits out is none of its outcomes."""
+        """Return the probabilities of one teacher's label, its perturbed vote; None for several teachers.
+
+        A query that the teacher sits out is not an outcome.
+        """
         if votes.teachers != 1:
             return None
         table = np.zeros((votes.classes, votes.classes + 1))
@@ -198,9 +199,10 @@ class LocalMechanism(Mechanism):
         return table[votes.plurality]
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """The reports of the teacher with the largest ε, for every pair of its votes; no other vote matters.
+        """Yield the reports of the teacher with the largest ε, for every pair of its votes; no other vote matters.
 
-        `loses` and `gains` are the two votes, as classes and not as ranks: a channel may treat classes unlike.
+        `loses` and `gains` are the two votes, as classes rather than ranks, since a channel may treat classes
+        differently.
         """
         channel = self.channel(self.epsilon, counts.shape[1])
         vote, other = channel.pairs
@@ -209,7 +211,7 @@ class LocalMechanism(Mechanism):
             yield exact.Pairs(np.full_like(vote, row), vote, other, channel.log_p[vote], channel.log_p[other], alike)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
-        """What the teacher with the largest ε pays that is asked most often: no other pays more."""
+        """Return accountants of the teacher with the largest ε and the most queries; no other teacher pays more."""
         channel, paper = self.channel(self.epsilon, votes.classes), "Zhao 2018, end of the section on its framework"
         top = channel.local_epsilon
 
@@ -252,10 +254,10 @@ class LocalMechanism(Mechanism):
         return [self._teacher_costs(votes, T, delta) for T in queries]
 
     def _teacher_costs(self, votes: Votes, queries: int, delta: float) -> dict[str, float | str]:
-        """Costs of the first `queries` queries to the teachers whose basic cost T_n·ε_n is least, median and most.
+        """Return the costs of the first `queries` queries for the teachers with the least, median and largest T_n·ε_n.
 
-        Such as `asked_least`: in how many queries the teacher takes part, at which ε, and what they cost by the basic
-        theorem, which distributed PATE states, and composed.
+        For each, such as `asked_least`: the number of queries in which the teacher takes part, its ε, and its total
+        cost, both by basic composition, which distributed PATE states, and by exact composition.
         """
         personal, asked = self.personal(votes.teachers), self.asked(votes.teachers, queries)
         order = np.argsort(asked * personal, kind="stable")
@@ -269,7 +271,7 @@ class LocalMechanism(Mechanism):
         return record
 
     def channels(self, teachers: int, classes: int) -> Iterator[Channel]:
-        """Each teacher's channel, which is public."""
+        """Yield the channel of each teacher, which is public."""
         known: dict[float, Channel] = {}
         for epsilon in self.personal(teachers):
             if epsilon not in known:
@@ -281,13 +283,13 @@ class LocalMechanism(Mechanism):
 class TruncatedGeometric(LocalMechanism):
     """Truncated geometric votes, the local mechanism of distributed PATE (Zhao 2018, equations 1 and 2).
 
-    Geometric noise with ratio α = e^{−ε/M} is added to a vote's number, and the sum is cut off at both end classes.
+    Geometric noise with ratio α = e^{−ε/M} is added to a vote's number, and the sum is truncated at both end classes.
 
-    The paper's formula lets the sum run over M + 1 values, one more than there are classes; here they are the M
-    classes (as in Ghosh, Roughgarden, Sundararajan 2012). α is the paper's, for a sensitivity of M; two votes differ by
-    M − 1 at most, so that one vote is ε·(M − 1)/M-locally private, which is what the accountants count.
+    In the paper's formula the sum runs over M + 1 values, one more than there are classes. Here they are the M classes
+    (as in Ghosh, Roughgarden, Sundararajan 2012). α is the paper's, for a sensitivity of M. Two votes differ by at most
+    M − 1, so one vote is ε·(M − 1)/M-locally private, and the accountants use this value.
 
-    Labels get an order that they do not have: what a vote becomes depends on how the classes are numbered.
+    The mechanism imposes an order on labels that have none: the perturbed vote depends on the numbering of the classes.
     """
 
     shown = Shown("truncated geometric", color="orange", marker="d")
@@ -295,9 +297,10 @@ class TruncatedGeometric(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Vote k is reported as z with α^{|z − k|}, times 1/(1 + α) at the ends and (1 − α)/(1 + α) between them.
+        """Return the channel: vote k is reported as z with probability proportional to α^{|z − k|}.
 
-        The matrix of α^{|z − k|} has a tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
+        The factor is 1/(1 + α) at the ends and (1 − α)/(1 + α) between them. The matrix of α^{|z − k|} has a
+        tridiagonal inverse (Kac, Murdock, Szegő 1953), and so has the channel.
         """
         rate, distance = epsilon / classes, np.abs(np.subtract.outer(np.arange(classes), np.arange(classes)))
         alpha, less = np.exp(-rate), -np.expm1(-rate)
@@ -314,8 +317,8 @@ class TruncatedGeometric(LocalMechanism):
 class RandomisedResponse(LocalMechanism):
     """The true vote with probability e^ε/(e^ε + M − 1), each other class with 1/(e^ε + M − 1): ε-locally private.
 
-    It is the mechanism for labels without an order (Kairouz, Oh, Viswanath 2014, *Extremal mechanisms for local
-    differential privacy*).
+    It suits labels without an order (Kairouz, Oh, Viswanath 2014, *Extremal mechanisms for local differential
+    privacy*).
     """
 
     shown = Shown("randomised response", color="vermillion", marker="*")
@@ -323,9 +326,9 @@ class RandomisedResponse(LocalMechanism):
 
     @staticmethod
     def channel(epsilon: float, classes: int) -> Channel:
-        """Truth has p, each other class q; inverting gives (1[report = j] − q)/(p − q) per class j.
+        """Return the channel, with p for the true class, q for others and inverse (1[report = j] − q)/(p − q) for j.
 
-        A report is evidence for the first class against the last (ε), the other way round (−ε), or neither (0).
+        A report is evidence for the first class against the last (ε), the reverse (−ε), or neither (0).
         """
         log_sum = np.log1p((classes - 1) * np.exp(-epsilon))
         log_p = np.where(np.eye(classes, dtype=bool), -log_sum, -epsilon - log_sum)

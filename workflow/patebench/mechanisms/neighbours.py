@@ -3,9 +3,9 @@
 A neighbour has one vote less in one class and one more in another. Classes with equal counts are alike, so one
 neighbour for each pair of ranks stands for all.
 
-Where one vote is small against the noise, a query's quadrature nodes serve all its neighbours: on them, a vote less or
-more multiplies a distribution function by a known factor, and the integrals of all pairs are products of matrices.
-Elsewhere each neighbour is worked out by itself.
+Where one vote is small compared with the noise, a query's quadrature nodes serve all its neighbours. On these nodes, a
+vote less or more multiplies a distribution function by a known factor, and the integrals of all pairs are matrix
+products. Elsewhere each neighbour is computed separately.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,21 +22,21 @@ from patebench.mechanisms.quadrature import LOG_WEIGHTS, NODES, Histograms, Pane
 Integers = NDArray[np.int64]
 Triple = tuple[Integers, Integers, Integers]
 
-#: ln of the greatest factor that one vote makes on shared nodes; products of two stay far from overflow.
+#: Largest ln of the factor by which one vote changes terms on shared nodes; products of two stay far from overflow.
 _LARGEST_FACTOR = 300.0
 
-#: Nodes lie less than this below the lowest count, in noise scales, as far as a Gaussian reaches.
+#: Bound on the distance of nodes below the lowest count, in noise scales: the reach of a Gaussian.
 _BEYOND = 20.0
 
-#: Sizes of portions: quadrature cells (with about so many nodes per query and √class), pairs, and pairs × outcomes.
+#: Sizes of portions: quadrature cells, nodes per query and √classes (about), pairs, and pairs × outcomes.
 _CELLS, _USUAL_NODES = 1 << 17, 80
 _PAIRS, _NUMBERS = 1 << 13, 1 << 20
 
 
 def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
-    """Neighbours of histograms (histograms × classes, in descending order) under argmax(counts + noise).
+    """Yield neighbours of histograms (histograms × classes, in descending order) under argmax(counts + noise).
 
-    The columns are a class of each rank that stays, the class that loses a vote and the one that gains it.
+    The columns are a class of each unchanged rank, the class that loses a vote and the one that gains it.
     """
     shift = 1 / noise.scale
     rank = ranks(counts)
@@ -55,9 +55,9 @@ def of_noisy_argmax(counts: Counts, noise: Noise) -> Iterator[Pairs]:
 def one_by_one(
     counts: Counts, log_probabilities: Callable[[Counts], Array], rows: Integers | None = None
 ) -> Iterator[Pairs]:
-    """Neighbours under any mechanism that looks at one query's counts, of all histograms or those in `rows`.
+    """Yield neighbours under any mechanism that looks at one query's counts, of all histograms or those in `rows`.
 
-    `log_probabilities` gives ln P of the outcomes (histograms × outcomes), which become the columns.
+    `log_probabilities` returns ln P of the outcomes (histograms × outcomes), which become the columns.
     """
     rank = ranks(counts)
     block = max(1, min(_PAIRS, _NUMBERS // counts.shape[1]))
@@ -68,7 +68,7 @@ def one_by_one(
 def _each_neighbour(
     number: Integers, counts: Counts, rank: Integers, log_probabilities: Callable[[Counts], Array], block: int
 ) -> Iterator[Pairs]:
-    """Neighbours of histograms with equally many ranks, each worked out by itself, `block` of them at a time."""
+    """Yield neighbours of histograms with equally many ranks, each computed separately, `block` of them at a time."""
     multiplicity = multiplicities(rank)
     row, loses, gains = _changes(multiplicity, counts[:, -1])
     log_p = log_probabilities(counts)
@@ -80,7 +80,7 @@ def _each_neighbour(
 
 
 def _by_number_of_ranks(rows: Integers, rank: Integers, portion: Callable[[int], int]) -> Iterator[Integers]:
-    """`rows` whose histograms have equally many ranks r, in ascending portions of `portion(r)`, or of one."""
+    """Yield `rows` grouped by the number of ranks r of their histograms, in portions of `portion(r)`, at least 1."""
     for most in np.unique(rank[rows, -1]):
         chosen = rows[rank[rows, -1] == most]
         step = max(1, portion(int(most) + 1))
@@ -88,9 +88,9 @@ def _by_number_of_ranks(rows: Integers, rank: Integers, portion: Callable[[int],
 
 
 def _changes(multiplicity: Integers, least: Counts) -> Triple:
-    """Histogram, rank that loses a vote and rank that gains it, for every neighbour of histograms with as many ranks.
+    """Return histogram, losing rank and gaining rank of every neighbour of histograms with equally many ranks.
 
-    `multiplicity` (histograms × ranks) says how many classes have each rank, `least` is each lowest count.
+    `multiplicity` (histograms × ranks) is the number of classes of each rank; `least` holds the lowest counts.
     """
     exists = np.ones((*multiplicity.shape, multiplicity.shape[1]), dtype=bool)
     exists[least == 0, -1] = False
@@ -101,9 +101,9 @@ def _changes(multiplicity: Integers, least: Counts) -> Triple:
 
 
 def _changed(counts: Counts, multiplicity: Integers, loses: Integers, gains: Integers) -> Counts:
-    """One neighbour of each histogram: the last class of rank `loses` loses a vote, the first of rank `gains` gains it.
+    """Return one neighbour of each histogram, with counts still in descending order.
 
-    Counts stay in descending order.
+    The last class of rank `loses` loses a vote, and the first class of rank `gains` gains it.
     """
     result, rows = counts.copy(), np.arange(len(counts))
     after = np.cumsum(multiplicity, axis=1)
@@ -113,7 +113,7 @@ def _changed(counts: Counts, multiplicity: Integers, loses: Integers, gains: Int
 
 
 def _shared(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> Pairs:
-    """Neighbours of histograms with equally many ranks, on the nodes of the histograms themselves."""
+    """Return neighbours of histograms with equally many ranks, on the nodes of the histograms themselves."""
     histograms = Histograms.of(counts.astype(np.float64), rank, noise.scale)
     own, other = _integrals(histograms, noise)
     row, loses, gains = _changes(histograms.multiplicity, counts[:, -1])
@@ -123,14 +123,14 @@ def _shared(number: Integers, counts: Counts, rank: Integers, noise: Noise) -> P
     left[rows, gains] -= 1
     multiplicity = np.hstack([left, same])
     log_p = np.hstack([own[row], own[row, loses, None], own[row, gains, None]])
-    log_p, log_p_neighbour = (_accurate(each, multiplicity) for each in (log_p, other[row, :, loses, gains]))
+    log_p, log_p_neighbour = (_accurate(table, multiplicity) for table in (log_p, other[row, :, loses, gains]))
     return Pairs(number[row], loses, gains, log_p, log_p_neighbour, multiplicity)
 
 
 def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
-    """ln P of a class of each rank (histograms × ranks), and of each outcome (see `of_noisy_argmax`) of each neighbour.
+    """Return ln P of a class of each rank (histograms × ranks), and of each outcome of each neighbour.
 
-    Neighbours are histograms × outcomes × rank that loses × rank that gains.
+    The second array is histograms × outcomes (see `of_noisy_argmax`) × losing rank × gaining rank.
     """
     shift, number = 1 / noise.scale, histograms.values.shape[1]
     x, log_weights = _nodes(panels(noise, histograms, shift), len(histograms))
@@ -156,7 +156,7 @@ def _integrals(histograms: Histograms, noise: Noise) -> tuple[Array, Array]:
 
 
 def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
-    """Nodes and ln weights (rows × nodes); rows with fewer panels than others are filled up with empty ones."""
+    """Return nodes and ln weights (rows × nodes); rows with fewer panels are padded with empty ones."""
     held = np.bincount(where.row, minlength=rows)
     place = np.arange(len(where.row)) - np.repeat(np.cumsum(held) - held, held)
     low, width = np.zeros((2, rows, held.max()))
@@ -168,19 +168,19 @@ def _nodes(where: Panels, rows: int) -> tuple[Array, Array]:
 
 
 def _scaled(log_terms: Array) -> tuple[Array, Array]:
-    """Terms (rows × nodes × ranks) divided by their largest, and its logarithm (rows × ranks)."""
+    """Return terms (rows × nodes × ranks) divided by their largest, and its logarithm (rows × ranks)."""
     top = np.max(log_terms, axis=1)
     return np.exp(log_terms - top[:, None, :]), top
 
 
 def _products(left: Array, right: Array) -> Array:
-    """Σ over nodes of left × right, for every pair of columns."""
+    """Return Σ over nodes of left × right, for every pair of columns."""
     result: Array = np.matmul(np.swapaxes(left, 1, 2), right)
     return result
 
 
 def _accurate(log_p: Array, multiplicity: Integers) -> Array:
-    """The same, with ln P of a near-certain outcome taken from the others: it is as small as their probability."""
+    """Return `log_p` with ln P of a near-certain outcome from the complement, to keep its relative precision."""
     rows = np.arange(len(log_p))
     winner = np.argmax(np.where(multiplicity > 0, log_p, -np.inf), axis=1)
     times = multiplicity.copy()

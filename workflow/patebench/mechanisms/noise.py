@@ -1,7 +1,8 @@
-"""The noise that mechanisms add to counts: how to draw it, and its probabilities in log space.
+"""Noise that mechanisms add to counts: sampling, and probabilities in log space.
 
-Continuous noise; noise on the integers with exact probabilities; and noise on the integers as releases draw it. A
-mechanism whose cost is worked out for integer noise draws integers in seeded mode too: one proof holds for both modes.
+There are three kinds: continuous noise, noise on the integers with exact probabilities, and noise on the integers as
+releases draw it. A mechanism whose cost is computed for integer noise draws integers in seeded mode too, so one proof
+holds for both modes.
 """
 
 import math
@@ -18,20 +19,20 @@ from patebench.accounting.votes import Counts
 from patebench.core.entropy import Entropy, discrete_normal
 from patebench.core.seeds import Source
 
-#: Why what holds for the continuous noise holds for the discrete one of the same scale, added to integers.
+#: Theorems by which a bound for continuous noise also holds for discrete noise of the same scale, added to integers.
 LAPLACE = "discrete noise: Ghosh, Roughgarden, Sundararajan 2012 (geometric mechanism)"
 GAUSSIAN = "discrete noise: Canonne, Kamath, Steinke 2020, Theorem 4 (concentrated privacy)"
 
 
-#: Number of groups of a count with continuous noise between two values that it may have.
+#: Number of groups into which `one_count` divides the values of a noisy count between 0 and `size`.
 _CUTS = 32
 
 
 @dataclass(frozen=True)
 class Noise(ABC):
-    """Symmetric noise of the given scale; scale 0 means none, scale ∞ drowns everything.
+    """Symmetric noise of the given scale; scale 0 means no noise, and scale ∞ drowns all counts.
 
-    Density and distribution are those of the unit scale: mechanisms divide by the scale first.
+    Density and distribution are those of scale 1: mechanisms divide by the scale first.
     """
 
     scale: float
@@ -39,36 +40,36 @@ class Noise(ABC):
     @property
     @abstractmethod
     def variance(self) -> float:
-        """Of one draw."""
+        """Return the variance of one draw."""
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Array:
-        """Independent draws."""
+        """Draw independent noise of this `shape`."""
 
     @abstractmethod
     def log_density(self, x: Array) -> Array:
-        """ln of the density at x, for scale 1."""
+        """Return ln of the density at x, for scale 1."""
 
     @abstractmethod
     def log_distribution(self, x: Array) -> Array:
-        """ln Pr[noise ≤ x], for scale 1."""
+        """Return ln Pr[noise ≤ x], for scale 1."""
 
     @abstractmethod
     def steepest(self, distance: Array) -> Array:
-        """The most that `log_distribution` can rise by per unit, down to −distance."""
+        """Return the largest slope of `log_distribution` down to −distance."""
 
     @property
     def is_none(self) -> bool:
         return self.scale == 0
 
     def mu(self, difference: NDArray[np.int64]) -> float | None:
-        """Return μ of Gaussian DP for counts that differ so; None for noise that is not Gaussian."""
+        """Return μ of Gaussian DP for counts with this `difference`; None for noise that is not Gaussian."""
         return None
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln of the probabilities of groups of values of one count, at 0 and at `size`.
+        """Return ln of the probabilities of groups of values of one noisy count, for the counts 0 and `size`.
 
-        Between the two, where the loss is not constant, groups are narrow.
+        Groups are narrow between the two counts, where the privacy loss is not constant.
         """
         cuts = np.linspace(0, size, _CUTS + 1) / self.scale
 
@@ -80,7 +81,7 @@ class Noise(ABC):
         return log_masses(0.0), log_masses(size / self.scale)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return values that divide the noise into about equally likely groups, and the probability of each group."""
+        """Return edges of about `number` equally likely groups of noise, and each group's probability."""
         x, shares = np.linspace(-8, 8, 4001), np.arange(1, number) / number
         edges = x[np.searchsorted(np.exp(self.log_distribution(x)), shares)] * self.scale
         below = np.exp(self.log_distribution(edges / self.scale)) if self.scale else shares
@@ -89,7 +90,7 @@ class Noise(ABC):
 
 @dataclass(frozen=True)
 class Laplace(Noise):
-    """Density exp(−|x|)/2 at scale 1."""
+    """Laplace noise: density exp(−|x|)/2 at scale 1."""
 
     @property
     def variance(self) -> float:
@@ -111,7 +112,7 @@ class Laplace(Noise):
 
 @dataclass(frozen=True)
 class Gaussian(Noise):
-    """Density exp(−x²/2)/√(2π) at scale 1."""
+    """Gaussian noise: density exp(−x²/2)/√(2π) at scale 1."""
 
     @property
     def variance(self) -> float:
@@ -136,21 +137,22 @@ class Gaussian(Noise):
         return distance + 1
 
 
-#: Noise this many scales out has probabilities below e⁻⁷⁰⁰, about what a double holds.
+#: Scales beyond which Gaussian noise has probabilities below e⁻⁷⁰⁰, about the smallest double.
 _REACH = 38.0
+#: Numbers in one block of queries, which bounds memory.
 _CELLS = 1 << 21
 
 
 @dataclass(frozen=True)
 class IntegerNoise:
-    """ln of the probabilities and of the distribution function at −reach … reach, beyond which nothing happens."""
+    """ln of the probabilities and of the distribution function at −reach … reach; outside, the probability is 0."""
 
     log_p: Array
     log_cdf: Array
 
     @classmethod
     def of(cls, log_weights: Array) -> "IntegerNoise":
-        """From ln of weights at −reach … reach."""
+        """Normalise weights, given as ln at −reach … reach."""
         log_p = log_weights - np.logaddexp.reduce(log_weights)
         return cls(log_p, np.minimum(np.logaddexp.accumulate(log_p), 0.0))
 
@@ -163,15 +165,15 @@ class IntegerNoise:
         return self.reach == 0
 
     def mu(self, difference: NDArray[np.int64]) -> None:
-        """Gaussian DP is not exact for whole numbers."""
+        """Return None: Gaussian DP is not exact for integer noise."""
 
     def one_count(self, size: int) -> tuple[Array, Array]:
-        """Return ln of the probabilities of the values of one count, at 0 and at `size`."""
+        """Return ln of the probabilities of the values of one noisy count, for the counts 0 and `size`."""
         x = np.arange(-self.reach, self.reach + size + 1)
         return self.log_probability(x), self.log_probability(x - size)
 
     def groups(self, number: int) -> tuple[Array, Array]:
-        """Return as `Noise.groups` does: edges lie between whole numbers, and fewer groups divide little noise."""
+        """Return the same as `Noise.groups`; edges lie between integers, and there may be fewer groups."""
         shares = np.arange(1, number) / number
         whole = np.unique(np.searchsorted(np.exp(self.log_cdf), shares)) - self.reach
         below, edges = np.exp(self.log_distribution(whole)), np.asarray(whole + 0.5, dtype=np.float64)
@@ -187,9 +189,9 @@ class IntegerNoise:
 
 
 def log_sum_of_normals(scale: float, number: int) -> IntegerNoise:
-    """The sum of `number` discrete Gaussians of the given scale each, by convolution.
+    """Return the sum of `number` discrete Gaussians of the given `scale` each, by convolution.
 
-    All terms are positive, so sums of products lose nothing, however small: relative errors stay at rounding.
+    All terms are positive, so even tiny probabilities have relative errors of the size of rounding.
     """
     if scale == 0:
         return IntegerNoise.of(np.zeros(1))
@@ -213,10 +215,10 @@ def _convolved(a: Array, b: Array, reach: int) -> Array:
 
 
 def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Array:
-    """ln of the probability that each class wins, queries × classes, of argmax(counts + noise), by sums in log space.
+    """Return ln of the probability that each class wins (queries × classes) under argmax(counts + noise).
 
-    Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k): of tied scores the lowest
-    class wins, and with integer noise scores do tie.
+    Class j wins with probability Σ_x p(x − c_j) Π_{k<j} F(x − 1 − c_k) Π_{k>j} F(x − c_k), summed in log space. Integer
+    scores can tie; then the lowest class wins.
     """
     rows, inverse = np.unique(counts, axis=0, return_inverse=True)
     width = int((rows.max() - rows.min()) + 2 * noise.reach + 1)
@@ -227,7 +229,7 @@ def log_integer_argmax_probabilities(counts: Counts, noise: IntegerNoise) -> Arr
 
 
 def _integer_block(counts: Counts, noise: IntegerNoise) -> Array:
-    """Where the largest score lies: from the largest count's lowest score to its highest."""
+    """Sum over the possible largest scores: from the largest count's lowest score to its highest."""
     top = counts.max(axis=1, keepdims=True)
     x = top - noise.reach + np.arange(2 * noise.reach + 1)
     lower = [noise.log_distribution(x - 1 - count[:, None]) for count in counts.T]
@@ -243,46 +245,46 @@ def _integer_block(counts: Counts, noise: IntegerNoise) -> Array:
 
 Integers = NDArray[np.int64]
 
-#: What is rarer than e⁻²⁰⁰ changes no sum of probabilities that are worked out here.
+#: −ln of the probability below which tails change no sum computed here.
 _CERTAIN = 200.0
 
 
 @dataclass(frozen=True)
 class LatticeNoise(ABC):
-    """Independent integers, Pr[z] ∝ exp(`log_weights(z)`), symmetric about 0 and falling on both sides."""
+    """Independent integers, Pr[z] ∝ exp(`log_weights(z)`), symmetric about 0 and decreasing on both sides."""
 
     scale: float
 
     @abstractmethod
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
-        """Independent draws; exact from the operating system's entropy, to be repeated from a seed."""
+        """Draw independent integers: exactly with the operating system's entropy, reproducibly from a seed."""
 
     @abstractmethod
     def log_weights(self, z: NDArray[np.integer]) -> Array:
-        """ln Pr[z] but for a constant."""
+        """Return ln Pr[z] up to a constant."""
 
     @abstractmethod
     def reach(self, exponent: float) -> int:
-        """A distance with Pr[z ≥ reach] ≤ exp(−exponent)."""
+        """Return a distance with Pr[z ≥ reach] ≤ exp(−exponent)."""
 
     @abstractmethod
     def divergence(self, orders: Array) -> Array:
-        """D_α of all noisy counts when one vote moves: the most that a label can cost, whatever the votes are."""
+        """Return D_α of all noisy counts when one vote moves: the worst-case cost of a label."""
 
     def log_normaliser(self) -> float:
-        """ln of the sum of all weights."""
+        """Return ln of the sum of all weights."""
         far = self.reach(_CERTAIN)
         return float(np.logaddexp.reduce(self.log_weights(np.arange(-far, far + 1))))
 
     def probabilities(self, teachers: int) -> IntegerNoise:
-        """For exact label probabilities: as far as counts of so many teachers can lie apart, and the tails beyond."""
+        """Return the noise for exact label probabilities, over the range of `teachers` votes plus the tails."""
         far = teachers + self.reach(_CERTAIN)
         return IntegerNoise.of(self.log_weights(np.arange(-far, far + 1)))
 
 
 @dataclass(frozen=True)
 class DiscreteGaussian(LatticeNoise):
-    """Pr[z] ∝ exp(−z²/(2·scale²)) (Canonne, Kamath, Steinke 2020)."""
+    """Discrete Gaussian noise: Pr[z] ∝ exp(−z²/(2·scale²)) (Canonne, Kamath, Steinke 2020)."""
 
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
         return discrete_normal(rng, self.scale, shape)
@@ -292,20 +294,21 @@ class DiscreteGaussian(LatticeNoise):
         return -scaled * scaled / 2
 
     def reach(self, exponent: float) -> int:
-        """By Chernoff's bound: E exp(tz) ≤ exp(t²·scale²/2), as no shift makes Σ exp(−(z − s)²/(2·scale²)) larger.
+        """Return the distance by Chernoff's bound, E exp(tz) ≤ exp(t²·scale²/2).
 
-        By Poisson's summation formula that sum is one of cosines in s with positive weights, so it is largest at s = 0.
+        This holds because no shift s makes Σ exp(−(z − s)²/(2·scale²)) larger than s = 0: by Poisson's summation
+        formula the sum is one of cosines in s with positive weights.
         """
         return math.ceil(math.sqrt(2 * exponent) * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """α/scale²: two counts change by one each (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        """Return α/scale²: two counts change by one each (Canonne, Kamath, Steinke 2020, Theorem 4)."""
         return rdp.gaussian(self.scale, orders)
 
 
 @dataclass(frozen=True)
 class DiscreteLaplace(LatticeNoise):
-    """Pr[z] ∝ exp(−|z|/scale) (Ghosh, Roughgarden, Sundararajan 2012)."""
+    """Discrete Laplace noise: Pr[z] ∝ exp(−|z|/scale) (Ghosh, Roughgarden, Sundararajan 2012)."""
 
     def draw(self, shape: tuple[int, ...], rng: Source) -> Integers:
         if isinstance(rng, Entropy):
@@ -314,7 +317,7 @@ class DiscreteLaplace(LatticeNoise):
         return np.asarray(one - other, dtype=np.int64)
 
     def _one_sided(self, rng: Source, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Rounded down it is geometric, and the difference of two of these is discrete Laplace."""
+        """Draw exponential variables: rounded down they are geometric, and differences of two are discrete Laplace."""
         return rng.exponential(scale=self.scale, size=shape)
 
     def log_weights(self, z: NDArray[np.integer]) -> Array:
@@ -325,5 +328,5 @@ class DiscreteLaplace(LatticeNoise):
         return math.ceil(exponent * self.scale) + 1
 
     def divergence(self, orders: Array) -> Array:
-        """That of 2/scale-DP: two counts change by one each, as with LNMax."""
+        """Return the divergence of a 2/scale-DP mechanism: two counts change by one each, as with LNMax."""
         return rdp.laplace(1 / self.scale, orders)

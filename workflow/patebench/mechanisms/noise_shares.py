@@ -1,7 +1,7 @@
-"""Noise that the teachers of an ensemble add together, each a share of its own, whatever counts it is added to.
+"""Noise that all teachers of an ensemble add together, each teacher one share, to any kind of counts.
 
-Here is the plain path: one party sees all votes and sums them with the shares. `patebench.secure` releases the same
-counts from the same shares without anybody seeing a vote. What shares make up costs is in
+This module is the plain path: one party sees all votes and sums them with the shares. `patebench.secure` releases the
+same counts from the same shares without revealing any vote. The cost of the summed shares is in
 `accounting/discrete_gaussian.py`.
 """
 
@@ -30,10 +30,9 @@ from patebench.mechanisms.sparse_argmax import Cells, SparseArgmax, per_cell
 
 @dataclass(frozen=True)
 class NoiseShares(Mechanism):
-    """Every count has n discrete Gaussian shares of variance σ²/(n − t), one of each teacher, t the tolerance.
+    """Every count gets n discrete Gaussian shares of variance σ²/(n − t), one from each teacher; t is the tolerance.
 
-    So the noise that a teacher's vote hides in has variance σ² even if t other teachers tell what they added, or never
-    send.
+    So the noise that hides a teacher's vote has variance σ² even if t other teachers reveal their shares or never send.
     """
 
     discrete = True
@@ -46,38 +45,38 @@ class NoiseShares(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not float(self.tolerance).is_integer():
-            raise PatebenchError(f"{type(self).__name__}: tolerance = {self.tolerance:g} is no number of teachers")
+            raise PatebenchError(f"{type(self).__name__}: tolerance = {self.tolerance:g} is not a whole number")
 
     @abstractmethod
     def counted(self, votes: NDArray[np.integer], teachers: NDArray[np.integer]) -> NDArray[np.integer]:
-        """Which of these teachers' votes (teachers × queries) count; it is silent on the rest.
+        """Return the votes (teachers × queries) that count, with −1 (abstention) in place of the rest.
 
-        `teachers` are their numbers in the ensemble. What counts of a row follows from that row and its number alone.
+        `teachers` are the rows' numbers in the ensemble. The result of a row depends on that row and its number alone.
         """
 
     def needed(self, teachers: int) -> int:
-        """How many teachers' shares make up the promised noise."""
+        """Return the number of teachers whose shares add up to the promised noise."""
         needed = teachers - int(self.tolerance)
         if needed < 1:
             raise PatebenchError(
-                f"of {plural(teachers, 'teacher')} {self.tolerance:g} can not be missing; give a smaller tolerance"
+                f"of {plural(teachers, 'teacher')} {self.tolerance:g} cannot be missing; give a smaller tolerance"
             )
         return needed
 
     def share_scale(self, teachers: int) -> float:
-        """The scale of the noise that one of so many teachers adds."""
+        """Return the noise scale per teacher when `teachers` teachers add noise."""
         return self.sigma / math.sqrt(self.needed(teachers))
 
     def share(self, teachers: int, shape: tuple[int, ...], source: Source) -> NDArray[np.int64]:
-        """The noise that one of so many teachers adds."""
+        """Draw the noise share of one of `teachers` teachers."""
         return discrete_normal(source, self.share_scale(teachers), shape)
 
     def whole_noise(self, teachers: int) -> IntegerNoise:
-        """The exact distribution of what so many teachers add to a count, if all of them do."""
+        """Return the exact distribution of the noise on a count if all `teachers` teachers add their shares."""
         return log_sum_of_normals(self.share_scale(teachers), teachers)
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> Counts:
-        """Counts with every teacher's share of the noise, each drawn from a source of its own."""
+        """Return counts with every teacher's share of the noise, each drawn from its own source."""
         noisy = counts.copy()
         for source in rng.spawn(teachers):
             noisy += self.share(teachers, noisy.shape, source)
@@ -85,15 +84,15 @@ class NoiseShares(Mechanism):
 
 
 def plurality(noisy: Counts) -> Labels:
-    """The class with the largest noisy count per query, the lowest of tied ones."""
+    """Return the class with the largest noisy count per query, ties to the lowest class."""
     return np.asarray(np.argmax(noisy, axis=1), dtype=np.int32)
 
 
 @dataclass(frozen=True)
 class DistributedGNMax(NoiseShares):
-    """argmax of noisy counts, each with n discrete Gaussian shares of variance σ²/(n − t), t the tolerance.
+    """argmax of noisy counts, each with n discrete Gaussian shares of variance σ²/(n − t); t is the tolerance.
 
-    Labels follow from the noisy counts, so nothing that depends on the votes can make them cheaper.
+    Labels follow from the released noisy counts, so no data-dependent bound of the labels can be smaller.
     """
 
     shown = Shown("distributed GNMax", color="blue", marker="H")
@@ -104,7 +103,7 @@ class DistributedGNMax(NoiseShares):
         return votes
 
     def noisy_counts(self, votes: Votes, rng: Source) -> Counts:
-        """All that is revealed: what the secure path opens from the same draws."""
+        """Return everything that is revealed: the counts that the secure path opens from the same draws."""
         return self.noisy(votes.counts, votes.teachers, rng)
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -140,8 +139,8 @@ class DistributedGNMax(NoiseShares):
 class DistributedSparseGNMax(NoiseShares, SparseArgmax):
     """Counts of each teacher's first k votes, each with n discrete Gaussian shares of variance σ²/(n − t).
 
-    A teacher adds its share to every cell, also where it keeps silent; t is the tolerance. For k = T it is
-    DistributedGNMax at its cost, with its noisy counts released.
+    A teacher adds its share to every cell, also where it abstains; t is the tolerance. For k = T it is DistributedGNMax
+    at the same cost, with its noisy counts released.
     """
 
     shown = Shown("distributed sparse GNMax", color="blue", marker="X")
@@ -152,11 +151,11 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return capped(votes, int(self.k), places=teachers)
 
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Gaussian:
-        """The Gaussian of the same variance: discrete shares above scale ½ have its density but for next to nothing."""
+        """Return the Gaussian of the same variance; discrete shares above scale ½ have nearly the same density."""
         if teachers is None:
             raise PatebenchError(
-                f"the noise of {type(self).__name__} depends on the number of teachers, and nothing tells it; "
-                "give labels that do"
+                f"the noise of {type(self).__name__} depends on the number of teachers, which is unknown here; "
+                "give labels that state it"
             )
         return Gaussian(self.share_scale(teachers) * math.sqrt(teachers if sent is None else sent))
 
@@ -167,7 +166,7 @@ class DistributedSparseGNMax(NoiseShares, SparseArgmax):
         return teachers
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Of each label by itself, given all votes: noise is independent."""
+        """Compute the probabilities of each label by itself, given all votes: the noise is independent."""
         from patebench.mechanisms.noise import log_integer_argmax_probabilities
 
         answers = log_integer_argmax_probabilities(self.counts(votes), self.whole_noise(votes.teachers))

@@ -1,4 +1,4 @@
-"""The noisy argmax, argmax(counts + independent noise per count), and the two of PATE.
+"""The noisy argmax, argmax(counts + independent noise per count), and the two mechanisms of PATE.
 
 LNMax is that of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*, section 2.1), GNMax that of Scalable
 PATE (Papernot et al. 2018, section 4.1).
@@ -26,17 +26,18 @@ from patebench.core.seeds import Source
 from patebench.mechanisms.base import Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, Laplace, Noise
 
+#: Numbers drawn in one block of queries, which bounds memory.
 _CELLS = 1 << 22
 
 
 @dataclass(frozen=True)
 class NoisyArgmax(Mechanism):
-    """argmax(counts + noise): always answers; of exactly tied scores, the lowest class."""
+    """argmax(counts + noise): always answers, with exact ties going to the lowest class."""
 
     @property
     @abstractmethod
     def noise(self) -> Noise:
-        """The noise that each count gets."""
+        """Return the noise of each count."""
 
     def release(self, votes: Votes, rng: Source) -> Labels:
         labels = np.empty(votes.queries, dtype=np.int32)
@@ -60,13 +61,13 @@ class NoisyArgmax(Mechanism):
         return of_noisy_argmax(counts, self.noise)
 
     def exact_accountants(self, votes: Votes) -> list[Accountant]:
-        """The exact accountants; without noise there is no finite bound."""
+        """Return the exact accountants; without noise there is no finite bound."""
         return exact_accountant.accountants(votes, self.neighbours if self.noise.scale > 0 else None)
 
 
 @dataclass(frozen=True)
 class GNMax(NoisyArgmax):
-    """argmax(counts + N(0, σ²)); each query has Rényi divergence α/σ² at most (Scalable PATE, Proposition 8)."""
+    """argmax(counts + N(0, σ²)); each query has Rényi divergence at most α/σ² (Scalable PATE, Proposition 8)."""
 
     shown = Shown("GNMax", color="blue", marker="o")
     published = ("rdp", Conversion.CLASSIC)
@@ -83,7 +84,7 @@ class GNMax(NoisyArgmax):
         return PerQueryCost(label.per_query(*self.label_costs()))
 
     def label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """What the label of one query costs at most, with continuous noise and with discrete."""
+        """Return worst-case costs of the label of one query, with continuous and with discrete noise."""
         return label.gaussian(self.sigma), label.gaussian(self.sigma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -123,7 +124,7 @@ class GNMax(NoisyArgmax):
         return sanitised_accountants(votes, per_query, lambda orders: rdp.gaussian(self.sigma, orders), theorem, noise)
 
 
-#: All moments tried by the unrestricted analysis, as Rényi orders l + 1; the published one stops at l = 8.
+#: Moments l tried by the unrestricted analysis; the published one stops at l = 8.
 _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 
 
@@ -131,8 +132,8 @@ _MOMENTS = np.unique(np.round(np.geomspace(1, 1e6, 200)))
 class LNMax(NoisyArgmax):
     """argmax(counts + Lap(1/γ)); each query is 2γ-DP (PATE 2017, Theorem 3).
 
-    So it is with the discrete Laplace distribution: a vote changes two integer counts by one each, which makes no noisy
-    counts more than e^{2γ} times as likely, and the label is computed from these.
+    The same holds for the discrete Laplace distribution: a vote changes two integer counts by one each, so no noisy
+    counts become more than e^{2γ} times as likely, and the label is computed from these.
     """
 
     shown = Shown("LNMax", color="orange", marker="s")
@@ -150,7 +151,7 @@ class LNMax(NoisyArgmax):
         return PerQueryCost(label.per_query(*self._label_costs()))
 
     def _label_costs(self) -> tuple[LabelCost, LabelCost]:
-        """What the label of one query costs at most, with continuous noise and with discrete."""
+        """Return worst-case costs of the label of one query, with continuous and with discrete noise."""
         return label.laplace(self.gamma), label.laplace(self.gamma, discrete=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
@@ -197,7 +198,7 @@ class LNMax(NoisyArgmax):
         return sanitised_accountants(votes, per_query, lambda orders: rdp.laplace(self.gamma, orders), theorem, noise)
 
     def _moments(self, name: str, label: str, tried: Array, log_q: Array, *, variant: bool = False) -> list[Accountant]:
-        """The moments accountant, α(l) seen as the Rényi curve α(l)/l of order l + 1, converted as published."""
+        """Return the moments accountants: α(l)/l as a Rényi curve of order l + 1, converted as published."""
 
         def worst_case(orders: Array) -> Array:
             return rdp.moments_data_independent(self.gamma, orders - 1) / (orders - 1)

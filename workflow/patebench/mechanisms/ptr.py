@@ -1,8 +1,7 @@
-"""The noisy argmax under propose-test-release: labels of all queries at the little that near-unanimous votes cost.
+"""The noisy argmax under propose-test-release: labels of all queries at the low cost of near-unanimous votes.
 
-The theorem is in `accounting.propose_test_release`, its proof in docs/explanation/proofs-mechanisms.md, and what a
-gap costs in
-`mechanisms.gap_divergence`.
+The theorem is in `accounting.propose_test_release`, its proof in docs/explanation/proofs-mechanisms.md, and the cost of
+a gap in `mechanisms.gap_divergence`.
 """
 
 import math
@@ -29,10 +28,10 @@ from patebench.mechanisms.base import NO_ANSWER, Answering, Labels, Mechanism, S
 from patebench.mechanisms.gap_divergence import gap_divergence
 from patebench.mechanisms.noise import DiscreteGaussian, DiscreteLaplace, LatticeNoise
 
-#: Orders at which the cost of given votes is worked out.
+#: Rényi orders of the data-dependent cost.
 _ORDERS = np.array([2, 4, 7, 12, 20, 33, 54, 90], dtype=np.float64)
 
-#: Orders and numbers of steps that `suggested` tries, and the largest ε.
+#: Search grid of `suggested`: the orders, the number of values of k, and the largest ε.
 _TRIED = (3.0, 4.0, 6.0, 8.0, 11.0, 15.0, 20.0, 27.0, 36.0, 50.0)
 _STEPS = 24
 _LARGEST_EPSILON = 100.0
@@ -40,16 +39,16 @@ _LARGEST_EPSILON = 100.0
 
 @dataclass(frozen=True)
 class ProposeTestRelease(Mechanism):
-    """argmax(counts + noise on the integers) of every query, if a test passes; else no answer to any.
+    """argmax(counts + noise on the integers) of every query if a test passes; else no answer to any query.
 
-    The test passes for sure enough where the labels' Rényi divergence of this `order` stays below `cost` even if some
-    teachers change. All that is seen is (`epsilon`, `failure`)-DP whatever the votes are: that is what the probability
-    to pass is made for. A `cost` too low for the votes means no labels; one too high means that more teachers must
-    agree for the same probability. So it comes from public knowledge, such as other teachers' votes on other data
+    The test passes with high probability if the labels' Rényi divergence of this `order` stays below `cost` even when
+    some teachers change. The probability to pass is chosen so that the whole release is (`epsilon`, `failure`)-DP in
+    the worst case. If `cost` is too low for the votes, there are no labels. If it is too high, more teachers must agree
+    for the same probability. So `cost` must come from public knowledge, such as other teachers' votes on other data
     (`suggested`), never from these votes.
 
-    Queries are fixed beforehand, and the release is one for all of them: the first T labels cost what all do.
-    Noise is on the integers in every mode, since the proof is.
+    Queries are fixed beforehand, and the release is one for all of them: the first T labels cost as much as all. Noise
+    is on the integers in every mode, as in the proof.
     """
 
     answering: ClassVar[Answering] = Answering.TOGETHER
@@ -65,18 +64,19 @@ class ProposeTestRelease(Mechanism):
         if self.total < self.cost:
             alone = float(conversion.tight(np.array([self.order]), np.array([self.cost]), self.failure)[0])
             raise PatebenchError(
-                f"{type(self).__name__}: labels that cost {self.cost:g} at order {self.order:g} alone make ε = "
-                f"{at_most(alone)} at δ = {self.failure:g}, and epsilon = {self.epsilon:g}; raise it, or lower the cost"
+                f"{type(self).__name__}: labels of cost {self.cost:g} at order {self.order:g} alone have ε = "
+                f"{at_most(alone)} at δ = {self.failure:g}, above epsilon = {self.epsilon:g}; raise epsilon, or lower "
+                "the cost"
             )
 
     @property
     @abstractmethod
     def noise(self) -> LatticeNoise:
-        """The noise that each count gets."""
+        """Return the noise of each count."""
 
     @property
     def total(self) -> float:
-        """R: the Rényi divergence of the whole release, the most that is still (`epsilon`, `failure`)-DP."""
+        """Return R, the largest Rényi divergence of the whole release that is still (`epsilon`, `failure`)-DP."""
         return float(allowance(np.array([self.order]), self.epsilon, self.failure)[0])
 
     @property
@@ -84,16 +84,16 @@ class ProposeTestRelease(Mechanism):
         return Decision(self.order, self.cost, self.total, self.failure)
 
     def gap_cost(self, orders: Sequence[float], teachers: int, classes: int) -> Array:
-        """G_α(γ) at these orders, for γ = 0 … n (orders × (n + 1)): the most that a label with this gap costs."""
+        """Return G_α(γ) at these orders for γ = 0 … n (orders × (n + 1)), the largest cost of a label with this gap."""
         return gap_divergence(self.noise, orders, teachers, classes)
 
     def steps(self, votes: Votes) -> int | None:
-        """k of these votes: so many teachers, less one, may change before the labels may cost more than they should."""
+        """Return k of these votes: k − 1 teachers may change before the labels may cost more than `cost`."""
         (cost,) = self.gap_cost([self.order], votes.teachers, votes.classes)
         return steps(gaps(votes.counts), cost, self.cost)
 
     def pass_probability(self, votes: Votes) -> float:
-        """How likely these votes are to be released; itself private."""
+        """Return the probability that these votes are released; itself private."""
         return self.decision.probability(self.steps(votes))
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -102,7 +102,7 @@ class ProposeTestRelease(Mechanism):
         return np.asarray(labels if passes else np.full(votes.queries, NO_ANSWER), dtype=np.int32)
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Marginals: all queries are answered, or none."""
+        """Compute marginals: either all queries are answered, or none."""
         from patebench.mechanisms.noise import log_integer_argmax_probabilities
 
         answers = log_integer_argmax_probabilities(votes.counts, self.noise.probabilities(votes.teachers))
@@ -135,7 +135,7 @@ class ProposeTestRelease(Mechanism):
         ]
 
     def _spent(self, votes: Votes, queries: Sequence[int], orders: Array) -> Array:
-        """What is seen of the first T labels of the release of all (numbers of queries × orders)."""
+        """Return the cost of the decision and of the first T labels (numbers of queries × orders)."""
         costs = self.gap_cost(tuple(orders), votes.teachers, votes.classes)
         labels = np.cumsum(costs[:, gaps(votes.counts)], axis=1)[:, np.array(queries) - 1].T
         return self.decision.curve(self.steps(votes), labels, orders)
@@ -150,27 +150,36 @@ def suggested(
     headroom: float = 1.3,
     **noise: float,
 ) -> ProposeTestRelease:
-    """The mechanism of the least ε at δ that would release these public votes with this probability.
+    """Return the mechanism with the least ε at δ that would release these public votes with this probability.
 
-    `public` are votes that need no privacy, such as those of as many teachers on other data like one's own; `noise`
-    holds the parameters of `kind` beside order, cost, epsilon and failure. Labels are taken to cost `headroom` times
-    what the public votes say, since the private ones may be less unanimous. Raises PatebenchError where no ε up to 100
-    does.
+    Parameters
+    ----------
+    kind : the mechanism
+    public : votes that need no privacy, such as those of equally many teachers on similar public data
+    delta : δ of the release
+    probability : required probability that the test passes, between 0 and 1
+    headroom : factor, at least 1, on the cost of the public votes, since private votes may be less unanimous
+    noise : the parameters of `kind` other than order, cost, epsilon and failure
+
+    Raises
+    ------
+    PatebenchError
+        If no ε up to 100 suffices.
     """
     if not 0 < probability < 1 or not headroom >= 1:
         raise PatebenchError(
-            f"a probability of {probability:g} and a headroom of {headroom:g} will not do; give a probability between "
-            "0 and 1 and a headroom of at least 1"
+            f"a probability of {probability:g} and a headroom of {headroom:g} are out of range; give a probability "
+            "between 0 and 1 and a headroom of at least 1"
         )
     best = None
-    any_ = kind(order=2.0, cost=1e-9, epsilon=_LARGEST_EPSILON, failure=delta, **noise)
-    for order, gap_cost in zip(_TRIED, any_.gap_cost(_TRIED, public.teachers, public.classes), strict=True):
+    template = kind(order=2.0, cost=1e-9, epsilon=_LARGEST_EPSILON, failure=delta, **noise)
+    for order, gap_cost in zip(_TRIED, template.gap_cost(_TRIED, public.teachers, public.classes), strict=True):
         gap = gaps(public.counts)
         for k in np.unique(np.geomspace(1, max(1, public.teachers // 2), _STEPS).round().astype(int)).tolist():
             cost = _upward(headroom * float(np.sum(gap_cost[np.maximum(gap - 2 * k + 2, 0)])))
-            found = _least_epsilon(order, cost, delta, k, probability, best.epsilon if best else _LARGEST_EPSILON)
-            if found is not None:
-                best = kind(order=order, cost=cost, epsilon=found, failure=delta, **noise)
+            epsilon = _least_epsilon(order, cost, delta, k, probability, best.epsilon if best else _LARGEST_EPSILON)
+            if epsilon is not None:
+                best = kind(order=order, cost=cost, epsilon=epsilon, failure=delta, **noise)
     if best is None:
         raise PatebenchError(
             f"no ε up to {_LARGEST_EPSILON:g} releases such votes with probability {probability:g}; add noise, or ask "
@@ -180,7 +189,7 @@ def suggested(
 
 
 def _least_epsilon(order: float, cost: float, delta: float, k: int, probability: float, below: float) -> float | None:
-    """The least ε, to three digits, at which p_k is large enough; None if it is not below what is known."""
+    """Return the least ε, to three digits, at which p_k reaches `probability`; None if it is not less than `below`."""
 
     def enough(epsilon: float) -> bool:
         total = float(allowance(np.array([order]), epsilon, delta)[0])
@@ -188,19 +197,19 @@ def _least_epsilon(order: float, cost: float, delta: float, k: int, probability:
 
     if not enough(below * (1 - 1e-3)):
         return None
-    found = _upward(bisect(enough, below * (1 - 1e-3), 0.0, halve=arithmetic, near=1e-4))
-    return found if found < below else None
+    least = _upward(bisect(enough, below * (1 - 1e-3), 0.0, halve=arithmetic, near=1e-4))
+    return least if least < below else None
 
 
 def _upward(value: float) -> float:
-    """Rounded up to four digits."""
+    """Round up to four significant digits."""
     step = 10.0 ** (math.floor(math.log10(value)) - 3)
     return float(f"{math.ceil(value / step) * step:.4g}")
 
 
 @dataclass(frozen=True)
 class PtrGNMax(ProposeTestRelease):
-    """Discrete Gaussian noise of scale `sigma` on every count."""
+    """Propose-test-release with discrete Gaussian noise of scale `sigma` on every count."""
 
     shown = Shown("PTR GNMax", color="blue", marker="D")
     example: ClassVar[Mapping[str, float]] = {
@@ -216,7 +225,7 @@ class PtrGNMax(ProposeTestRelease):
 
 @dataclass(frozen=True)
 class PtrLNMax(ProposeTestRelease):
-    """Discrete Laplace noise of scale 1/`gamma` on every count."""
+    """Propose-test-release with discrete Laplace noise of scale 1/`gamma` on every count."""
 
     shown = Shown("PTR LNMax", color="orange", marker="D")
     example: ClassVar[Mapping[str, float]] = {

@@ -1,8 +1,8 @@
 """Exact outcome probabilities of a noisy argmax, by quadrature in log space.
 
-Class j wins with probability P(j) = ∫ f(x − c_j) Π_{k≠j} F(x − c_k) dx. Every integrand is log-concave, so its mass
-lies where it can be foretold: Gauss–Legendre panels are laid there, for all classes of a query at once, and sums of
-positive terms lose nothing, however far in the tail P(j) is. Distances are in units of the noise scale.
+Class j wins with probability P(j) = ∫ f(x − c_j) Π_{k≠j} F(x − c_k) dx. Every integrand is log-concave, so the location
+of its mass can be predicted. Gauss–Legendre panels cover these locations for all classes of a query at once. Sums of
+positive terms keep their relative precision, however small P(j) is. Distances are in units of the noise scale.
 """
 
 from dataclasses import dataclass
@@ -22,26 +22,29 @@ Integers = NDArray[np.int64]
 #: Gauss–Legendre nodes and ln weights on [0, 1], for each panel.
 NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 NODES, LOG_WEIGHTS = (NODES + 1) / 2, np.log(_WEIGHTS / 2)
+
+#: Numbers in one block of queries, which bounds memory.
 _CELLS = 1 << 21
 
-#: What lies this far below a peak of ln(integrand), e⁻⁴⁰, is left out.
+#: Distance below the peak of ln(integrand) at which the integrand is cut off.
 _DROP = 40.0
 
 #: Width of the cells for Gaussian noise, in noise scales.
 _CELL = 2.0
 
-#: A count further behind than this, in noise scales, counts as just as far: its chances are below exp(−10¹²) anyway.
+#: Largest distance behind the plurality, in noise scales, to which larger ones are clipped: P is below exp(−10¹²).
 _FAR = 1e12
 
-#: How far above a count its Laplace distribution function still bends; up to thousands of tied counts.
+#: Distances above a count, in noise scales, at which panels end since its Laplace distribution function still bends;
+#: they suffice for thousands of tied counts.
 _BENDS = (3.0, 6.0, 10.0, 25.0, 50.0)
 
 
 @dataclass(frozen=True)
 class Histograms:
-    """Queries with equally many distinct counts: the counts, greatest (0) first, and how many classes have each.
+    """Queries with equally many distinct counts: their values, largest (0) first, and the number of classes with each.
 
-    Both arrays are queries × distinct counts.
+    Both arrays are queries × distinct counts; `values` are relative to the largest count, in noise scales.
     """
 
     values: Array
@@ -49,7 +52,7 @@ class Histograms:
 
     @classmethod
     def of(cls, counts: Array, rank: Integers, scale: float) -> "Histograms":
-        """From rows of counts in descending order, with equally many ranks in each (see `votes.ranks`)."""
+        """Make histograms of rows of counts in descending order with equally many ranks each (see `votes.ranks`)."""
         values = np.empty((len(counts), int(rank[0, -1]) + 1))
         with np.errstate(over="ignore"):
             behind = np.maximum((counts - counts[:, :1]) / scale, -_FAR)
@@ -65,7 +68,7 @@ class Histograms:
 
 @dataclass(frozen=True)
 class Panels:
-    """Intervals of integration: `row` (ascending) is the query that each belongs to; every query has at least one."""
+    """Intervals of integration; `row` (ascending) is the query of each interval, and every query has at least one."""
 
     row: Integers
     low: Array
@@ -73,7 +76,7 @@ class Panels:
 
 
 def log_argmax_probabilities(counts: NDArray[np.number], noise: Noise) -> Array:
-    """ln P(j) per query and class (queries × classes) of argmax(counts + noise)."""
+    """Return ln P(j) of argmax(counts + noise) per query and class (queries × classes)."""
     scores = np.asarray(counts, dtype=np.float64)
     result = np.empty(scores.shape)
     block = max(1, _CELLS // scores.shape[1])
@@ -96,9 +99,9 @@ def _block(counts: Array, noise: Noise) -> Array:
 
 
 def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
-    """ln P(j) for rows of counts in descending order; classes with equal counts are integrated once.
+    """Return ln P(j) for rows of counts in descending order; classes with equal counts are integrated once.
 
-    Where the plurality is near certain, ln P is that of the complement: it is as small as the others' probability.
+    Where the plurality is nearly certain, its ln P is computed from the complement, to keep its relative precision.
     """
     rank = ranks(counts)
     result = np.empty(counts.shape)
@@ -113,7 +116,7 @@ def _sorted_probabilities(counts: Array, noise: Noise) -> Array:
 
 
 def _integrate(histograms: Histograms, noise: Noise) -> Array:
-    """ln P(j) for one class j of each distinct count."""
+    """Return ln P(j) for one class j of each distinct count."""
     result = np.empty(histograms.values.shape)
     block = max(1, _CELLS // (32 * len(NODES) * histograms.values.shape[1]))
     for start in range(0, len(histograms), block):
@@ -137,20 +140,20 @@ def _sum_panels(histograms: Histograms, where: Panels, noise: Noise) -> Array:
 
 @singledispatch
 def panels(noise: Noise, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Intervals that hold all but a vanishing part of every class's integral, each short enough for its integrand.
+    """Return intervals that hold nearly all of every class's integral, each short enough for its integrand.
 
-    With `shift` ≤ 1 they also serve all neighbours, whose counts are one up or down, which is `shift` in noise scales.
+    With `shift` ≤ 1 they also serve all neighbours, whose counts differ by one vote, which is `shift` noise scales.
     """
-    raise TypeError(f"no quadrature is known for {type(noise).__name__} noise")
+    raise TypeError(f"there is no quadrature for {type(noise).__name__} noise")
 
 
 @panels.register
 def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """A lattice of equal cells, those kept that are near the mode of some class, cut into panels where integrands bend.
+    """Return the cells of a regular grid near the mode of some class, cut into panels where integrands bend.
 
-    ln(integrand) curves by at least 1 everywhere, so it has dropped by r²/2 at a distance r from its mode, and by at
-    most 1 and what the distribution functions add, which falls with x and sets how finely a cell is cut. A neighbour's
-    slope differs by at most the shift, and so does its mode.
+    ln(integrand) curves by at least 1 everywhere, so it has dropped by r²/2 at a distance r from its mode. Its
+    curvature is at most 1 plus that of the distribution functions, which falls with x and sets how finely a cell is
+    cut. A neighbour's slope differs by at most the shift, and so does its mode.
     """
     reach = np.sqrt(2 * _DROP) + shift
     first = np.floor((_gaussian_modes(histograms) - reach) / _CELL).astype(np.int64)
@@ -169,18 +172,21 @@ def _(noise: Gaussian, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _hazard(distance: Array) -> Array:
-    """φ(x)/Φ(x), how fast ln Φ rises."""
+    """Return φ(x)/Φ(x), the derivative of ln Φ."""
     result: Array = np.sqrt(2 / np.pi) / erfcx(-distance / np.sqrt(2))
     return result
 
 
 def _bend(distance: Array, hazard: Array) -> Array:
-    """How fast that falls."""
-    return np.where(distance < -1e3, 1.0, hazard * (distance + hazard))  # its limit, before it cancels
+    """Return minus the derivative of `_hazard`."""
+    return np.where(distance < -1e3, 1.0, hazard * (distance + hazard))  # the limit, where the formula would cancel
 
 
 def _gaussian_modes(histograms: Histograms) -> Array:
-    """Where each class's integrand peaks: Newton's method on its slope, convex and falling, climbing from c_j."""
+    """Return the mode of each class's integrand by Newton's method on its slope, which is convex and decreasing.
+
+    Iterations start at c_j and increase.
+    """
     values = histograms.values
     others = histograms.multiplicity[:, None, :] - np.eye(values.shape[1])
     x = values
@@ -194,11 +200,12 @@ def _gaussian_modes(histograms: Histograms) -> Array:
 
 @panels.register
 def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
-    """Between two neighbouring counts the integrand is smooth and never falls; above all counts it falls like e⁻ˣ.
+    """Return panels between neighbouring counts, and above the largest count.
 
-    So each stretch between counts is cut where its slope has brought ln(integrand) low enough, and split where the
-    distribution functions of the counts below still bend, and where a neighbour's counts lie. A neighbour's integrand
-    differs by a factor of at most e^{2·shift}, so it is as low where the stretch was cut.
+    Between two neighbouring counts the integrand is smooth and never falls; above all counts it falls like e⁻ˣ. So each
+    stretch is cut off where ln(integrand) is low enough, and split where the distribution functions of the counts below
+    still bend and where a neighbour's counts lie. A neighbour's integrand differs by a factor of at most e^{2·shift},
+    so the cut-off is valid for it too.
     """
     values, classes = histograms.values, int(histograms.multiplicity[0].sum())
     top = np.full((len(values), 1), _DROP + np.log(classes))
@@ -218,7 +225,7 @@ def _(noise: Laplace, histograms: Histograms, shift: float = 0.0) -> Panels:
 
 
 def _laplace_slope(histograms: Histograms) -> Array:
-    """Least slope of ln(integrand) of any class: above all counts (0: it falls there), then just below each count."""
+    """Return the least slope of ln(integrand) over classes: above all counts (0), then just below each count."""
     values, multiplicity = histograms.values, histograms.multiplicity
     above = np.cumsum(multiplicity, axis=1)
     tail = np.exp(-np.abs(values[:, :, None] - values[:, None, :]))

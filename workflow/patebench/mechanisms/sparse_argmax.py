@@ -1,4 +1,4 @@
-"""One table of noisy counts in which each teacher has at most k votes, released whole; with Gaussian or Laplace noise.
+"""One released table of noisy counts in which each teacher has at most k votes, with Gaussian or Laplace noise.
 
 The theorem is in `accounting/sparse.py`.
 """
@@ -24,18 +24,18 @@ from patebench.core.seeds import Source
 from patebench.mechanisms.base import Answering, Labels, Mechanism, Shown, parameter
 from patebench.mechanisms.noise import GAUSSIAN, LAPLACE, Gaussian, IntegerNoise, Laplace, Noise
 
-#: In how many cells the tables of neighbours differ, after so many queries.
+#: Maximum number of cells in which the tables of neighbours differ, from the number of queries.
 Cells = Callable[[int], int]
 
 
 @dataclass(frozen=True)
 class SparseArgmax(Mechanism):
-    """Releases counts + noise for all queries at once; labels are the largest of each query, the lowest of tied ones.
+    """Counts + noise for all queries, released as one table; labels are each query's largest, ties to the lowest class.
 
-    Of each teacher the first `k` votes count, in a public order (`votes.capped`), in each round anew. The mechanism
-    itself cuts off the rest, so that what it costs rests on no teacher's honesty.
+    The first `k` votes of each teacher count, in a public order (`votes.capped`), separately in each round. The
+    mechanism itself drops the rest, so its cost does not depend on any teacher's honesty.
 
-    Whether a vote counts depends on the votes before it, so no query stands alone, and none has a cost of its own.
+    Whether a vote counts depends on the votes before it, so no query is independent or has a cost of its own.
     """
 
     discrete = True
@@ -47,26 +47,26 @@ class SparseArgmax(Mechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.k != int(self.k):
-            raise PatebenchError(f"{type(self).__name__}: k = {self.k:g} is no number of votes")
+            raise PatebenchError(f"{type(self).__name__}: k = {self.k:g} is not a whole number")
 
     @abstractmethod
     def noise_of(self, teachers: int | None = None, sent: int | None = None) -> Noise:
-        """The noise of each count of a table of so many teachers, by which it is read.
+        """Return the noise of each count in a table of `teachers` teachers.
 
-        `sent` is of how many of them votes and noise are in it, where that is not all. Both may be left out where noise
-        does not depend on them.
+        `sent` is the number of teachers whose votes and noise are in the table, if fewer than all. Both may be left out
+        if the noise does not depend on them.
         """
 
     def exact_noise(self, teachers: int) -> Noise | IntegerNoise:
-        """Return the noise of each count: exact where whole numbers are added in experiments too."""
+        """Return the exact noise of each count, for mechanisms that add integers in experiments too."""
         return self.noise_of(teachers)
 
     def draws_per_count(self, teachers: int) -> int:
-        """Return of how many numbers drawn the noise of a count is the sum."""
+        """Return the number of draws that add up to the noise of a count."""
         return 1
 
     def noisy(self, counts: Counts, teachers: int, rng: Source) -> NDArray[Any]:
-        """The counts of so many teachers with noise."""
+        """Return the counts of `teachers` teachers with noise."""
         noisy: NDArray[Any] = counts + self.noise_of(teachers).draw(counts.shape, rng)
         return noisy
 
@@ -79,7 +79,7 @@ class SparseArgmax(Mechanism):
         return {"labels": np.argmax(noisy, axis=1).astype(np.int32), "noisy_counts": noisy}
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Of each label by itself, given all votes: noise is independent."""
+        """Compute the probabilities of each label by itself, given all votes: the noise is independent."""
         from patebench.mechanisms.quadrature import log_argmax_probabilities
 
         answers = log_argmax_probabilities(self.counts(votes), self.noise_of(votes.teachers))
@@ -89,47 +89,51 @@ class SparseArgmax(Mechanism):
         return participations(int(self.k), queries)
 
     def kept(self, votes: Votes) -> NDArray[np.integer]:
-        """The votes that count, teachers × queries."""
+        """Return the votes that count, teachers × queries."""
         if votes.matrix is None:
             raise PatebenchError(
-                f"{type(self).__name__} counts the first votes of each teacher, and only counts are at hand; "
+                f"{type(self).__name__} counts the first votes of each teacher, and only counts are available; "
                 "give the votes, teachers × queries"
             )
         return capped(votes.matrix, int(self.k), votes.rounds)
 
     def counts(self, votes: Votes) -> Counts:
-        """How many of the votes that count each class has, queries × classes."""
+        """Return the number of kept votes for each class, queries × classes."""
         return count(self.kept(votes), votes.classes, abstentions=True)
 
     def accountants(self, votes: Votes) -> list[Accountant]:
         cells = _Cells(self, votes)
-        found = self.worst_case(cells.any_votes, votes.teachers)
-        return found if votes.matrix is None else [*found, *self.exact(cells.these_votes)]
+        worst_case = self.worst_case(cells.any_votes, votes.teachers)
+        return worst_case if votes.matrix is None else [*worst_case, *self.exact(cells.these_votes)]
 
     @abstractmethod
     def worst_case(self, cells: Cells, teachers: int) -> list[Accountant]:
-        """What holds where tables of so many teachers differ in so many cells, by one each."""
+        """Return accountants for tables of `teachers` teachers that differ in `cells` cells, by one each."""
 
     def exact(self, cells: Cells) -> list[Accountant]:
-        """What some pair of tables that differ in so many cells loses, and none loses more; none where unknown."""
+        """Return accountants of the exact cost of tables that differ in `cells` cells; empty if unknown.
+
+        Some pair of tables has this cost, and none has more.
+        """
         return []
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """In how many cells the tables of neighbours differ by one each, at most."""
+    """Maximum number of cells in which the tables of neighbours differ, by one each."""
 
     mechanism: SparseArgmax
     votes: Votes
 
     def any_votes(self, queries: int) -> int:
-        """For any votes on the first queries: those of one teacher vanish, and others appear."""
+        """Return the number for any votes on the first queries: those of one teacher vanish, and others appear."""
         return 2 * participations(int(self.mechanism.k), queries, self.votes.rounds)
 
     def these_votes(self, queries: int) -> int:
-        """For these votes: those of the teacher with most vanish, and as many as may be appear in other cells.
+        """Return the number for these votes: those of the teacher with most votes vanish, and the most allowed appear.
 
-        With two classes or more there is such a neighbour, and none differs in more cells.
+        The new votes are in other cells. With two classes or more there is such a neighbour, and none differs in more
+        cells.
         """
         return self.any_votes(queries) // 2 + int(self._most[queries - 1])
 
@@ -139,7 +143,7 @@ class _Cells:
 
 
 def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
-    """Totals of a curve that is the same for every cell that changes."""
+    """Return the totals of a curve that is the same for every cell that changes."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         result: Array = np.multiply.outer([float(cells(T)) for T in queries], curve(orders))
@@ -150,7 +154,7 @@ def per_cell(cells: Cells, curve: Callable[[Array], Array]) -> Totals:
 
 @dataclass(frozen=True)
 class SparseGNMax(SparseArgmax):
-    """counts + N(0, σ²), √(2k)/σ-GDP as a whole, however many queries there are; with k = 1, one vote for each teacher.
+    """counts + N(0, σ²), √(2k)/σ-GDP as a whole for any number of queries; k = 1 counts one vote per teacher.
 
     For k = T it is GNMax with its noisy counts released, at GNMax's cost by Gaussian DP.
     """
@@ -205,10 +209,10 @@ class SparseGNMax(SparseArgmax):
 
 @dataclass(frozen=True)
 class SparseLNMax(SparseArgmax):
-    """counts + Lap(1/γ), 2kγ-DP as a whole, however many queries there are.
+    """counts + Lap(1/γ), 2kγ-DP as a whole for any number of queries.
 
-    Each cell that changes, changes by one, so it is γ-DP, with discrete Laplace noise as well. Cells that do not change
-    cost nothing.
+    A cell that changes, changes by one, so it is γ-DP, also with discrete Laplace noise. Cells that do not change cost
+    nothing.
     """
 
     shown = Shown("sparse LNMax", color="orange", marker="P")

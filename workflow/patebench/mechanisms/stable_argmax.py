@@ -3,11 +3,11 @@
 It is propose-test-release (Dwork & Lei 2009; Thakurta & Smith 2013) of the plurality, also inside the sparse vector
 technique, with Laplace noise (Bassily, Thakkar, Thakurta 2018) or Gaussian noise (after Zhu & Wang 2020).
 
-Theorem. If the outcomes of the tests are (ε, δ)-private, and for every adjacent pair of votes the probability that some
-query is answered whose plurality differs between them is at most F, then the release is (ε, δ + F)-private.
+Theorem. Let the outcomes of the tests be (ε, δ)-private. Let F bound, for every adjacent pair of votes, the probability
+that some query is answered whose plurality differs between them. Then the release is (ε, δ + F)-private.
 
-F = T·failure for T queries, whatever the votes are, and F = failure·#{q: d(q) ≤ 1} for given votes and all their
-neighbours, in both directions, d being the distance. Proof: docs/explanation/proofs-mechanisms.md, "Stable releases".
+F = T·failure for T queries in the worst case. For given votes and all their neighbours, in both directions, F =
+failure·#{q: d(q) ≤ 1}, where d is the distance. Proof: docs/explanation/proofs-mechanisms.md, "Stable releases".
 """
 
 import math
@@ -33,12 +33,12 @@ from patebench.mechanisms.noise import Gaussian, Laplace, Noise
 
 
 def distance(counts: Counts) -> NDArray[np.int64]:
-    """d = ⌈g/2⌉ per query, with g the gap between the two largest counts (queries × classes).
+    """Return d = ⌈g/2⌉ per query, with g the gap between the two largest counts (queries × classes).
 
-    The plurality of tied classes is the lowest. One teacher narrows the gap by 2 at most, so g must be at most 2k for k
-    teachers to bring about a tie, and below 2k for them to let another class win. The plurality thus changes after d or
-    d + 1 teachers, as the lower class is the other or the plurality. d itself ignores which it is: it is 0 for ties
-    alone, one teacher changes it by at most 1, and it is at most 1 wherever one teacher can change the plurality.
+    Ties go to the lowest class. One teacher narrows the gap by at most 2, so k teachers can cause a tie only if g ≤ 2k,
+    and let another class win only if g < 2k. The plurality thus changes after d or d + 1 teachers, depending on which
+    of the two classes is lower. d itself ignores this order: it is 0 only for ties, one teacher changes it by at most
+    1, and it is at most 1 wherever one teacher can change the plurality.
     """
     top = np.partition(counts, -2, axis=1)[:, -2:]
     result: NDArray[np.int64] = (top[:, 1] - top[:, 0] + 1) // 2
@@ -46,7 +46,7 @@ def distance(counts: Counts) -> NDArray[np.int64]:
 
 
 def changeable(counts: Counts) -> NDArray[np.int64]:
-    """For T = 0, 1, …: how many of the first T queries have d ≤ 1, so that one teacher may change their plurality."""
+    """Return, for T = 0, 1, …, how many of the first T queries have d ≤ 1, so that one teacher may change them."""
     return np.concatenate([[0], np.cumsum(distance(counts) <= 1)])
 
 
@@ -55,8 +55,8 @@ class StableArgmax(Mechanism):
     """The plurality if d + Lap(1/ε) > threshold, else no answer, with d of `distance`.
 
     The threshold, 1 + ln(1/(2·failure))/ε, is passed at d = 1 with probability `failure`. d changes by at most 1, so
-    each test is ε-DP (Dwork et al. 2006), and where T ε-DP steps are (ε_T, δ)-private, T queries are
-    (ε_T, δ + T·failure)-private: the theorem above. So δ must exceed T·failure; otherwise ε = ∞.
+    each test is ε-DP (Dwork et al. 2006). By the theorem above, where T ε-DP steps are (ε_T, δ)-private, T queries are
+    (ε_T, δ + T·failure)-private. So δ must exceed T·failure; otherwise ε = ∞.
     """
 
     shown = Shown("stable argmax", color="purple", marker="D")
@@ -81,16 +81,17 @@ class StableArgmax(Mechanism):
         return log_p
 
     def neighbours(self, counts: Counts) -> Iterator[exact.Pairs]:
-        """Tied classes share the probability of an answer here, since any of them may be the lowest.
+        """Yield neighbours where tied classes share the probability of an answer, since any of them may be the lowest.
 
-        A neighbour with other tied classes, or another plurality, so has outcomes that are impossible here or there.
+        If a neighbour has other tied classes or another plurality, some outcomes are impossible on one of the two
+        sides.
         """
 
         def log_probabilities(rows: Counts) -> Array:
-            answered, silent = self._log_test(rows).T
+            answered, unanswered = self._log_test(rows).T
             tied = rows == rows.max(axis=1, keepdims=True)
             share = answered - np.log(tied.sum(axis=1))
-            return np.column_stack([np.where(tied, share[:, None], -np.inf), silent])
+            return np.column_stack([np.where(tied, share[:, None], -np.inf), unanswered])
 
         return one_by_one(counts, log_probabilities)
 
@@ -115,7 +116,7 @@ class StableArgmax(Mechanism):
         return [*worst_case, *exact_accountant.accountants(votes, self.neighbours), *self._split(votes)]
 
     def _split(self, votes: Votes) -> list[Accountant]:
-        """The exact divergence of the tests alone, the failures that these votes allow being paid in δ."""
+        """Return the exact divergence of the tests alone; the failures that these votes allow are paid for in δ."""
         may_change = changeable(votes.counts)
 
         def tests(counts: Counts) -> Iterator[exact.Pairs]:
@@ -123,25 +124,25 @@ class StableArgmax(Mechanism):
 
         return [
             replace(
-                each,
-                name=each.name.replace("exact", "exact-split"),
-                source=f"{each.source}, of the tests; failure for each query that one teacher may change, in δ",
+                accountant,
+                name=accountant.name.replace("exact", "exact-split"),
+                source=f"{accountant.source}, of the tests; failure for each query that one teacher may change, in δ",
                 failure=lambda T: float(may_change[T]) * self.failure,
             )
-            for each in exact_accountant.accountants(votes, tests)
+            for accountant in exact_accountant.accountants(votes, tests)
         ]
 
     def _log_test(self, counts: Counts) -> Array:
-        """ln Pr[answered] and ln Pr[no answer] (queries × 2)."""
+        """Return ln Pr[answered] and ln Pr[no answer] (queries × 2)."""
         missing = np.asarray(self.epsilon * (1.0 - distance(counts)) - math.log(2 * self.failure))
         noise = Laplace(1.0)
         return np.column_stack([noise.log_distribution(-missing), noise.log_distribution(missing)])
 
 
-#: How far quadrature reaches, in scales of the threshold's noise: e⁻⁴⁰ and less lies beyond.
+#: Range of the quadrature, in scales of the threshold's noise; at most e⁻⁴⁰ lies outside.
 _REACH = 40.0
 
-#: Probabilities below this make no difference to what is seen.
+#: Probabilities below this are ignored.
 _NOTHING = 1e-20
 
 #: Gauss–Legendre nodes and weights on [0, 1], for each panel.
@@ -150,10 +151,10 @@ _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(8))
 
 @dataclass(frozen=True)
 class SparseVector(Mechanism):
-    """The plurality if d + ν > threshold + ρ, else no answer, and none any more after `cutoff` queries without.
+    """The plurality if d + ν > threshold + ρ, else no answer; after `cutoff` unanswered queries, no more answers.
 
-    ρ is drawn once and ν for every query; d is `distance`. A query with d ≤ 1 is answered with probability
-    `failure` at most, so T·failure is paid in δ (the theorem above). What the tests cost is the theorem of
+    ρ is drawn once and ν for every query; d is `distance`. A query with d ≤ 1 is answered with probability at most
+    `failure`, so T·failure is added to δ (the theorem above). The cost of the tests is the theorem of
     `accounting.sparse_vector`.
     """
 
@@ -168,16 +169,16 @@ class SparseVector(Mechanism):
     @property
     @abstractmethod
     def threshold(self) -> float:
-        """Where d is compared, before noise."""
+        """Return the threshold of d, without noise."""
 
     @property
     @abstractmethod
     def noises(self) -> tuple[Noise, Noise]:
-        """The noise of the threshold, and that of each test."""
+        """Return the noise of the threshold, and that of each test."""
 
     @property
     def failures(self) -> int:
-        """How many queries may fail before it stops."""
+        """Return the number of failed queries after which no query is answered."""
         return int(self.parameters()["cutoff"])
 
     def release(self, votes: Votes, rng: Source) -> Labels:
@@ -188,10 +189,10 @@ class SparseVector(Mechanism):
         return np.where(answered, votes.plurality, np.int32(NO_ANSWER))
 
     def log_outcome_probabilities(self, votes: Votes) -> NDArray[np.float64]:
-        """Marginals: queries depend on each other through ρ and through how many failed before.
+        """Compute marginals: queries depend on each other through ρ and the number of earlier failures.
 
-        Given ρ they are independent, so the number of failures so far is carried from query to query at every node of
-        a quadrature over ρ.
+        Given ρ they are independent, so the number of failures so far is carried from query to query at every node of a
+        quadrature over ρ.
         """
         answered = self._answered(distance(votes.counts))
         log_p = np.full((votes.queries, votes.classes + 1), -np.inf)
@@ -201,7 +202,7 @@ class SparseVector(Mechanism):
         return log_p
 
     def _answered(self, distance: NDArray[np.int64]) -> Array:
-        """Pr[answered] of each query."""
+        """Return Pr[answered] of each query."""
         values, which = np.unique(distance, return_inverse=True)
         rho, mass = self._threshold_nodes(values)
         of_test = self.noises[1]
@@ -219,7 +220,7 @@ class SparseVector(Mechanism):
         return np.clip(result, 0.0, 1 - 1e-16)
 
     def _threshold_nodes(self, distances: NDArray[np.int64]) -> tuple[Array, Array]:
-        """Nodes for ρ and their mass: panels end where its density bends, or the chance of some distance does."""
+        """Return nodes for ρ and their mass; panels end where the density of ρ or Pr[failure] bends."""
         noise = self.noises[0]
         edge = _REACH * noise.scale
         bends = np.concatenate([np.linspace(-edge, edge, 161), distances - self.threshold])
@@ -234,9 +235,9 @@ class SparseVector(Mechanism):
 class StableSVT(SparseVector):
     """Laplace noise of scale b₁ on the threshold and b₂ on the distances; all tests together are ε-DP.
 
-    1/b₁ + 2c/b₂ = ε for c = `cutoff`, shared out as 1 : (2c)^{2/3}, which makes the least noise of a comparison (Lyu,
-    Su, Li 2017, section 4.2). The paper draws the threshold anew after each unstable query and composes c runs; here
-    one threshold is for all, and costs once.
+    1/b₁ + 2c/b₂ = ε for c = `cutoff`, split as 1 : (2c)^{2/3}, which minimises the noise of a comparison (Lyu, Su, Li
+    2017, section 4.2). The paper draws a new threshold after each unstable query and composes c runs; here one
+    threshold serves all queries and is paid for once.
     """
 
     shown = Shown("stable SVT", color="purple", marker="p")
@@ -254,7 +255,7 @@ class StableSVT(SparseVector):
 
     @property
     def threshold(self) -> float:
-        """1 + z with Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²) ≤ failure, b₁ < b₂."""
+        """Return 1 + z with Pr[ν − ρ > z] = (b₂² e^{−z/b₂} − b₁² e^{−z/b₁})/(2b₂² − 2b₁²) ≤ failure, b₁ < b₂."""
         first, second = (noise.scale for noise in self.noises)
         return 1 - second * math.log(2 * self.failure * (1 - (first / second) ** 2))
 
@@ -280,13 +281,13 @@ class StableSVT(SparseVector):
         ]
 
 
-#: Each order has constants to be found, so only so many are tried.
+#: Orders tried; every order needs a search for constants, so they are fewer than usual.
 _ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.05) & (conversion.ORDERS < 1000)][::2]
 
 
 @dataclass(frozen=True)
 class StableSVTGaussian(SparseVector):
-    """N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on the distance of every query."""
+    """Gaussian noise: N(0, σ₁²) on the threshold, drawn once, and N(0, σ₂²) on the distance of every query."""
 
     shown = Shown("stable SVT gaussian", color="purple", marker="h")
     example: ClassVar[Mapping[str, float]] = {"sigma1": 1.0, "sigma2": 1.5, "failure": 1e-8, "cutoff": 40.0}
@@ -302,7 +303,7 @@ class StableSVTGaussian(SparseVector):
 
     @property
     def threshold(self) -> float:
-        """1 + z with Pr[ν − ρ > z] = failure."""
+        """Return 1 + z with Pr[ν − ρ > z] = failure."""
         return 1 - float(np.hypot(self.sigma1, self.sigma2) * ndtri(self.failure))
 
     def accountants(self, votes: Votes) -> list[Accountant]:
