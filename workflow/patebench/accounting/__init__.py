@@ -1,5 +1,5 @@
-"""Privacy accounting for votes: what a release costs, by theorem.
+"""Account for the privacy of released votes.
 
-Each module is one subject and knows nothing of mechanisms: it takes counts, noise parameters and orders, and returns
-privacy curves. A mechanism states which accountants bound it (`accountant.py`), with theorem and kind.
+Each module covers one subject and is independent of mechanisms: it takes counts, noise parameters and orders, and
+returns privacy curves. A mechanism lists its accountants (`accountant.py`), each with its theorem and kind.
 """

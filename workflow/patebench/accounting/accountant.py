@@ -1,7 +1,7 @@
-"""Accountants: a theorem put to work on the queries of one label set, giving bound records.
+"""Apply a theorem to the queries of one label set and return bound records.
 
-A mechanism lists its accountants; nobody else needs to know which theorems bound it. What a theorem computes is a
-function handed in here, so that this page only composes, converts and labels.
+A mechanism lists its accountants. The formulas of a theorem are passed in as a function; this module only composes,
+converts and labels.
 """
 
 import math
@@ -22,40 +22,42 @@ from patebench.core.text import plural
 #: Rényi divergence of the first T queries for each T (rows) at each order (columns).
 Totals = Callable[[Sequence[int], Array], Array]
 
-#: How tables head accountants that several mechanisms have.
+#: Column heads of accountants that several mechanisms share.
 _LABELS = {"rdp": "Rényi", "gdp": "Gaussian DP, PLD", "pld": "Gaussian DP, PLD"}
 
-_CELLS = 1 << 15  # of one block of queries × orders: what fits a processor's cache is fastest
-_ROUNDING = 1e-12  # of a failure probability, relatively
+_CELLS = 1 << 15  # queries × orders per block, chosen to fit a processor's cache
+_ROUNDING = 1e-12  # relative rounding error of a failure probability
 
 
 def never(queries: int) -> float:
-    """The failure probability of what can not fail."""
+    """Return 0, the failure probability of a theorem that always holds."""
     return 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accountant(ABC):
-    """What every bound of this accountant says of itself: its name, the kind of statement, the paper and theorem.
+    """Accountant with a name, a kind of statement, and the paper and theorem that it applies.
 
-    `label` is how tables head it, by default that of `_LABELS` or its name; those that belong in one column share it.
+    `label` is the column head in tables; accountants with the same label share a column. The default is the entry in
+    `_LABELS`, or else the name.
 
-    Where the theorem holds but for a failure, the failure's probability for the first T queries is paid in δ first.
+    If the theorem can fail, `failure` returns the failure probability for the first T queries, which is subtracted
+    from δ.
     """
 
     name: str
     kind: Kind
     source: str
-    #: Why the theorem holds as well when the noise is the discrete distribution of the same scale, or the accountant
-    #: that takes its place there; None: it may not hold.
+    #: Reason why the theorem also holds for discrete noise of the same scale, or the accountant that replaces it there;
+    #: None: it may not hold.
     discrete: "str | Accountant | None" = None
-    #: Whether the theorem holds as well when earlier answers choose the later queries.
+    #: True if the theorem also holds when earlier answers determine later queries.
     adaptive: bool = True
     failure: Callable[[int], float] = never
     label: str = ""
-    #: Whether it is a variant of another accountant and of use only beside that one.
+    #: True for a variant of another accountant that is only useful for comparison with it.
     variant: bool = False
-    #: Whether it computes the divergence of these votes itself, and not a bound on it.
+    #: True if it computes the data-dependent divergence itself instead of a bound on it.
     exact: bool = False
 
     def __post_init__(self) -> None:
@@ -63,17 +65,17 @@ class Accountant(ABC):
 
     @property
     def publishable(self) -> bool:
-        """Whether what it states may be told: it depends on no votes, or was itself released with noise."""
+        """True if its ε may be published: ε does not depend on the votes or was itself released with noise."""
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
     @abstractmethod
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
-        """Bounds at δ on the first T queries, for each T in `queries`."""
+        """Return bounds at `delta` on the first T queries, for each T in `queries`."""
 
     def left(self, delta: float, queries: int) -> float:
-        """What is left of δ after the failure; 0 where too little is, and no ε is enough."""
-        left = delta - self.failure(queries) * (1 + _ROUNDING)
-        return left if left >= SMALLEST_DELTA else 0.0
+        """Return δ less the failure probability; 0, for which ε is infinite, below `SMALLEST_DELTA`."""
+        remaining = delta - self.failure(queries) * (1 + _ROUNDING)
+        return remaining if remaining >= SMALLEST_DELTA else 0.0
 
     def bound(self, epsilon: float, delta: float, queries: int, **how: Any) -> Bound:
         return Bound(
@@ -92,37 +94,37 @@ class Accountant(ABC):
 
 
 def valid_for_adaptive_queries(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """The accountants that hold as well where earlier answers choose the later queries.
+    """Return the accountants that also hold when earlier answers determine later queries.
 
-    Data-dependent ones then describe the queries that happened to be put; their source says so.
+    The source of a data-dependent one then states that its bound refers to the queries that were actually asked.
     """
-    kept = [accountant for accountant in accountants if accountant.adaptive]
     words = "; along the queries that were put, as if they had been fixed beforehand"
     return [
         replace(accountant, source=accountant.source + words) if accountant.kind is Kind.DATA_DEPENDENT else accountant
-        for accountant in kept
+        for accountant in accountants
+        if accountant.adaptive
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DirectAccountant(Accountant):
-    """An accountant that gives ε for T queries at δ without a curve."""
+    """Accountant that returns ε for T queries at δ without a curve."""
 
     epsilon: Callable[[int, float], float]
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         return [self.bound(self._epsilon(T, self.left(delta, T)), delta, T) for T in queries]
 
-    def _epsilon(self, queries: int, left: float) -> float:
-        return self.epsilon(queries, left) if left > 0 else math.inf
+    def _epsilon(self, queries: int, remaining: float) -> float:
+        return self.epsilon(queries, remaining) if remaining > 0 else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiAccountant(Accountant):
-    """An accountant that adds up Rényi curves and converts the sum at the best order.
+    """Accountant that adds up Rényi curves and converts the sum at the best order.
 
-    With `refine` the search goes on between the orders around the best one; without it only `orders` are tried, as a
-    published analysis did.
+    With `refine`, the search continues between the neighbours of the best order. Without it, only `orders` are tried,
+    as in a published analysis.
     """
 
     name: str = "rdp"
@@ -133,8 +135,10 @@ class RenyiAccountant(Accountant):
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         curves = self.totals(queries, self.orders)
-        if not np.all(curves >= -_ROUNDING):  # nor where it is NaN
-            raise PatebenchError(f"the accountant '{self.name}' gave a divergence below 0 or none, which is no bound")
+        if not np.all(curves >= -_ROUNDING):  # also false for NaN
+            raise PatebenchError(
+                f"the accountant '{self.name}' computed a Rényi divergence that is negative or not a number"
+            )
         return [
             self._best(T, curve, how, delta)
             for T, curve in zip(queries, curves, strict=True)
@@ -142,30 +146,29 @@ class RenyiAccountant(Accountant):
         ]
 
     def _best(self, queries: int, curve: Array, how: Conversion, delta: float) -> Bound:
-        orders, left = self.orders, self.left(delta, queries)
-        if left == 0:
+        orders, remaining = self.orders, self.left(delta, queries)
+        if remaining == 0:
             return self.bound(math.inf, delta, queries, conversion=how)
-        epsilons = conversion.convert(how, orders, curve, left)
+        epsilons = conversion.convert(how, orders, curve, remaining)
         best = int(np.argmin(epsilons))
         epsilon, order = epsilons[best], orders[best]
         for _ in range(3 if self.refine and 0 < epsilon < np.inf else 0):
             orders = conversion.between(orders, best)
-            epsilons = conversion.convert(how, orders, self.totals([queries], orders)[0], left)
+            epsilons = conversion.convert(how, orders, self.totals([queries], orders)[0], remaining)
             best = int(np.argmin(epsilons))
             if epsilons[best] < epsilon:
                 epsilon, order = epsilons[best], orders[best]
-        found = float(order) if np.isfinite(epsilon) else None
-        return self.bound(epsilon, delta, queries, conversion=how, order=found)
+        return self.bound(epsilon, delta, queries, conversion=how, order=float(order) if np.isfinite(epsilon) else None)
 
 
 def valid_for_discrete_noise(accountants: Sequence[Accountant]) -> list[Accountant]:
-    """The accountants that hold for discrete noise too, or those in their place, each with the reason in its source."""
-    valid = [each.discrete if isinstance(each.discrete, Accountant) else each for each in accountants]
-    return [replace(each, source=f"{each.source}; {each.discrete}") for each in valid if each.discrete]
+    """Return the accountants for discrete noise, each with the reason for its validity in its source."""
+    valid = [item.discrete if isinstance(item.discrete, Accountant) else item for item in accountants]
+    return [replace(item, source=f"{item.source}; {item.discrete}") for item in valid if item.discrete]
 
 
 def repeated(curve: Callable[[Array], Array]) -> Totals:
-    """Totals of a curve that is the same for every query."""
+    """Return the totals of a curve that is the same for every query."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         result: Array = np.multiply.outer(np.asarray(queries, dtype=np.float64), curve(orders))
@@ -175,24 +178,24 @@ def repeated(curve: Callable[[Array], Array]) -> Totals:
 
 
 def summed(curve: Callable[[Array, Array], Array], rows: Array) -> Totals:
-    """Totals of `curve(rows, orders)` (queries × orders), where `rows` holds what the curve needs of each query."""
+    """Return the totals of `curve(rows, orders)` (queries × orders); `rows` holds the input of the curve per query."""
 
     def totals(queries: Sequence[int], orders: Array) -> Array:
         block = max(1, _CELLS // len(orders))
-        running, done, found = np.zeros(len(orders)), 0, {}
+        running, done, sums = np.zeros(len(orders)), 0, {}
         for T in sorted(set(queries)):
             for start in range(done, T, block):
                 running = running + curve(rows[start : min(start + block, T)], orders).sum(axis=0)
-            done, found[T] = T, running
-        return np.stack([found[T] for T in queries])
+            done, sums[T] = T, running
+        return np.stack([sums[T] for T in queries])
 
     return totals
 
 
 def check_queries(queries: Sequence[int], available: int) -> list[int]:
-    """The numbers of queries to account for, sorted, or one line that says which of them cannot be."""
+    """Return the distinct numbers of queries in ascending order; refuse any below 1 or above `available`."""
     if not queries:
-        raise PatebenchError("no number of queries was given to account for; name at least one")
+        raise PatebenchError("no number of queries to account for; name at least one")
     for T in queries:
         if not 1 <= T <= available:
             raise PatebenchError(

@@ -1,6 +1,6 @@
-"""From Rényi curves to (ε, δ), and the orders worth trying.
+"""Convert Rényi curves to (ε, δ) and choose the orders to try.
 
-Every order gives a valid bound, so the least over any set of orders is one; a finer set only makes it tighter.
+Every order gives a valid bound, so the minimum over any set of orders is valid. A finer set only makes it tighter.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from patebench.accounting.logspace import Array
 from patebench.core.bound import Conversion
 
-#: Orders from 1.01 to 10⁶, evenly spaced in ln(α − 1), sixteen to a decade.
+#: Orders from 1.01 to 10⁶, evenly spaced in ln(α − 1), sixteen per decade.
 ORDERS = 1.0 + np.geomspace(1e-2, 1e6, 129)
 
 #: The same up to 10¹⁶, for claims of an ε near zero.
@@ -16,19 +16,19 @@ CLAIMED_ORDERS = 1.0 + np.geomspace(1e-2, 1e16, 289)
 
 
 def classic(orders: Array, curve: Array, delta: float) -> Array:
-    """ε per order: ε(α) + ln(1/δ)/(α−1) (Mironov 2017, Proposition 3).
+    """Return ε per order: ε(α) + ln(1/δ)/(α−1) (Mironov 2017, Proposition 3).
 
-    With α = l + 1 and ε(α) = α_M(l)/l it is the tail bound of PATE 2017, (α_M(l) + ln(1/δ))/l.
+    With α = l + 1 and ε(α) = α_M(l)/l, this is the tail bound of PATE 2017, (α_M(l) + ln(1/δ))/l.
     """
     result: Array = curve - np.log(delta) / (orders - 1)
     return result
 
 
 def tight(orders: Array, curve: Array, delta: float) -> Array:
-    """ε per order: ε(α) + ln(1−1/α) − (ln δ + ln α)/(α−1) (Canonne, Kamath, Steinke 2020, Proposition 12).
+    """Return ε per order: ε(α) + ln(1−1/α) − (ln δ + ln α)/(α−1) (Canonne, Kamath, Steinke 2020, Proposition 12).
 
-    Zero where δ² ≥ 1 − exp(−ε(α)): the total variation distance alone is then at most δ (Bretagnolle & Huber 1979,
-    with the Kullback–Leibler divergence below the Rényi divergence of any order > 1).
+    ε is 0 where δ² ≥ 1 − exp(−ε(α)): the total variation distance is then at most δ (Bretagnolle & Huber 1979, with
+    the Kullback–Leibler divergence below the Rényi divergence of any order > 1).
     """
     epsilon = unclipped(Conversion.TIGHT, orders, curve, delta)
     result: Array = np.where(-np.expm1(-curve) <= delta * delta, 0.0, np.maximum(epsilon, 0.0))
@@ -36,7 +36,7 @@ def tight(orders: Array, curve: Array, delta: float) -> Array:
 
 
 def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """The same formulas without the floor at 0: by how much one order is better than another, even below it."""
+    """Return ε per order without the floor at 0, to compare orders whose ε is negative."""
     if how is Conversion.CLASSIC:
         return classic(orders, curve, delta)
     result: Array = curve + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
@@ -44,12 +44,12 @@ def unclipped(how: Conversion, orders: Array, curve: Array, delta: float) -> Arr
 
 
 def convert(how: Conversion, orders: Array, curve: Array, delta: float) -> Array:
-    """ε per order by the named conversion; ∞ where the curve is."""
+    """Return ε per order by the named conversion; ∞ where the curve is infinite."""
     return classic(orders, curve, delta) if how is Conversion.CLASSIC else tight(orders, curve, delta)
 
 
 def between(orders: Array, best: int, points: int = 17) -> Array:
-    """A finer set of orders between the neighbours of the best one, the best one excluded at no loss."""
+    """Return `points` orders between the neighbours of `orders[best]`; `orders[best]` need not be among them."""
     low, high = orders[max(best - 1, 0)], orders[min(best + 1, len(orders) - 1)]
     result: Array = 1.0 + np.geomspace(low - 1, high - 1, points)
     return result

@@ -1,14 +1,14 @@
-"""Compute tight bounds for discrete Gaussian noise: the privacy loss distribution of counts that move by one.
+"""Compute tight bounds for discrete Gaussian noise from the privacy loss distribution of counts that change by one.
 
-N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). Each of N *cells*, counts with
-independent noise N_Z(σ²), moves by one: N = 2T for T queries. Then
+N_Z(σ²) has Pr[z] ∝ exp(−z²/2σ²) on the integers (Canonne, Kamath, Steinke 2020). N *cells*, which are counts with
+independent noise N_Z(σ²), change by one each: N = 2T for T queries. Then
 
     δ(ε) ≤ E_P (1 − e^{ε − L})⁺,  L = (N/2 + Y)/σ²,
 
 with Y the sum of N draws (Sommer, Meiser, Mohammadi 2019, Lemma 5). Pr[Y = y] is bounded from above by one discrete
 Gaussian (Kairouz, Liu, Steinke 2021, Corollary 12), by a Fourier transform (`_convolved`) or by continuous noise
-(`_continuous`); where these fail the bound of Canonne, Kamath, Steinke 2020, Theorem 4, stands. Everything is rounded
-up. Noise that m parties add costs ½ε²-concentrated with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1).
+(`_continuous`). If these fail, the bound of Canonne, Kamath, Steinke 2020, Theorem 4, is used. Everything is rounded
+up. Noise added by m parties is ½ε²-concentrated with ε = Δ/(√m·σ_s) + τ√d (Kairouz, Liu, Steinke 2021, Theorem 1).
 Proof: docs/explanation/proofs-noise.md, "Discrete Gaussian noise".
 """
 
@@ -25,39 +25,39 @@ from patebench.accounting.logspace import LEAST, Array
 from patebench.accounting.searches import arithmetic, bisect
 from patebench.core.bound import Conversion, Kind
 
-#: Why a theorem that is one on discrete noise holds for it.
+#: Reason why a theorem stated for discrete noise holds for it; part of the source of bounds.
 DISCRETE = "discrete noise: as the theorem has it"
 
 _EPS = float(np.finfo(np.float64).eps)
 
-#: Relative error of probabilities and of sums of them, with room to spare.
+#: Upper bound on the relative error of probabilities and of their sums.
 _ROUNDING = 1e-11
 
-#: A sum of cells whose scale S is larger is taken for continuous: ε grows by 1/S² of itself.
+#: Scale S above which a sum of cells is treated as continuous, which increases ε by a relative 1/S².
 _WIDE = 8192.0
 
-#: For the variance of a rounding, as a part of the whole: what ε grows by.
+#: Extra variance for rounding, relative to the total; ε increases by about this fraction.
 _WIDENED = 1e-10
 
-#: The greatest τ with which sums of discrete Gaussians are taken for one. σ is then above 1.8, where Σ exp(−y²/2S²) is
-#: next to S√2π.
+#: Largest τ for which a sum of discrete Gaussians is treated as one. σ is then above 1.8, where Σ exp(−y²/2S²) is
+#: nearly S√2π.
 _SAME = 1e-13
 
-#: More points are not transformed.
+#: Maximum number of points of a transform.
 _POINTS = 1 << 22
 
-#: What is cut off has this part of δ at most, e⁻⁴⁵.
+#: −ln of the maximum fraction of δ that is cut off.
 _CUT = 45.0
 
-#: With less noise nothing is transformed: the Rényi bound stands.
+#: Least σ for a transform; below it, the Rényi bound is used.
 _LEAST = 0.05
 
-#: A draw lies so many scales, and two more, from the centre of its weights but for a probability of e⁻⁷¹.
+#: Half-width of the support of a draw, in scales, to which two integers are added; e⁻⁷¹ of the probability is outside.
 _REACH = 12
 
 
 def epsilon(sigma: float, cells: int, delta: float) -> float:
-    """The least ε for which counts with noise N_Z(σ²) are (ε, δ)-DP if so many of them (`cells`) move by one each."""
+    """Return the least ε for which counts with noise N_Z(σ²) are (ε, δ)-DP if `cells` of them change by one each."""
     mu = math.sqrt(cells) / sigma if sigma > 0 else math.inf
     if mu == 0:
         return 0.0
@@ -74,7 +74,7 @@ def epsilon(sigma: float, cells: int, delta: float) -> float:
 
 
 def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """The same for cells of several scales, as (σ, cells): by continuous noise, or the Rényi bound."""
+    """Return ε for cells of several scales, as (σ, cells): from continuous noise or the Rényi bound."""
     if min(sigma for sigma, _ in groups) == 0:
         return math.inf
     mu = math.hypot(*(math.sqrt(cells) / sigma for sigma, cells in groups))
@@ -84,7 +84,7 @@ def several(groups: Sequence[tuple[float, int]], delta: float) -> float:
 
 
 def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccountant:
-    """The accountant of ε for T queries at δ, for discrete noise alone; `how` says what the privacy loss is."""
+    """Return the accountant of ε(T, δ) for discrete noise only; `how` describes the privacy loss in the source."""
     return DirectAccountant(
         name="pld",
         kind=Kind.WORST_CASE,
@@ -95,7 +95,7 @@ def accountant(epsilon: Callable[[int, float], float], how: str) -> DirectAccoun
 
 
 def _continuous(groups: Sequence[tuple[float, int]], delta: float) -> float:
-    """Return an ε for cells of several scales (σ, cells), from continuous noise; ∞ where that says nothing.
+    """Return an ε for cells of several scales (σ, cells), from continuous noise; ∞ if that gives no bound.
 
     Proof: docs/explanation/proofs-noise.md, "Discrete noise as rounded continuous noise".
     """
@@ -116,7 +116,7 @@ def _continuous(groups: Sequence[tuple[float, int]], delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Losses:
-    """Upper bounds on Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, and on what lies beyond; loss (N/2 + Y)/σ²."""
+    """Upper bounds on Pr[Y = y]/δ for y = `lowest`, `lowest` + 1, …, and on the rest; the loss is (N/2 + Y)/σ²."""
 
     weights: Array
     lowest: int
@@ -125,10 +125,10 @@ class _Losses:
     beyond: float = math.exp(-_CUT)
 
     def least_epsilon(self) -> float:
-        """The least ε with δ(ε) ≤ δ, rounded up; that of the lowest y where ε is not above it.
+        """Return the least ε with δ(ε) ≤ δ, rounded up; at least the ε at `lowest`.
 
-        With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls through δ between two
-        integers, k − 1 and k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, A = Pr[Y ≥ k] and D = δ at k.
+        With ε = (N/2 + y₀)/σ², δ(ε) = Σ Pr[y]·(1 − e^{−(y − y₀)/σ²}) over y > y₀. It falls below δ between two
+        integers, k − 1 and k. At y₀ = k − s it is A − (A − D)e^{−s/σ²}, with A = Pr[Y ≥ k] and D = δ(ε) at k.
         """
         if self._spent(0) <= 1:
             return self._epsilon(0, 0.0)
@@ -139,7 +139,7 @@ class _Losses:
         return self._epsilon(k, min(part, 1.0))
 
     def _spent(self, at: int) -> float:
-        """δ(ε)/δ at y₀ = lowest + at."""
+        """Return δ(ε)/δ at y₀ = lowest + at."""
         above = self.weights[at + 1 :]
         with np.errstate(under="ignore"):
             gains = -np.expm1(-np.arange(1, len(above) + 1) / (self.sigma * self.sigma))
@@ -152,7 +152,7 @@ class _Losses:
 
 
 def _one(sigma: float, cells: int, delta: float) -> _Losses:
-    """Y as one discrete Gaussian, from one scale below where continuous noise has its least ε."""
+    """Return Y as one discrete Gaussian, from one scale below the least ε of continuous noise."""
     mu, scale = math.sqrt(cells) / sigma, sigma * math.sqrt(cells)
     t = independent.gaussian_dp(mu, delta) / mu - mu / 2
     lowest = max(math.floor((t - 1) * scale) - 3, _first(cells))
@@ -162,7 +162,7 @@ def _one(sigma: float, cells: int, delta: float) -> _Losses:
 
 
 def _convolved(sigma: float, cells: int, delta: float) -> _Losses | None:
-    """Return Y by a Fourier transform of draws that are tilted to where δ is decided; None where that is out of reach.
+    """Return Y by a Fourier transform of draws tilted to the losses that determine δ; None if that is not feasible.
 
     Proof: docs/explanation/proofs-noise.md, "Sums of discrete Gaussians by a Fourier transform".
     """
@@ -187,17 +187,17 @@ def _convolved(sigma: float, cells: int, delta: float) -> _Losses | None:
 
 
 def _power(p: Array, number: int, size: int) -> tuple[Array, float]:
-    """The law of the sum of `number` draws, modulo `size`, and what each probability may be wrong by at most.
+    """Return the distribution of the sum of `number` draws modulo `size`, and a bound on the error per probability.
 
-    The spectrum is added up term by term: its error is that of so many products and sums of numbers up to 1. A power of
-    it is wrong by N such errors and those of the power itself; the inverse transform by log₂(size) roundings in 2-norm
+    The spectrum is summed term by term; its error is that of len(p) products and sums of numbers up to 1. Its N-th
+    power has N such errors and those of the power itself, and the inverse transform log₂(size) roundings in 2-norm
     (Higham 2002, Theorem 24.2).
     """
     turn = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     spectrum = np.zeros(len(turn), dtype=np.complex128)
-    for each in p[::-1]:
+    for coefficient in p[::-1]:
         spectrum *= turn
-        spectrum += each
+        spectrum += coefficient
     once = 16 * len(p) * _EPS
     with np.errstate(under="ignore"):
         steep = np.minimum(np.abs(spectrum) + once, 1 + once) ** (number - 1)
@@ -208,7 +208,7 @@ def _power(p: Array, number: int, size: int) -> tuple[Array, float]:
 
 
 def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
-    """Integers z around the centre c, with probabilities in proportion to exp(−(z − c)²/2σ²), and ln of these' sum."""
+    """Return integers z around `centre` c, their probabilities ∝ exp(−(z − c)²/2σ²), and ln Σ exp(−(z − c)²/2σ²)."""
     reach = math.ceil(_REACH * sigma) + 2
     z = np.arange(math.floor(centre) - reach, math.floor(centre) + reach + 2, dtype=np.float64)
     exponents = -((z - centre) ** 2) / (2 * sigma * sigma)
@@ -218,7 +218,7 @@ def _tilted(sigma: float, centre: float) -> tuple[Array, Array, float]:
 
 
 def _tilt(sigma: float, rate: float) -> float:
-    """The centre c at which Chernoff's bound on the mean of the draws is e^{−N·rate} (any centre would be right)."""
+    """Return the centre c at which Chernoff's bound on the mean of the draws is e^{−N·rate} (any centre is valid)."""
     log_sum = _tilted(sigma, 0.0)[2]
 
     def passes(c: float) -> bool:
@@ -229,55 +229,55 @@ def _tilt(sigma: float, rate: float) -> float:
 
 
 def _weights(log_weights: Array) -> Array:
-    """Weights, rounded up; those near the largest double stand for all above."""
+    """Return weights, rounded up; exponents are capped at 700 to avoid overflow."""
     with np.errstate(under="ignore"):
         result: Array = np.exp(np.minimum(log_weights, 700.0)) * (1 + _ROUNDING) + 1e-300
     return result
 
 
 def _first(cells: int) -> int:
-    """The least y that matters: there ε is not above 0."""
+    """Return the least relevant y, at which ε ≤ 0."""
     return -(cells // 2) - 1
 
 
 def _last(scale: float, delta: float) -> int:
-    """A y beyond which δ has only a part of e⁻⁴⁵."""
+    """Return a y beyond which lies at most a fraction e⁻⁴⁵ of δ."""
     return math.ceil(scale * math.sqrt(2 * (math.log(1 / delta) + _CUT)))
 
 
 def _log_difference(sigma: float, cells: int) -> float:
-    """τ, by how much ln Pr of a sum of so many draws may differ from that of one discrete Gaussian."""
+    """Return τ, a bound on the difference of ln Pr between a sum of `cells` draws and one discrete Gaussian."""
     turns = math.pi * sigma
     return 10 * (cells - 1) * math.exp(-turns * turns) if sigma >= 0.5 or cells == 1 else math.inf
 
 
 def _concentrated(mu: float, delta: float) -> float:
-    """ε of a Rényi curve αμ²/2."""
+    """Return ε at δ of the Rényi curve αμ²/2."""
     if math.isinf(mu * mu):
         return math.inf
     curve = np.maximum(conversion.ORDERS * (mu * mu / 2), LEAST)
     return float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))
 
 
-#: The theorem needs shares of at least this scale; with smaller ones there is no bound.
+#: Least scale of a share for which the theorem holds.
 LEAST_SHARE = 0.5
 
 
 def share_difference(share: float, shares: int) -> float:
-    """τ of `shares` discrete Gaussians of scale `share` each; ∞ below the least scale."""
+    """Return τ of `shares` discrete Gaussians of scale `share` each; ∞ below `LEAST_SHARE`."""
     if share < LEAST_SHARE:
         return math.inf
-    share = min(share, 1e150)  # whose square is a number, and at which τ is 0 as well
+    share = min(share, 1e150)  # avoids overflow of the square; τ is already 0 here
     k = np.arange(1, shares)
     return float(10 * np.exp(-2 * math.pi**2 * share**2 * k / (k + 1)).sum())
 
 
 def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float) -> float:
-    """ε of revealing all counts of T queries, the noise of each the sum of so many shares.
+    """Return ε of revealing all counts of T queries, the noise of each being the sum of `shares` shares.
 
-    Two counts move by one each per query; of a table with few votes of each teacher, T is their number m. The noise of
-    2T counts has together the probabilities of as many discrete Gaussians of scale σ but for a factor within e^{±2Tτ}.
-    Where P ≤ e^x P° and Q ≥ e^{−x} Q°, δ(ε) ≤ e^x δ°(ε − 2x). Or ε of the curve below, where that is less.
+    Two counts change by one each per query; for a table with few votes per teacher, T is their number m. The
+    probabilities of the noise of 2T counts equal those of 2T discrete Gaussians of scale σ up to a factor within
+    e^{±2Tτ}. If P ≤ e^x P° and Q ≥ e^{−x} Q°, then δ(ε) ≤ e^x δ°(ε − 2x). ε of `shared_counts` is used if it is less.
     """
     curve = queries * shared_counts(sigma, shares, conversion.ORDERS)
     limit = float(np.min(conversion.convert(Conversion.TIGHT, conversion.ORDERS, curve, delta)))
@@ -287,9 +287,9 @@ def shared_counts_epsilon(sigma: float, shares: int, queries: int, delta: float)
 
 
 def shared_counts(sigma: float, shares: int, orders: ArrayLike) -> Array:
-    """Rényi curve per query of revealing all counts, with `shares` shares of noise of variance σ²/shares each.
+    """Return the Rényi curve per query of revealing all counts, with `shares` noise shares of variance σ²/shares each.
 
-    A vote moves two counts by one each: Δ = √2 and d = 2. Concentrated privacy ½ε² is Rényi divergence αε²/2.
+    A vote changes two counts by one each: Δ = √2 and d = 2. Concentrated privacy ½ε² is Rényi divergence αε²/2.
     """
     orders = np.asarray(orders, dtype=np.float64)
     if sigma == 0:

@@ -1,11 +1,10 @@
-"""Compute the exact data-dependent Rényi divergence of mechanisms that see one query at a time through its counts.
+"""Compute the exact data-dependent Rényi divergence of mechanisms that answer each query from its counts.
 
 - *Per query*: Σ_q max_{a,b} D_α(n(q) ‖ n(q) − e_a + e_b), from the counts alone.
 - *Per teacher*: max_i Σ_q max_b D_α(n(q) ‖ n(q) − e_{v_i(q)} + e_b), from the vote matrix: the divergence itself.
 
-Both D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are computed, each consistently over all queries, and the larger counts. A
-mechanism gives the probabilities (`Neighbours`). Results are rounded outward. See
-docs/explanation/proofs-mechanisms.md.
+D(M(D) ‖ M(D′)) and D(M(D′) ‖ M(D)) are each summed over all queries, and the larger sum counts. The mechanism provides
+the probabilities (`Neighbours`). Results are rounded outward. See docs/explanation/proofs-mechanisms.md.
 """
 
 import math
@@ -26,38 +25,38 @@ from patebench.core.workers import in_order
 
 Integers = NDArray[np.integer]
 
-#: ln P of every outcome is known to this relative accuracy.
+#: Relative error of ln P of every outcome.
 ERROR = 2e-14
 
-#: Relative error of one exponential and its multiplication, with room to spare.
+#: Upper bound on the relative error of one exponential and its multiplication.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
-#: Above this, the 1 in eˣ − 1 does not matter.
+#: Smallest x for which the 1 in eˣ − 1 is negligible.
 _NEAR = 30.0
 
-#: Exponentials below this need no log space: probabilities are held e³⁰⁰ times as large, and those that vanish even so
-#: make less than `_LEAST`.
+#: Largest exponent that needs no log space. Probabilities are scaled by e³⁰⁰; those that underflow nevertheless
+#: contribute less than `_LEAST`.
 _LARGE_EXPONENT = 300.0
 
-_CELLS = 1 << 16  # of one block of pairs × outcomes × orders: what fits a processor's cache is fastest
-_PIECE = 1 << 10  # histograms of one piece
-_TABLE = 1 << 23  # numbers held at once for a piece
-_HELD = 1 << 22  # votes, or counts, of a piece
-_KEPT = 1 << 24  # numbers of distributions that are kept for further orders
-_BALLOTS = 1 << 20  # votes that are looked up at a time
-_WORTH_SHARING = 5_000_000  # queries × pairs of ranks that are worth the start of processes
-_LEAST = 1e-300  # what is smaller is rounded up to it
-_LARGE = 1e280  # stands for ∞ in sums with weight 0
+_CELLS = 1 << 16  # pairs × outcomes × orders per block, chosen to fit a processor's cache
+_PIECE = 1 << 10  # histograms per piece
+_TABLE = 1 << 23  # numbers in memory per piece
+_HELD = 1 << 22  # votes or counts per piece
+_KEPT = 1 << 24  # numbers of distributions cached for further orders
+_BALLOTS = 1 << 20  # votes looked up per block
+_WORTH_SHARING = 5_000_000  # queries × pairs of ranks from which several processes are started
+_LEAST = 1e-300  # smaller results are rounded up to this
+_LARGE = 1e280  # replaces ∞ in sums with weight 0
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Outcome distributions of histograms beside those of their neighbours, one row per neighbour.
+    """Outcome distributions of histograms and of their neighbours, one row per neighbour.
 
-    `histogram` (ascending) and `loses` (ascending within a histogram) say whose neighbour it is: the number of the
-    histogram, and the rank of the class that loses a vote (0: most votes; equal counts have equal ranks). `gains` is
-    the rank of the class that gains the vote. `log_p` and `log_p_neighbour` (neighbours × outcomes) are ln Pr of each
-    outcome for the histogram and for its neighbour; `multiplicity` says how many outcomes a column stands for.
+    `histogram` (ascending) is the number of the histogram. `loses` (ascending within a histogram) is the rank of the
+    class that loses a vote, and `gains` of the class that gains it (0: most votes; equal counts have equal ranks).
+    `log_p` and `log_p_neighbour` (neighbours × outcomes) are ln Pr of each outcome for the histogram and for its
+    neighbour. `multiplicity` is the number of outcomes that a column represents.
     """
 
     histogram: Integers
@@ -68,26 +67,25 @@ class Pairs:
     multiplicity: Integers
 
 
-#: All neighbours of histograms given as counts in descending order (histograms × classes), in portions.
+#: Iterates over all neighbours of histograms with counts in descending order (histograms × classes), in portions.
 Neighbours = Callable[[Counts], Iterator[Pairs]]
 
 
 @dataclass(frozen=True)
 class PerQueryNeighbours:
-    """Neighbours under a mechanism that uses more of a query than its counts: each query is worked out by itself.
+    """Neighbours under a mechanism whose outcome depends on more than the counts of a query.
 
-    In the `Pairs` of such votes, `histogram` is the number of the query, and `loses` and `gains` are classes.
+    In their `Pairs`, `histogram` is the number of the query, and `loses` and `gains` are classes.
     """
 
     neighbours: Callable[[Votes], Iterator[Pairs]]
 
 
 def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, orders: Array) -> Array:
-    """D_α(P ‖ P′) per row and order, from ln P and ln P′ (rows × outcomes), never below the truth.
+    """Return D_α(P ‖ P′) per row and order from ln P and ln P′ (rows × outcomes), rounded up.
 
     With r = ln P − ln P′ and Σ P = Σ P′ = 1 it is ln(1 + Σ P·f(r))/(α−1), f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1).
-    f ≥ 0, so nothing cancels between outcomes however small the divergence, and f grows with |r|, so enlarging |r| and
-    P by their errors rounds outward.
+    f ≥ 0, so nothing cancels between outcomes. f grows with |r|, so enlarging |r| and P by their errors rounds outward.
     """
     log_weight, ratio = _outward(log_p, log_p_neighbour, multiplicity)
     unbounded = np.any(np.isposinf(ratio), axis=1)
@@ -105,9 +103,9 @@ def divergence(log_p: Array, log_p_neighbour: Array, multiplicity: Integers, ord
 
 
 def _outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tuple[Array, Array]:
-    """ln Pr of each column's outcomes together, and r = ln P − ln P′, both moved away from 0 by their error.
+    """Return ln Pr of all outcomes of each column, and r = ln P − ln P′, both moved away from 0 by their error.
 
-    Columns whose outcomes are impossible on both sides have −∞ and 0.
+    Columns whose outcomes are impossible under both distributions get −∞ and 0.
     """
     possible = (multiplicity > 0) & ((log_p > -np.inf) | (log_p_neighbour > -np.inf))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -119,7 +117,7 @@ def _outward(log_p: Array, log_p_neighbour: Array, multiplicity: Integers) -> tu
 
 
 def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) -> Array:
-    """ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t."""
+    """Return ln(1 + Σ_j p_j (e^{tr_j} − 1) + t·linear) per row and exponent t."""
     near = exponents * np.max(ratio, initial=0.0) <= _LARGE_EXPONENT
     result = np.empty((len(log_p), len(exponents)))
     for chosen, solve in ((near, _near), (~near, _far)):
@@ -129,7 +127,7 @@ def _log_moments(log_p: Array, ratio: Array, linear: Array, exponents: Array) ->
 
 
 def _near(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Where no term overflows, and none vanishes that could matter."""
+    """Compute `_log_moments` where no term overflows and no relevant term underflows."""
     terms = ratio[:, :, None] * t
     np.expm1(terms, out=terms)
     large = np.matmul(np.exp(log_p + _LARGE_EXPONENT)[:, None, :], terms)[:, 0]
@@ -139,7 +137,7 @@ def _near(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
 
 
 def _far(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
-    """Anywhere: large terms in log space, all scaled by the largest once that is needed."""
+    """Compute `_log_moments` for any exponents, with large terms in log space, scaled by the largest if necessary."""
     x = ratio[:, :, None] * t
     log_terms = log_p[:, :, None] + x
     top = np.max(log_terms, axis=1, initial=0.0)
@@ -155,10 +153,10 @@ def _far(log_p: Array, ratio: Array, linear: Array, t: Array) -> Array:
 
 
 class Directions(NamedTuple):
-    """Divergences (numbers of queries × 2 × orders) from the worst neighbour of each query, and the worst teacher.
+    """Divergences (numbers of queries × 2 × orders) from the worst neighbour of each query and from the worst teacher.
 
-    The middle axis tells D(M(D) ‖ M(D′)), which the theorems of PATE bound, from D(M(D′) ‖ M(D)). Without a vote matrix
-    nothing is known per teacher, and those numbers are ∞.
+    Index 0 of the middle axis is D(M(D) ‖ M(D′)), which the theorems of PATE bound, and index 1 is D(M(D′) ‖ M(D)).
+    Without a vote matrix, `per_teacher` is ∞.
     """
 
     per_query: Array
@@ -169,11 +167,11 @@ class Directions(NamedTuple):
 class ExactDivergence:
     """Divergences of the first T queries of a label set from its worst neighbour, per query and per teacher.
 
-    Without `neighbours` the mechanism is one without noise, whose divergence is ∞. With `times` each query counts so
-    often (queries), as if it stood for others that were left out.
+    `neighbours` is None for a mechanism without noise, whose divergence is ∞. `times` (queries,) are weights of queries
+    that represent others in a sample.
 
-    Queries are worked out in pieces, which several processes share (`core.workers`). Sums are the same to the last bit
-    however many there are: pieces do not depend on it, and are added up in their order.
+    Queries are processed in pieces by several processes (`core.workers`). The pieces and the order of summation do not
+    depend on the number of processes, so sums are identical to the last bit.
     """
 
     votes: Votes
@@ -183,29 +181,29 @@ class ExactDivergence:
     _kept: "_Kept" = field(default_factory=lambda: _Kept(), repr=False)
 
     def per_query(self, queries: Sequence[int], orders: Array) -> Array:
-        """The worst neighbour of each query by itself, which may be another teacher each time."""
+        """Return the divergences for the worst neighbour of each query, which may differ in another teacher each."""
         result: Array = self.directions(queries, orders).per_query.max(axis=1)
         return result
 
     def per_teacher(self, queries: Sequence[int], orders: Array) -> Array:
-        """The worst teacher over all queries together."""
+        """Return the divergences for the worst teacher over all queries together."""
         result: Array = self.directions(queries, orders).per_teacher.max(axis=1)
         return result
 
     def directions(self, queries: Sequence[int], orders: Array) -> Directions:
-        """Both sums in both directions; asking again for the same costs nothing."""
+        """Return both sums in both directions; results are cached."""
         orders = np.asarray(orders, dtype=np.float64)
         key = tuple(queries), orders.tobytes()
         if key not in self._solved:
             stops, place = np.unique(np.asarray(queries), return_inverse=True)
-            found = self.sums(stops, orders, np.ones((len(stops), len(orders)), dtype=bool))
-            self._solved[key] = Directions(found.per_query[place], found.per_teacher[place])
+            sums = self.sums(stops, orders, np.ones((len(stops), len(orders)), dtype=bool))
+            self._solved[key] = Directions(sums.per_query[place], sums.per_teacher[place])
         return self._solved[key]
 
     def sums(self, stops: Integers, orders: Array, wanted: NDArray[np.bool_]) -> Directions:
-        """Both sums of the first T queries for each T of `stops`, ascending, at the orders `wanted` (stops × orders).
+        """Return both sums of the first T queries for each T in `stops`, ascending.
 
-        What is wanted of many queries is worked out for fewer too; elsewhere there is ∞.
+        `wanted` (stops × orders) selects orders; one selected for a T is also computed for smaller T. Others are ∞.
         """
         forms = np.full((2, len(stops), 2, len(orders)), np.inf)
         if self.neighbours is None:
@@ -233,13 +231,13 @@ class ExactDivergence:
         return Directions(*np.where(forms < _LARGE, forms, np.inf))
 
     def is_long(self, queries: int) -> bool:
-        """Whether the divergences of so many queries take long enough to be shared among processes."""
+        """Return True if the divergences of `queries` queries take long enough to start several processes."""
         return queries * self._most_ranks**2 > _WORTH_SHARING
 
     def _pieces(self, stops: Integers, orders: int) -> Iterator[tuple[int, Integers]]:
-        """Queries that are worked out together: the number of the first of `stops` that they belong to, and their own.
+        """Yield pieces of queries: the index of the first of `stops` that includes them, and their row numbers.
 
-        Where most histograms repeat, those with the same one are in one piece.
+        If most histograms repeat, queries with the same one are in one piece.
         """
         held = self.votes.classes if self.votes.matrix is None else max(self.votes.classes, self.votes.teachers)
         most = max(1, min(_PIECE, _TABLE // (2 * orders * self._most_ranks)))
@@ -258,22 +256,22 @@ class ExactDivergence:
                 start = end
 
     def _part(self, rows: Integers, orders: Array) -> "_Part":
-        """A piece, as it is handed to a process."""
+        """Return the input of one process for a piece."""
         assert self.neighbours is not None
-        few = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
+        votes = self.votes.at(slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else rows)
         times = np.ones(len(rows)) if self.times is None else self.times[rows]
-        return _Part(few, times, self.neighbours, orders, int(rows[0]))
+        return _Part(votes, times, self.neighbours, orders, int(rows[0]))
 
     @property
     def _most_ranks(self) -> int:
-        """The most ranks that a histogram can have: distinct counts sum to the number of teachers at most."""
+        """Upper bound on the ranks of a histogram, as distinct counts sum to at most the number of teachers."""
         if isinstance(self.neighbours, PerQueryNeighbours):
             return self.votes.classes
         return min(self.votes.classes, int(np.sqrt(2 * self.votes.teachers)) + 2)
 
 
 def reaching(wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """What is worked out for each of so many numbers of queries: what is wanted of it or of any greater one."""
+    """Return the orders (stops × orders) to compute for each T: those wanted for it or for any greater T."""
     result: NDArray[np.bool_] = np.logical_or.accumulate(wanted[::-1], axis=0)[::-1]
     return result
 
@@ -283,7 +281,7 @@ def _say_nothing(done: int, of: int | None = None) -> None:
 
 
 def _alike(counts: Counts) -> NDArray[np.uint64]:
-    """A number per histogram that does not see the names of classes; different ones hardly ever share it."""
+    """Return a hash per histogram that does not depend on the order of the classes."""
     words = np.random.default_rng(0).integers(0, 1 << 64, int(counts.max()) + 1, dtype=np.uint64, endpoint=False)
     step = max(1, _CELLS // counts.shape[1])
     blocks = (counts[start : start + step] for start in range(0, len(counts), step))
@@ -291,7 +289,7 @@ def _alike(counts: Counts) -> NDArray[np.uint64]:
 
 
 class _Part(NamedTuple):
-    """Some queries, how often each counts, and the orders that are wanted of them; `name` tells it from others."""
+    """Queries of one piece with their weights `times` and the wanted orders; `name` identifies the piece."""
 
     votes: Votes
     times: Array
@@ -301,7 +299,7 @@ class _Part(NamedTuple):
 
 
 class _Kept(dict[tuple[int, int], list[Pairs]]):
-    """Neighbours of pieces, kept for further orders while they are few."""
+    """Cache of the neighbours of pieces for further orders, of limited size."""
 
     room = _KEPT
 
@@ -310,19 +308,19 @@ class _Kept(dict[tuple[int, int], list[Pairs]]):
         if key in self:
             yield from self[key]
             return
-        found, size = [], 0
+        stored, size = [], 0
         for pairs in portions:
             size += 3 * pairs.log_p.size
             if size <= self.room:
-                found.append(pairs)
+                stored.append(pairs)
             yield pairs
         if size <= self.room:
             self.room -= size
-            self[key] = found
+            self[key] = stored
 
 
 def _sums(part: _Part, kept: _Kept | None = None) -> tuple[Array, Array | None]:
-    """The sum over these queries of the worst neighbours' divergences (2 × orders), and for each teacher."""
+    """Sum the worst neighbours' divergences over these queries: 2 × orders, and teachers × 2 × orders."""
     if isinstance(part.neighbours, PerQueryNeighbours):
         block, portions = _Block.per_query(part.votes), part.neighbours.neighbours(part.votes)
     else:
@@ -338,9 +336,9 @@ def _sums(part: _Part, kept: _Kept | None = None) -> tuple[Array, Array | None]:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some queries: which of so many `histograms` each has (`number`), and the rank of each class in it, below `ranks`.
+    """Queries of one piece, each with the `number` of its histogram and the `rank` of each class in it.
 
-    `matrix` holds the votes of these queries, if known.
+    `histograms` and `ranks` are the numbers of histograms and of ranks. `matrix` holds the votes, if known.
     """
 
     histograms: int
@@ -354,9 +352,9 @@ class _Block:
 
     @classmethod
     def by_histogram(cls, votes: Votes) -> tuple["_Block", Counts]:
-        """Queries that differ in the names of classes alone are worked out once; their histograms in descending order.
+        """Return the block and its distinct histograms, with counts in descending order.
 
-        Classes with equal counts share a rank.
+        Queries that differ only in the order of classes share a histogram. Classes with equal counts share a rank.
         """
         order = np.argsort(-votes.counts, axis=1, kind="stable")
         ordered = np.take_along_axis(votes.counts, order, axis=1)
@@ -368,12 +366,12 @@ class _Block:
 
     @classmethod
     def per_query(cls, votes: Votes) -> "_Block":
-        """Every query has a histogram, and every class a rank, of its own."""
+        """Return a block in which every query has its own histogram and every class its own rank."""
         rank = np.broadcast_to(np.arange(votes.classes), votes.counts.shape)
         return cls(votes.queries, votes.classes, np.arange(votes.queries), rank, votes.matrix)
 
     def per_teacher(self, times: Array, table: Array) -> Array:
-        """Sum of the table (histograms × ranks × …) over queries, each so many times, for each teacher's own votes."""
+        """Sum the table (histograms × ranks × …) over queries with weights `times`, for each teacher's own votes."""
         from scipy.sparse import csr_array
 
         assert self.matrix is not None
@@ -382,20 +380,20 @@ class _Block:
         result = np.zeros((teachers, flat.shape[1]))
         step = max(1, _BALLOTS // teachers)
         for start in range(0, len(self), step):
-            some = slice(start, start + step)
-            voted = np.take_along_axis(self.rank[some].T, self.matrix[:, some].astype(np.intp), axis=0)
-            cell = voted + self.number[some] * self.ranks
+            queries = slice(start, start + step)
+            voted = np.take_along_axis(self.rank[queries].T, self.matrix[:, queries].astype(np.intp), axis=0)
+            cell = voted + self.number[queries] * self.ranks
             width = cell.shape[1]
-            weights = np.broadcast_to(times[some], cell.shape).ravel()
+            weights = np.broadcast_to(times[queries], cell.shape).ravel()
             ends = np.arange(0, (teachers + 1) * width, width)
             result += csr_array((weights, cell.ravel(), ends), shape=(teachers, cells)) @ flat
         return result
 
 
 def _table(block: _Block, portions: Iterable[Pairs], orders: Array) -> Array:
-    """The worst neighbour per histogram and rank of the class that loses a vote, in both directions.
+    """Return the divergence of the worst neighbour per histogram and rank of the class that loses a vote.
 
-    Shape: histograms × ranks × (2 · orders); 0 for ranks that a histogram does not have.
+    Shape: histograms × ranks × (2 · orders), both directions; 0 for ranks that a histogram does not have.
     """
     table = np.zeros((block.histograms, block.ranks, 2 * len(orders)))
     for pairs in portions:

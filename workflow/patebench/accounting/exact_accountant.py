@@ -1,9 +1,8 @@
-"""The exact accountants: at which orders the exact divergences of a label set are worked out.
+"""Choose the orders at which the exact accountants compute the divergences of a label set.
 
-Every order gives a valid bound, and each is dear. So a sample of the queries foretells for each number of queries T the
-order at which its ε is least; the divergences of all T queries are worked out at a few orders around it, and at further
-ones while the least ε is at the last of these. What is stated follows from all T queries, the sample only says where to
-look.
+Every order gives a valid bound, but each is expensive. A sample of the queries predicts, for each number of queries T,
+the order at which ε is least. The divergences of all T queries are computed at a few orders around it, and at further
+ones while the least ε lies at the edge. The stated ε uses all T queries; the sample only selects orders.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,39 +24,39 @@ Integers = NDArray[np.int64]
 #: Orders tried on the sample.
 COARSE = conversion.ORDERS[::2]
 
-#: Where they are divided: beyond about 100 and 10⁴ they matter for few queries only.
+#: Indices that divide `COARSE` at orders of about 100 and 10⁴; higher orders matter only for few queries.
 _STAGES = (33, 49)
 
-#: Orders that are stated. Every fourth is tried, and so misses the least ε by a relative 10⁻⁴ at most, as it is flat
-#: there; then, where that costs little, the one of all that is foretold from those.
+#: Orders that bounds state. Every fourth is tried, which misses the least ε by a relative 10⁻⁴ at most, because ε is
+#: flat there. If that is cheap, one more order, predicted from these, is tried.
 ORDERS: Array = 1.0 + np.geomspace(1e-2, 1e6, 2985)
 _STEP, _EVERY = float(np.log((ORDERS[1] - 1) / (ORDERS[0] - 1))), 4
 
-#: How many are tried on either side of the one foretold: where the sample holds all queries, and elsewhere.
+#: Number of orders tried on either side of the predicted one if the sample holds all queries, and otherwise.
 _SURE, _UNSURE = 3, 6
 
-#: How many more beyond the last where the least ε is there, and how often.
+#: Number of orders added beyond the last one when the least ε lies there, and the maximum number of rounds.
 _FURTHER, _TURNS = 8, 6
 
-#: The sample holds the first so many queries, and as many of each further doubling.
+#: Number of first queries in the sample, and of queries sampled from each further doubling.
 _SAMPLE = 512
 
 _CONVERSIONS = (Conversion.CLASSIC, Conversion.TIGHT)
 
 
 def sampled(queries: int) -> tuple[Integers, Array]:
-    """Queries that stand for the first 1, 2, … of so many, and for how many each does."""
+    """Return sample rows that represent every prefix of `queries` queries, and the weight of each row."""
     rows, times, low, step = [np.arange(min(queries, _SAMPLE))], [1], _SAMPLE, 1
     while low < queries:
         rows.append(np.arange(low, min(2 * low, queries), step))
         times.append(step)
         low, step = 2 * low, 2 * step
-    return np.concatenate(rows), np.repeat(np.array(times, dtype=np.float64), [len(each) for each in rows])
+    return np.concatenate(rows), np.repeat(np.array(times, dtype=np.float64), [len(part) for part in rows])
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Rényi curves (2 forms × numbers of queries × orders) of a label set: per query and per teacher; ∞ if unknown."""
+    """Rényi curves of a label set: (per query, per teacher) × numbers of queries × orders; ∞ if not computed."""
 
     orders: Array
     forms: Array
@@ -65,13 +64,13 @@ class Curves:
 
 @dataclass(eq=False)
 class OrderSearch:
-    """Exact divergences at the orders that matter, for any numbers of queries."""
+    """Search for the orders of the least ε, with the exact divergences there."""
 
     divergence: ExactDivergence
     _found: dict[tuple[tuple[int, ...], float], Curves] = field(default_factory=dict, repr=False)
 
     def __call__(self, queries: Sequence[int], delta: float) -> Curves:
-        """The curves of the first T queries, for each T, near the orders of the least ε; once for both accountants."""
+        """Return curves of the first T queries for each T, near the orders of the least ε; results are cached."""
         key = tuple(queries), delta
         if key not in self._found:
             stops, place = np.unique(np.asarray(queries), return_inverse=True)
@@ -81,7 +80,7 @@ class OrderSearch:
         return self._found[key]
 
     def _near(self, stops: Integers, wanted: NDArray[np.bool_], delta: float) -> tuple[Array, NDArray[np.bool_]]:
-        """Curves at all `ORDERS`, and which of them are known (stops × orders)."""
+        """Return curves at all `ORDERS`, and a mask of those that are known (stops × orders)."""
         forms, known = np.full((2, *wanted.shape), np.inf), np.zeros_like(wanted)
         for _ in range(_TURNS):
             self._add(forms, known, stops, wanted)
@@ -93,20 +92,20 @@ class OrderSearch:
         return forms, known
 
     def _add(self, forms: Array, known: NDArray[np.bool_], stops: Integers, wanted: NDArray[np.bool_]) -> None:
-        """Work out what is wanted and not yet known."""
+        """Compute divergences that are wanted and not yet known."""
         new = wanted & ~known
         rows, columns = np.flatnonzero(new.any(axis=1)), np.flatnonzero(new.any(axis=0))
         if not len(rows):
             return
         asked = new[np.ix_(rows, columns)]
-        found = self.divergence.sums(stops[rows], ORDERS[columns], asked)
+        directions = self.divergence.sums(stops[rows], ORDERS[columns], asked)
         for i, (row, used) in enumerate(zip(rows, reaching(asked), strict=True)):
-            for form, sums in zip(forms, found, strict=True):
+            for form, sums in zip(forms, directions, strict=True):
                 form[row, columns[used]] = sums[i][:, used].max(axis=0)
             known[row, columns[used]] = True
 
     def foretold(self, stops: Integers, delta: float) -> NDArray[np.bool_]:
-        """Which of `ORDERS` to work out for each T (stops × orders), by the sample."""
+        """Select from `ORDERS` those to compute for each T (stops × orders), by the sample."""
         rows, times = sampled(int(stops[-1]))
         votes = self.divergence.votes
         sample = self.divergence
@@ -118,16 +117,16 @@ class OrderSearch:
             for how in _CONVERSIONS:
                 for i, (T, curve) in enumerate(zip(stops, form, strict=True)):
                     if np.isfinite(curve).any():
-                        place, wide = _foretold(how, curve, delta), _SURE if T <= _SAMPLE else _UNSURE
+                        place, wide = _predicted(how, curve, delta), _SURE if T <= _SAMPLE else _UNSURE
                         wanted[i, max(place - wide, 0) * _EVERY : (place + wide) * _EVERY + 1 : _EVERY] = True
-        # Where so little is given away that δ is enough, the lowest order shows it (`conversion.tight`).
+        # Where the divergence is so small that δ covers it, the lowest order shows it (`conversion.tight`).
         little = -np.expm1(-curves[:, :, 0].min(axis=0)) <= 2 * delta * delta
         wanted[little | ~wanted.any(axis=1), 0] = True
         return wanted
 
 
-def _foretold(how: Conversion, curve: Array, delta: float) -> int:
-    """Which of those `ORDERS` that are tried is nearest to the least ε of this curve at `COARSE` orders."""
+def _predicted(how: Conversion, curve: Array, delta: float) -> int:
+    """Return the index, in every fourth of `ORDERS`, nearest to the least ε of a curve at `COARSE` orders."""
     epsilons = conversion.unclipped(how, COARSE, curve, delta)
     best = int(np.argmin(epsilons))
     shift = _vertex(*epsilons[best - 1 : best + 2]) if 0 < best < len(COARSE) - 1 else 0.0
@@ -136,13 +135,13 @@ def _foretold(how: Conversion, curve: Array, delta: float) -> int:
 
 
 def _vertex(before: float, least: float, after: float) -> float:
-    """Where the parabola through three points is least, in steps from the middle one, which is the least of them."""
+    """Return the minimum of the parabola through three points, in steps from the middle one, which is the lowest."""
     bend = before - 2 * least + after
     return (before - after) / (2 * bend) if 0 < bend < np.inf else 0.0
 
 
 def _beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.bool_]:
-    """Orders beyond those known, where the least ε is at the last that is."""
+    """Select orders beyond the known ones if the least ε is at the last known one."""
     wanted = np.zeros_like(known)
     for i, at, _ in _bests(forms, delta):
         if at > 0 and not known[i, at - _EVERY]:
@@ -153,7 +152,7 @@ def _beyond(forms: Array, known: NDArray[np.bool_], delta: float) -> NDArray[np.
 
 
 def _between(forms: Array, delta: float) -> NDArray[np.bool_]:
-    """The one of all orders where the least ε is foretold from those that were tried."""
+    """Select the order at which the least ε is predicted from the known ones."""
     wanted = np.zeros(forms.shape[1:], dtype=bool)
     for i, at, epsilons in _bests(forms, delta):
         if 0 < at < len(ORDERS) - 1:
@@ -162,7 +161,7 @@ def _between(forms: Array, delta: float) -> NDArray[np.bool_]:
 
 
 def _bests(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
-    """For each T, form and conversion with an ε: which T, at which order ε is least, and ε at all orders."""
+    """Yield the index of T, the index of the order with the least ε, and ε at all orders, per form and conversion."""
     for form in forms:
         for how in _CONVERSIONS:
             for i, epsilons in enumerate(conversion.convert(how, ORDERS, form, delta)):
@@ -172,28 +171,28 @@ def _bests(forms: Array, delta: float) -> Iterator[tuple[int, int, Array]]:
 
 
 def _coarse(divergence: ExactDivergence, queries: Integers, delta: float) -> Array:
-    """Divergences of both forms (2 × numbers of queries × orders) at coarse orders, ∞ where no ε can be least.
+    """Return divergences of both forms (2 × numbers of queries × orders) at coarse orders; ∞ where ε cannot be least.
 
-    Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and no conversion gives less than
-    D + ln(1 − 1/α) − δ. So where that has passed the least ε so far, higher orders need no work.
+    Divergences grow with the order (van Erven & Harremoës 2014, Theorem 3), and every conversion gives at least
+    D + ln(1 − 1/α) − δ. Orders beyond the one at which this exceeds the least ε so far are skipped.
     """
-    found = np.full((2, len(queries), len(COARSE)), np.inf)
+    divergences = np.full((2, len(queries), len(COARSE)), np.inf)
     left = np.arange(len(queries))
     for low, high in pairwise((0, *_STAGES, len(COARSE))):
         forms = divergence.directions(queries[left].tolist(), COARSE[low:high])
-        found[:, left, low:high] = [form.max(axis=1) for form in forms]
-        so_far, orders = found[:, left, :high], COARSE[:high]
+        divergences[:, left, low:high] = [form.max(axis=1) for form in forms]
+        so_far, orders = divergences[:, left, :high], COARSE[:high]
         least = np.max([conversion.convert(how, orders, so_far, delta).min(axis=2) for how in _CONVERSIONS], axis=0)
         above = so_far[:, :, -1] + np.log1p(-1 / orders[-1]) - delta >= least
         left = left[~np.all(above, axis=0)]
         if not len(left):
             break
-    return found
+    return divergences
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExactAccountant(RenyiAccountant):
-    """A Rényi accountant over orders that are found for all T and both forms at once, since the curves are dear."""
+    """Rényi accountant whose orders are searched for all T and both forms at once, since the curves are expensive."""
 
     search: OrderSearch
     form: int
@@ -205,7 +204,7 @@ class ExactAccountant(RenyiAccountant):
 
 
 def accountants(votes: Votes, neighbours: Neighbours | PerQueryNeighbours | None) -> list[Accountant]:
-    """The exact accountants of a mechanism; that per teacher where the vote matrix is known."""
+    """Return the exact accountants of a mechanism; the one per teacher needs the vote matrix."""
     divergence = ExactDivergence(votes, neighbours)
     search = OrderSearch(divergence)
     forms = [("exact", "exact", divergence.per_query, "the worst neighbour of each query")]

@@ -1,4 +1,4 @@
-"""Bound T queries whatever the votes are, as (ε, δ) without a search over Rényi orders; such bounds may be published.
+"""Bound T queries in the worst case, as (ε, δ) without a search over Rényi orders; such bounds may be published.
 
 Gaussian noise (Balle & Wang 2018), pure differential privacy (Kairouz, Oh, Viswanath 2015), bounded range (Durfee &
 Rogers 2019; Dong, Durfee, Rogers 2020), and lattices: T equal steps whose losses are evenly spaced (Sommer, Meiser,
@@ -19,36 +19,37 @@ from patebench.core.bound import Kind
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _EPS = float(np.finfo(np.float64).eps)
 
-#: What rounding may take from ln δ of Gaussian DP, with room to spare: t²/2 ≤ 750, 1 − xR(x) ≥ 1/1600 of its terms.
+#: Upper bound on the error of ln δ of Gaussian DP: t²/2 ≤ 750, and 1 − xR(x) ≥ 1/1600 of its terms.
 _LOG_DELTA_ERROR = 4e-12
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def strong_composition(gamma: float, queries: int, delta: float) -> float:
-    """ε of T queries to LNMax(γ) as PATE 2017 states it (appendix B): 4Tγ² + 2γ√(2T ln 1/δ)."""
+    """Return ε of T queries to LNMax(γ) as in PATE 2017, appendix B: 4Tγ² + 2γ√(2T ln 1/δ)."""
     return 4 * queries * gamma * gamma + 2 * gamma * math.sqrt(2 * queries * math.log(1 / delta))
 
 
 def gnmax_mu(sigma: float, queries: int) -> float:
-    """T queries to GNMax(σ) are √(2T)/σ-GDP: one vote changes two counts by one each, an L2 distance of √2."""
+    """Return μ = √(2T)/σ of T queries to GNMax(σ): one vote changes two counts by one each, an L2 distance of √2."""
     return cells_mu(sigma, 2 * queries)
 
 
 def cells_mu(sigma: float, cells: int) -> float:
-    """Counts with noise N(0, σ²), of which so many move by one each, are √cells/σ-GDP."""
+    """Return μ = √cells/σ of counts with noise N(0, σ²), of which `cells` change by one each."""
     return math.sqrt(cells) / sigma if sigma > 0 else math.inf
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
-    """ln δ(ε) of μ-GDP, exactly: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8)."""
+    """Return ln δ(ε) of μ-GDP, exactly: δ = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) (Balle & Wang 2018, Theorem 8)."""
     return _log_delta(epsilon / mu - mu / 2, mu)
 
 
 def gaussian_dp(mu: float, delta: float) -> float:
-    """The least ε for which a μ-GDP release is (ε, δ)-DP, rounded up.
+    """Return the least ε for which a μ-GDP release is (ε, δ)-DP, rounded up.
 
-    Looked for as ε = μt + μ²/2, with t ≤ √(2 ln 1/δ) since δ(ε) ≤ Φ(−t): so neither a huge μ nor a tiny one cancels.
+    The search is over t in ε = μt + μ²/2, with t ≤ √(2 ln 1/δ) since δ(ε) ≤ Φ(−t); this avoids cancellation for both
+    large and small μ.
     """
     if mu == 0:
         return 0.0
@@ -62,10 +63,10 @@ def gaussian_dp(mu: float, delta: float) -> float:
 
 
 def _log_delta(t: float, mu: float) -> float:
-    """ln δ of μ-GDP at ε = μt + μ²/2: φ(t)·(R(t) − R(t + μ)), R the Mills ratio, which loses nothing in the tail.
+    """Return ln δ of μ-GDP at ε = μt + μ²/2: φ(t)·(R(t) − R(t + μ)), with R the Mills ratio, accurate in the tail.
 
-    R′(x) = xR(x) − 1. For a small μ the difference would cancel; it is the integral of 1 − xR(x) from t to t + μ, by
-    Gauss's rule, whose error at μ ≤ 1/2 is far below rounding.
+    R′(x) = xR(x) − 1. For small μ, where the difference would cancel, it is computed as the integral of 1 − xR(x) from
+    t to t + μ by Gauss's rule, whose error at μ ≤ 1/2 is far below rounding.
     """
     log_density = -t * t / 2 - _LOG_SQRT_2PI
     if mu <= 0.5:
@@ -78,7 +79,7 @@ def _log_delta(t: float, mu: float) -> float:
 
 
 def pure_composition(epsilon: float, queries: int, delta: float) -> float:
-    """Return the least ε of T steps that are each `epsilon`-DP, rounded up, by a sum over the losses of the worst ones.
+    """Return the least ε of T steps that are each `epsilon`-DP, rounded up, by a sum over the worst-case losses.
 
     Randomised response dominates (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
     Derivation: docs/explanation/proofs-composition.md, "Composition of pure privacy".
@@ -86,15 +87,15 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
     plain = queries * epsilon
     if plain == 0 or math.isinf(plain):
         return plain
-    # Hoeffding: beyond 20·√T of the mean lies less than e⁻⁸⁰⁰, below any δ. Without it Σ q_i is smaller, and ε larger;
-    # above it Σ p_i is 1 to rounding, and Σ q_i grows, so no largest is there.
+    # Hoeffding: beyond 20·√T of the mean lies less than e⁻⁸⁰⁰, below any δ. Omitting the lower tail makes Σ q_i smaller
+    # and ε larger. In the upper tail Σ p_i is 1 to rounding and Σ q_i grows, so the maximum is not there.
     mean, away = queries * math.exp(-epsilon) / (1 + math.exp(-epsilon)), 20 * math.sqrt(queries) + 1
     i = np.arange(max(0, math.floor(mean - away)), min(queries, math.ceil(mean + away)) + 1)
     ways = float(gammaln(queries + 1))
     log_p = ways - gammaln(i + 1) - gammaln(queries - i + 1) - i * epsilon - queries * math.log1p(math.exp(-epsilon))
     log_q = log_p - (queries - 2 * i) * epsilon
-    # Terms: three logarithms of factorials, each right to four units in the last place, and multiples of ε up to 2T.
-    # Sums and what follows: a rounding for each term that was added, of at most the largest and ln of their number.
+    # Error of the terms: three logarithms of factorials, four units in the last place each, and multiples of ε up to
+    # 2T. Error of the sums: one rounding per term, of at most the largest term plus ln of their number.
     largest = max(float(np.abs(log_p).max()), float(np.abs(log_q).max())) + math.log(len(i)) + 1
     lost = 32 * _EPS * (ways + queries * (1 + epsilon)) + 2 * (len(i) + 2) * _EPS * largest
     likely = np.logaddexp.accumulate(log_p) + lost
@@ -105,17 +106,17 @@ def pure_composition(epsilon: float, queries: int, delta: float) -> float:
 
 
 def _log_mills(x: float) -> float:
-    """ln of the Mills ratio (1 − Φ(x))/φ(x), for x ≥ 0."""
+    """Return ln of the Mills ratio (1 − Φ(x))/φ(x), for x ≥ 0."""
     return math.log(math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
 
 
-#: More steps than this are composed by their Rényi curve alone.
+#: Maximum number of steps for the optimal composition; more are composed by their Rényi curve only.
 _MOST_STEPS = 1 << 14
 
-#: Relative error of an incomplete beta function, and ln of what still can be exponentiated, both with room to spare.
+#: Upper bound on the relative error of an incomplete beta function, and the largest exponent without overflow.
 _BETA_ERROR, _LARGEST_EXPONENT = 1e-11, 600.0
 
-#: Relative rounding of a few operations, or of one multiplication in a transform, with room to spare.
+#: Upper bound on the relative rounding of a few operations, or of one multiplication in a transform.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
@@ -127,17 +128,17 @@ def bounded_range_rdp(eta: float, orders: Array) -> Array:
     orders = np.asarray(orders, dtype=np.float64)
     r = np.maximum(log_expm1(orders * eta) - log_expm1(eta) - np.log(orders), 0.0)
     share = orders / (orders - 1)
-    found = share * r - softplus(np.log(share) + log_expm1(r)) + _ROUNDING * share * (r + 1)
-    result: Array = np.minimum(found, np.minimum(orders * eta * eta / 8, eta))
+    divergence = share * r - softplus(np.log(share) + log_expm1(r)) + _ROUNDING * share * (r + 1)
+    result: Array = np.minimum(divergence, np.minimum(orders * eta * eta / 8, eta))
     return result
 
 
 def bounded_range_composition(eta: float, queries: int, delta: float) -> float:
-    """ε of T steps of range η that are fixed beforehand (Dong, Durfee, Rogers 2020, optimal non-adaptive composition).
+    """Return ε of T non-adaptive steps of range η, rounded up (Dong, Durfee, Rogers 2020, optimal composition).
 
-    Where the steps can not be chosen in the light of earlier results, as with a fixed list of queries, all may be
-    taken to have the same t. With ℓ of T losses at t − η or fewer as the event, δ is greatest at
-    t = (ε + (ℓ + 1)η)/(T + 1); the answer is the least ε at which no ℓ gives more than δ, from above.
+    If the steps do not depend on earlier results, as with a fixed list of queries, all may be assumed to have the same
+    t. For the event that at most ℓ of T losses are t − η, δ is greatest at t = (ε + (ℓ + 1)η)/(T + 1). The result is
+    the least ε at which no ℓ gives more than δ.
     """
     high = _bounded_range_epsilon(eta, queries, delta)
     if queries > _MOST_STEPS or high > _LARGEST_EXPONENT:
@@ -157,7 +158,7 @@ def _bounded_range_epsilon(eta: float, queries: int, delta: float) -> float:
 
 
 def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
-    """δ(ε), rounded up."""
+    """Return δ(ε), rounded up."""
     few = np.arange(queries)
     t = np.minimum((epsilon + (few + 1) * eta) / (queries + 1), eta)
     p = np.expm1(t - eta) / math.expm1(-eta)
@@ -165,15 +166,16 @@ def _bounded_range_delta(eta: float, queries: int, epsilon: float) -> float:
     return float(np.max(likely * (1 + _BETA_ERROR) - math.exp(epsilon) * rare * (1 - _BETA_ERROR)))
 
 
-#: More points than this are not worked out; adding up then stands alone.
+#: Maximum number of points of a transform; with more, ε is T·`top`.
 _POINTS = 1 << 22
 
 
 def lattice_composition(step: Array, top: float, queries: int, delta: float) -> float:
-    """The least ε for which T steps are (ε, δ)-DP, when one loses `top` … −`top` in even steps with probability `step`.
+    """Return the least ε for which T steps are (ε, δ)-DP, rounded up; at most T·`top`, which holds with δ = 0.
 
-    δ(ε) = Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). The result never falls below
-    the truth: what the transforms may be wrong by counts as δ. Never above T·`top`, with which there is no δ at all.
+    The loss of one step takes evenly spaced values from `top` to −`top` with probabilities `step`. δ(ε) =
+    Σ p·(1 − e^{ε − loss}) over the losses above ε (Sommer et al. 2019, Lemma 5). The error of the transforms counts
+    as δ.
     """
     plain, points = queries * top, queries * (len(step) - 1) + 1
     if plain == 0 or math.isinf(plain) or points > _POINTS:
@@ -186,16 +188,16 @@ def lattice_composition(step: Array, top: float, queries: int, delta: float) -> 
 
 
 def _transform_error(size: int, queries: int) -> float:
-    """What the probabilities may be wrong by altogether.
+    """Bound the total error of the probabilities.
 
-    Powers of a spectrum below 1 add a relative error of T roundings, transforms one of ln(size); by Parseval's theorem
-    the probabilities' error has the same 2-norm, and a 1-norm that is at most √size times as large.
+    Powers of a spectrum below 1 add a relative error of T roundings, and transforms one of log₂(size). By Parseval's
+    theorem, the error of the probabilities has the same 2-norm, and a 1-norm that is at most √size times as large.
     """
     return math.sqrt(size) * (queries + math.log2(size)) * _ROUNDING
 
 
 def _least_lattice_epsilon(p: Array, losses: Array, delta: float, high: float) -> float:
-    """The ε at which δ(ε) = `delta`, from above, for losses (points) of probabilities p; at most `high`."""
+    """Return the ε at which δ(ε) = `delta`, rounded up, for `losses` (points,) of probabilities p; at most `high`."""
 
     def spent(epsilon: float) -> float:
         above = losses > epsilon
@@ -209,9 +211,9 @@ def _least_lattice_epsilon(p: Array, losses: Array, delta: float, high: float) -
 
 
 def pure_accountants(theorem: str, epsilon: float, *, discrete: str | None = None) -> list[Accountant]:
-    """What T queries cost, whatever the votes are, if each is `epsilon`-DP by the `theorem`.
+    """Return the worst-case accountants of queries that are each `epsilon`-DP by `theorem`.
 
-    `discrete` says why the theorem holds with discrete noise too; None: it may not (see `Accountant`).
+    `discrete` is the reason why the theorem also holds for discrete noise; None: it may not (see `Accountant`).
     """
     return [
         DirectAccountant(

@@ -1,4 +1,4 @@
-"""Bound what the label of a noisy argmax costs, which is less than what the noisy counts cost.
+"""Bound the privacy cost of the label of a noisy argmax, which is below that of the noisy counts.
 
 **Theorem.** If one teacher changes its vote from a to b, and each count gets independent noise with a symmetric
 log-concave density, in units in which s is one vote, the Rényi divergence of order α between the labels is at most
@@ -28,32 +28,31 @@ from patebench.accounting.label_tables import Cells
 from patebench.accounting.logspace import LEAST, Array
 from patebench.core.bound import Bound, Conversion, Kind
 
-#: What sums of bounds on slopes may be wrong by, relatively.
+#: Relative error of sums of bounds on slopes.
 _ROUNDING = 1e-10
 
-#: What bounds say they rest on.
+#: Source that the bounds state.
 THEOREM = "van Erven & Harremoës 2014, Theorem 13, as proved in accounting/label.py"
 
-#: Beyond this (α − 1)s the label saves next to nothing.
+#: Largest (α − 1)s at which the label costs noticeably less than the counts.
 _TILT = 20.0
 
-#: About the share of the counts' cost that a label has, to begin a search with.
+#: Approximate cost of a label relative to the counts, as the start of a search.
 _SHARE = 0.65
 
-#: Of so many orders one is tried at first, so that the search finds the right valley.
+#: Index step of the orders tried first, small enough to find the global minimum.
 _FEW = 16
 
-#: Orders for which the supremum is bounded, evenly spaced in ln(α − 1); between them it is interpolated.
+#: Orders for which the supremum is bounded, evenly spaced in ln(α − 1), with interpolation between them.
 _ORDERS = np.sort(np.concatenate([ORDERS, 1 + np.sqrt((ORDERS[1:] - 1) * (ORDERS[:-1] - 1))]))
 
 
 @dataclass(frozen=True)
 class _Noise:
-    """A kind of noise.
+    """Kind of noise.
 
-    For a vote of s noise scales, `inside` gives the cells, `one_count` what one noisy count costs, and `far` what is
-    improbable; `reach` is X. Where s is below `least`, a label is charged what the
-    counts cost.
+    For a vote of s noise scales, `inside` returns the cells, `one_count` the cost of one noisy count, and `far` the
+    contribution of improbable outcomes; `reach` is X. If s is below `least`, a label costs as much as the counts.
     """
 
     inside: Callable[[float], Sequence[Cells]]
@@ -65,16 +64,16 @@ class _Noise:
 
 
 def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """What is improbable at a distance of `reach`, where one score shows and where both do, over α(α−1)s²/2.
+    """Bound the contribution of improbable outcomes beyond `reach`, over α(α−1)s²/2, for one score and for both.
 
     p^α q^{1−α} is e^{γ(γ+s)/2} times a normal density whose mean is γ = (α−1)s away from that of p, per score. With y
-    the distance from there, r = s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q: γ =
-    −s.
+    the distance from that mean, r = s(y + γ + s/2) for one score, and s(y_a − y_b + 2γ + s) for both. p e^{−r} is q,
+    with γ = −s.
     """
     tilt = (order - 1) * s
 
     def square(start: float, offset: float) -> float:
-        """∫ (y + offset)² φ(y) dy from `start` on."""
+        """Return ∫ (y + offset)² φ(y) dy from `start` to ∞."""
         density = math.exp(-start * start / 2) / math.sqrt(2 * math.pi)
         return (1 + offset**2) * float(ndtr(-start)) + (start + 2 * offset) * density
 
@@ -85,7 +84,7 @@ def _gaussian_far(s: float, order: float, reach: float) -> tuple[float, float]:
 
 
 def _laplace_far(s: float, order: float, reach: float) -> tuple[float, float]:
-    """As for Gaussian noise; |r| is at most s per score."""
+    """Bound the same for Laplace noise, for which |r| is at most s per score."""
     probability, tilt = math.exp(s - reach) / 2, (order - 1) * s
     return probability * (math.exp(tilt) + 1), 2 * 4 * probability * (math.exp(2 * tilt) + 1)
 
@@ -118,11 +117,11 @@ _DISCRETE_LAPLACE = replace(
 
 
 def _outside(noise: _Noise, s: float, order: float) -> float:
-    """A bound on D_α where u, v or their difference is far out.
+    """Bound D_α where u, v or their difference is large.
 
-    Beside what is improbable there is one outcome that is near certain on both sides, with |r| ≤ 2s·f(X − s)/F(X − s).
-    On the integers means may be off by a vote, and sums over half-lines are below integrals that begin a vote earlier;
-    sums over all integers exceed integrals by less than 1%, as s ≤ 1.
+    Apart from improbable outcomes, one outcome is nearly certain under both distributions, with
+    |r| ≤ 2s·f(X − s)/F(X − s). On the integers, means may be off by a vote, and sums over half-lines are below
+    integrals that begin a vote earlier; sums over all integers exceed integrals by less than 1 %, as s ≤ 1.
     """
     reach = noise.reach - 2 * s if noise.discrete else noise.reach
     one, both = noise.far(s, order, reach)
@@ -134,15 +133,15 @@ def _outside(noise: _Noise, s: float, order: float) -> float:
 
 
 class LabelCost:
-    """The curve of one noise and scale; what was worked out is kept."""
+    """Rényi curve of a label for one kind and scale of noise, with cached values."""
 
     def __init__(self, noise: _Noise, s: float, counts: Callable[[Array], Array]) -> None:
-        """`counts` is what the noisy counts cost."""
+        """Store the noise, its scale and `counts`, the Rényi curve of the noisy counts."""
         self._noise, self._s, self.counts = noise, s, counts
         self._known: dict[int, float] = {}
 
     def at(self, index: int) -> float:
-        """W(α) at most, at the order of that number."""
+        """Return an upper bound on W(α) at order `_ORDERS[index]`."""
         if index not in self._known:
             self._known[index] = self._solve(float(_ORDERS[index]))
         return self._known[index]
@@ -162,10 +161,10 @@ class LabelCost:
         return min(plain, max(outside, *(cells.worst(order) for cells in _cells(self._noise, s))))
 
     def curve(self, orders: Array) -> Array:
-        """W(α) at most, at any orders.
+        """Return upper bounds on W(α) at any orders.
 
-        D_α rises with α, and (α − 1)D_α is convex in it (van Erven & Harremoës 2014, Theorem 3 and Corollary 2): so it
-        lies below its chords, and those below the chords of bounds.
+        D_α rises with α, and (α − 1)D_α is convex in α (van Erven & Harremoës 2014, Theorem 3 and Corollary 2). It
+        therefore lies below its chords, which lie below the chords of bounds.
         """
         orders = np.asarray(orders, dtype=np.float64)
         plain = self.counts(orders)
@@ -188,23 +187,23 @@ def _cells(noise: _Noise, s: float) -> Sequence[Cells]:
 
 @lru_cache(maxsize=256)
 def gaussian(sigma: float, *, discrete: bool = False) -> LabelCost:
-    """What a label of GNMax(σ) costs."""
+    """Return the cost of a label of GNMax(σ)."""
     noise, s = _DISCRETE_GAUSSIAN if discrete else _GAUSSIAN, 1 / sigma if sigma > 0 else math.inf
     return LabelCost(noise, s, lambda orders: rdp.gaussian(sigma, orders))
 
 
 @lru_cache(maxsize=256)
 def laplace(gamma: float, *, discrete: bool = False) -> LabelCost:
-    """What a label of LNMax(γ) costs."""
+    """Return the cost of a label of LNMax(γ)."""
     noise = _DISCRETE_LAPLACE if discrete else _LAPLACE
     return LabelCost(noise, gamma, lambda orders: rdp.laplace(gamma, orders))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelAccountant(RenyiAccountant):
-    """A Rényi accountant of labels that works out few orders, as each is dear: some, and downhill from the best.
+    """Rényi accountant of labels that searches few orders, since each is expensive.
 
-    Which orders are tried changes the bound a little, and never its truth. `besides` is what else a query costs.
+    The choice of orders affects tightness, not validity. `besides` is the curve of a query's other costs.
     """
 
     cost: LabelCost
@@ -214,29 +213,29 @@ class LabelAccountant(RenyiAccountant):
         return [self._least(T, how, delta) for T in queries for how in self.conversions]
 
     def _least(self, queries: int, how: Conversion, delta: float) -> Bound:
-        left = self.left(delta, queries)
-        if left == 0:
+        remaining = self.left(delta, queries)
+        if remaining == 0:
             return self.bound(math.inf, delta, queries, conversion=how)
 
         @lru_cache
         def epsilon(index: int) -> float:
             order = _ORDERS[index : index + 1]
-            return float(convert(how, order, queries * (self.cost.at(index) + self.besides(order)), left)[0])
+            return float(convert(how, order, queries * (self.cost.at(index) + self.besides(order)), remaining)[0])
 
         guess = queries * (self.cost.counts(_ORDERS) * _SHARE + self.besides(_ORDERS))
-        few = [int(np.argmin(convert(how, _ORDERS, guess, left))), *range(0, len(_ORDERS), _FEW)]
-        best = min(few, key=epsilon)
+        starts = [int(np.argmin(convert(how, _ORDERS, guess, remaining))), *range(0, len(_ORDERS), _FEW)]
+        best = min(starts, key=epsilon)
         for step in (_FEW // 4, _FEW // 8, 1):
             best = _downhill(epsilon, best, step, len(_ORDERS))
-        found = epsilon(best)
-        order = float(_ORDERS[best]) if math.isfinite(found) else None
-        return self.bound(found, delta, queries, conversion=how, order=order)
+        least = epsilon(best)
+        order = float(_ORDERS[best]) if math.isfinite(least) else None
+        return self.bound(least, delta, queries, conversion=how, order=order)
 
 
 def _downhill(height: Callable[[int], float], start: int, step: int, size: int) -> int:
-    """The number from 0 below `size` at which steps of so much lead no further down."""
+    """Descend from `start` in steps of `step` within 0 … size − 1 to a local minimum of `height`."""
     while True:
-        near = [place for place in (start - step, start + step) if 0 <= place < size]
+        near = [index for index in (start - step, start + step) if 0 <= index < size]
         lowest = min(near, key=height)
         if not height(lowest) < height(start):
             return start
@@ -244,14 +243,14 @@ def _downhill(height: Callable[[int], float], start: int, step: int, size: int) 
 
 
 def nothing(orders: Array) -> Array:
-    """The cost of no threshold test."""
+    """Return 0 per order, the cost without a threshold test."""
     return np.zeros_like(orders)
 
 
 def accountant(
     cost: LabelCost, for_integers: LabelCost, *, besides: Callable[[Array], Array] = nothing, test: str = ""
 ) -> LabelAccountant:
-    """The worst case of T labels, with continuous noise and with discrete, and of what else a query costs."""
+    """Return the worst-case accountant of T labels, for continuous and discrete noise; `besides` is a further cost."""
     source = f"{THEOREM} (label); {test}" if test else THEOREM
     on_integers = "discrete noise: as the theorem has it, on the integers, ties to the lowest class"
     return _accountant(cost, besides, source, _accountant(for_integers, besides, source, on_integers))
@@ -274,5 +273,5 @@ def _accountant(
 
 
 def per_query(cost: LabelCost, for_integers: LabelCost) -> Callable[[Array], Array]:
-    """The curve of one label, whichever of the two noises it is drawn with."""
+    """Return a curve of one label that is valid for both continuous and discrete noise."""
     return lambda orders: np.maximum(cost.curve(orders), for_integers.curve(orders))

@@ -18,22 +18,22 @@ from patebench.accounting.logspace import Array
 
 Integers = NDArray[np.int64]
 
-#: More than the relative error of every sum, with what lies beyond the reach of the noise.
+#: Upper bound on the relative error of every sum, including the mass beyond the reach of the noise.
 _ERROR = 1e-10
 
 _CELLS = 1 << 21
 
 
-#: Noise of a scale above the first is cut into coarser cells; above the second it takes too long.
+#: Scale above which cells are coarser, and the largest supported scale.
 _FINE, LARGEST_SCALE = 60.0, 300.0
 
 
 @dataclass(frozen=True, eq=False)
 class IntegerNoise:
-    """Probabilities and distribution function at −reach … reach; beyond lie only 0 and 1.
+    """Probabilities and distribution function at −reach … reach; beyond, they count as 0, and as 0 and 1.
 
-    H(x) = ln F(x + 1) − ln F(x) falls with x, by `bend` per step at most, and is `steepest` at most. For Gaussian noise
-    bend = 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² and a convex function; for Laplace noise H ≤ γ, and r_a ≤ 2γ.
+    H(x) = ln F(x + 1) − ln F(x) falls with x by at most `bend` per step, and is at most `steepest`. For Gaussian noise
+    bend = 1/σ², as ln Σ_{z ≤ x} exp(−z²/2σ²) is −x²/2σ² plus a convex function. For Laplace noise H ≤ γ and r_a ≤ 2γ.
     """
 
     p: Array
@@ -43,7 +43,7 @@ class IntegerNoise:
 
     @classmethod
     def of(cls, log_weight: Callable[[Array], Array], reach: int, bend: float, steepest: float) -> "IntegerNoise":
-        """From ln of a symmetric weight of whole numbers."""
+        """Create noise from ln of a symmetric weight on the integers."""
         weight = np.exp(log_weight(np.arange(-reach, reach + 1, dtype=np.float64)))
         below = np.cumsum(weight)
         return cls(weight / below[-1], below / below[-1], bend, steepest)
@@ -57,12 +57,12 @@ class IntegerNoise:
         return np.where(inside, self.p[np.clip(z + self.reach, 0, 2 * self.reach)], 0.0)
 
     def below(self, z: Integers) -> Array:
-        """Pr[Z ≤ z]."""
+        """Return Pr[Z ≤ z]."""
         inside = self.cdf[np.clip(z + self.reach, 0, 2 * self.reach)]
         return np.where(z < -self.reach, 0.0, inside)
 
     def neither_ratio(self, u: Integers, v: Integers) -> Array:
-        """r_o, or NaN where no number can tell."""
+        """Return r_o, or NaN where it is undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
             gained = np.log(self.below(-1 - v) / self.below(-2 - v)) - np.log(self.below(-u) / self.below(-1 - u))
         result: Array = np.where(np.isfinite(gained), gained, np.nan)
@@ -70,7 +70,7 @@ class IntegerNoise:
 
 
 def gaussian(sigma: float) -> list[Cells]:
-    """For Pr[z] ∝ exp(−z²/2σ²): all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
+    """Return cells for Pr[z] ∝ exp(−z²/2σ²): all integers u, v ≥ −9σ with |u − v| ≤ 18σ."""
     reach = math.ceil(14 * sigma) + 2
     noise = IntegerNoise.of(lambda z: -z * z / (2 * sigma * sigma), reach, 1 / sigma**2, math.inf)
     w = edges(-1.2, (0.05, -0.6), (0.02, 3.0), (0.05, 4.0), (0.25, 9.0), (1.0, 20.0))
@@ -80,7 +80,7 @@ def gaussian(sigma: float) -> list[Cells]:
 
 
 def laplace(scale: float) -> list[Cells]:
-    """For Pr[z] ∝ exp(−|z|/scale): all integers u, v at least −18 scales with |u − v| at most 36."""
+    """Return cells for Pr[z] ∝ exp(−|z|/scale): all integers u, v ≥ −18 scales with |u − v| ≤ 36 scales."""
     reach = math.ceil(46 * scale) + 2
     noise = IntegerNoise.of(lambda z: -np.abs(z) / scale, reach, math.inf, 1 / scale)
     w = edges(-0.8, (0.05, -0.4), (0.02, 1.6), (0.05, 4.0), (0.25, 12.0), (1.0, 20.0))
@@ -90,38 +90,38 @@ def laplace(scale: float) -> list[Cells]:
 
 
 def _cells(noise: IntegerNoise, w: Array, t: Array, out: float, scale: float) -> list[Cells]:
-    """Both tie rules; edges are in scales, and end one beyond the last integer within."""
-    rows, columns = (np.unique(np.round(each * scale).astype(np.int64)) for each in (w, both_signs(t)))
+    """Return cells for both tie rules; the edges `w` and `t` are in scales and end one beyond the last integer."""
+    rows, columns = (np.unique(np.round(edge * scale).astype(np.int64)) for edge in (w, both_signs(t)))
     columns = np.concatenate([[columns[0] - 1], columns, [columns[-1] + 2]])
     step, last = max(1, int(scale / 8)), math.ceil(out * scale)
     squares = np.arange(-last - step, last + 2 * step, step)
     return [
-        each for tie in (0, 1) for each in (near(noise, rows, columns, tie), far(noise, squares, int(rows[0]), tie))
+        cells for tie in (0, 1) for cells in (near(noise, rows, columns, tie), far(noise, squares, int(rows[0]), tie))
     ]
 
 
 def near(noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> Cells:
-    """Cells of w and t, between edges that are whole numbers; the last cell of w has no end.
+    """Return cells of w and t between integer edges; the last cell of w is unbounded.
 
-    Of rows of equal t, two are worked out at each end of a cell: one for each parity of w.
+    At each end of a cell of t, two values of t are evaluated, one for each parity of w.
     """
     first, last = (t[:-1], np.minimum(t[:-1] + 1, t[1:] - 1)), (t[1:] - 1, np.maximum(t[1:] - 2, t[:-1]))
     rows = np.unique(np.concatenate([*first, *last]))
     ahead = _Rows.of(noise, w, rows, tie)
     behind = _Rows.of(noise, w, np.unique(np.concatenate([-rows, 2 - np.concatenate(last)])), 1 - tie)
     neither = _neither(noise, w, t)
-    low = [np.minimum(*(ahead.low[:, ahead.at(each)] for each in first))]
-    low += [np.minimum(*(behind.low[:, behind.at(-each)] for each in last)), neither[0]]
-    high = [np.maximum(*(ahead.high[:, ahead.at(each)] for each in last))]
-    high += [np.maximum(*(behind.high[:, behind.at(-each)] for each in first)), neither[1]]
-    ratio = [np.maximum(*(ahead.ratio[:, ahead.at(each)] for each in first))]
-    ratio += [-np.maximum(*(behind.ratio[:, behind.at(2 - each)] for each in last)), *neither[2:]]
+    low = [np.minimum(*(ahead.low[:, ahead.at(end)] for end in first))]
+    low += [np.minimum(*(behind.low[:, behind.at(-end)] for end in last)), neither[0]]
+    high = [np.maximum(*(ahead.high[:, ahead.at(end)] for end in last))]
+    high += [np.maximum(*(behind.high[:, behind.at(-end)] for end in first)), neither[1]]
+    ratio = [np.maximum(*(ahead.ratio[:, ahead.at(end)] for end in first))]
+    ratio += [-np.maximum(*(behind.ratio[:, behind.at(2 - end)] for end in last)), *neither[2:]]
     return Cells.of(np.minimum(np.stack(low), np.stack(high)), np.stack(high), np.stack(ratio))
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """P_a at both ends of every cell of w, and a bound on r_a in it, for some t (columns)."""
+    """P_a at both ends of every cell of w (rows), and a bound on r_a in the cell, for some t (columns)."""
 
     t: Integers
     low: Array
@@ -129,21 +129,22 @@ class _Rows:
     ratio: Array
 
     def at(self, t: Integers) -> Integers:
-        found: Integers = np.searchsorted(self.t, t)
-        return found
+        columns: Integers = np.searchsorted(self.t, t)
+        return columns
 
     @classmethod
     def of(cls, noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> "_Rows":
         length = 2 * noise.reach + 1
         block = max(1, _CELLS // length)
         parts = [cls._block(noise, w, t[start : start + block], tie) for start in range(0, len(t), block)]
-        return cls(t, *(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
+        return cls(t, *(np.concatenate(blocks, axis=1) for blocks in zip(*parts, strict=True)))
 
     @staticmethod
     def _block(noise: IntegerNoise, w: Integers, t: Integers, tie: int) -> tuple[Array, Array, Array]:
-        """u − 1 and v + 1 lose of P_a what has Z_a + u = 0, or else is ahead of b by less than 2.
+        """Compute `low`, `high` and `ratio` for some t.
 
-        The second grows with w. The first is p(u)F(−v − κ): p is largest where u is nearest to 0, F at the least w.
+        The step to u − 1 and v + 1 removes from P_a the outcomes with Z_a + u = 0 and those in which a leads b by less
+        than 2. The latter grow with w. The former are p(u)F(−v − κ): p is largest for u nearest to 0, F at the least w.
         """
         z = np.arange(-noise.reach, noise.reach + 1)
         start = -((-w[:, None] - t) // 2)  # the least u of each cell, rounded up
@@ -162,21 +163,22 @@ class _Rows:
 
 
 def _from(terms: Array) -> Array:
-    """Sums from every place to the end, per row; a last one of nothing."""
+    """Return the sums from every index to the end, per row, followed by 0."""
     sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
     return np.pad(sums, ((0, 0), (0, 1)))
 
 
 def _pick(sums: Array, z: Integers, reach: int) -> Array:
-    """The sums from z on: z is places × rows, and `sums` rows × places."""
+    """Return the sums from z on; z is (cells, rows), and `sums` is (rows, values of z)."""
     result: Array = np.take_along_axis(sums.T, np.clip(z + reach, 0, 2 * reach + 1), axis=0)
     return result
 
 
 def _neither(noise: IntegerNoise, w: Integers, t: Integers) -> tuple[Array, ...]:
-    """P_o = F(−1−u)F(−1−v) in every cell, at least and at most, and the same of r_o, from the cell's corners.
+    """Return bounds on P_o = F(−1−u)F(−1−v) and on r_o in every cell, from the cell's corners.
 
-    r_o is H(−2−v) − H(−1−u), H(x) = ln F(x + 1) − ln F(x) (see `IntegerNoise.bend`).
+    The order is: lower and upper bound of P_o, upper and lower bound of r_o. r_o is H(−2−v) − H(−1−u) with
+    H(x) = ln F(x + 1) − ln F(x) (see `IntegerNoise`).
     """
     low_u, low_v = -((-w[:, None] - t[:-1]) // 2), -((-w[:, None] + t[1:] - 1) // 2)
     end = np.append(w[1:] - 1, 4 * noise.reach + w[-1])[:, None]
@@ -192,7 +194,7 @@ def _neither(noise: IntegerNoise, w: Integers, t: Integers) -> tuple[Array, ...]
 
 
 def far(noise: IntegerNoise, edge: Integers, below: int, tie: int) -> Cells:
-    """Squares of u and v between the same edges, those that reach below some w, by lemma 1 from their corners."""
+    """Return square cells of u and v that reach below w = `below`, with bounds by lemma 1 from their corners."""
     low, high = edge[:-1], edge[1:] - 1
     ahead, behind = _Scores(noise, tie), _Scores(noise, 1 - tie)
     least, most = ahead.wins(low, high), ahead.wins(high, low)
@@ -201,7 +203,7 @@ def far(noise: IntegerNoise, edge: Integers, below: int, tie: int) -> Cells:
         first = np.log(least / ahead.wins(low - 1, high + 1))
         second = np.log(loses / behind.wins(low + 1, high - 1).T)
     wanted = low[:, None] + low < below
-    neither_low, neither_high = (noise.below(-1 - each)[:, None] * noise.below(-1 - each) for each in (high, low))
+    neither_low, neither_high = (noise.below(-1 - end)[:, None] * noise.below(-1 - end) for end in (high, low))
     above = noise.neither_ratio(low[:, None], high[None, :])
     under = noise.neither_ratio(high[:, None], low[None, :])
     ratio = np.stack([first, second, np.maximum(above, 0.0), np.minimum(under, 0.0)])
@@ -216,7 +218,7 @@ def far(noise: IntegerNoise, edge: Integers, below: int, tie: int) -> Cells:
 
 @dataclass(frozen=True)
 class _Scores:
-    """P_a for all pairs of some u (rows) and v (columns)."""
+    """Computes P_a for all pairs of u (rows) and v (columns)."""
 
     noise: IntegerNoise
     tie: int

@@ -1,6 +1,6 @@
 """Compute the cells of `accounting.label` for continuous noise, in noise scales: rows are w = u + v, columns t = u − v.
 
-Numbers are bounds, rounded outward. With r = ln P − ln Q the divergence is ln(1 + Σ P·f(r))/(α − 1),
+All numbers are bounds, rounded outward. With r = ln P − ln Q, the divergence is ln(1 + Σ P·f(r))/(α − 1),
 f(r) = (e^{(α−1)r} − 1) + (α−1)(e^{−r} − 1) ≥ 0.
 Proof: docs/explanation/proofs-labels.md, "Tables of the cost of a label".
 """
@@ -15,17 +15,17 @@ from scipy.special import ndtr
 
 from patebench.accounting.logspace import Array
 
-#: Relative rounding of the sums and functions below, with room to spare: f loses at most 4·2⁻⁵²/_SMALL to cancellation.
+#: Upper bound on the relative rounding error below; cancellation in f loses at most 4·2⁻⁵²/_SMALL.
 _ROUNDING = 1e-10
 
-#: Up to this α·|r|, f is bounded by its Taylor polynomial.
+#: Largest α·|r| for which f is bounded by its Taylor polynomial.
 _SMALL = 1e-4
 
-_ROWS, _COLUMNS = 3, 3  # of one block of cells
+_ROWS, _COLUMNS = 3, 3  # cells per block
 
 
 def excess(ratio: Array, order: float) -> Array:
-    """f(r), or at most a share of 1e-4 more.
+    """Return f(r), overestimated by a relative 1e-4 at most.
 
     f′(r) = (α−1)e^{(α−1)r}(1 − e^{−αr}) is at most α(α−1)·r·e^{(α−1)r} for r ≥ 0, and −f′(r) at most
     α(α−1)·|r|·e^{|r|} for r < 0; so f(r) ≤ α(α−1)r²/2 · e^{max((α−1)r, −r)}.
@@ -43,8 +43,8 @@ def excess(ratio: Array, order: float) -> Array:
 class Cells:
     """Bounds per cell on the probabilities of a, b and neither, and on their ratios, in blocks.
 
-    `low` and `high` (3 × cells) bound P. `ratio` (4 × cells) holds what r is at most for a, at least for b, and at most
-    and at least for neither. Cells lie block after block, `size` to each; `blocks` has the bounds of whole blocks.
+    `low` and `high` (3 × cells) bound P. `ratio` (4 × cells) holds the maximum of r for a, the minimum for b, and the
+    maximum and minimum for neither. Cells are stored block by block, `size` each; `blocks` holds the bounds of blocks.
     """
 
     low: Array
@@ -55,36 +55,37 @@ class Cells:
 
     @classmethod
     def of(cls, low: Array, high: Array, ratio: Array) -> "Cells":
-        """From arrays of rows × columns of cells, adjacent ones being alike."""
-        lows, highs, ratios = (_blocked(each) for each in (low, high, ratio))
-        together = cls(lows.min(axis=2), highs.max(axis=2), _away(ratios))
-        plain = [each.reshape(len(each), -1) for each in (lows, highs, ratios)]
-        return cls(plain[0], plain[1], plain[2], blocks=together, size=_ROWS * _COLUMNS)
+        """Create cells from arrays of rows × columns in which adjacent cells are similar."""
+        lows, highs, ratios = (_blocked(values) for values in (low, high, ratio))
+        blocks = cls(lows.min(axis=2), highs.max(axis=2), _farthest_from_zero(ratios))
+        flat = [values.reshape(len(values), -1) for values in (lows, highs, ratios)]
+        return cls(flat[0], flat[1], flat[2], blocks=blocks, size=_ROWS * _COLUMNS)
 
     def with_ratio(self, ratio: Array) -> "Cells":
-        """The same cells with other ratios (4 × rows × columns)."""
+        """Return these cells with other ratios (4 × rows × columns)."""
         assert self.blocks is not None
         ratios = _blocked(ratio)
-        blocks = replace(self.blocks, ratio=_away(ratios))
+        blocks = replace(self.blocks, ratio=_farthest_from_zero(ratios))
         return replace(self, ratio=ratios.reshape(len(ratios), -1), blocks=blocks)
 
     def worst(self, order: float) -> float:
-        """A bound on the largest divergence of order α: the greatest bound of any cell.
+        """Bound the largest divergence of order α by the greatest bound of any cell.
 
-        Cells are looked at only where their block's own bound is above what the best block holds.
+        Only cells in blocks whose bound exceeds the greatest cell bound of the first block are evaluated.
         """
         assert self.blocks is not None
         outer = self.blocks._sums(order, slice(None))
-        found = float(self._sums(order, self._within(np.array([np.argmax(outer)]))).max())
-        found = max(found, float(self._sums(order, self._within(np.flatnonzero(outer > found))).max(initial=0.0)))
-        return float(np.log1p(found)) * (1 + _ROUNDING) / (order - 1)
+        greatest = float(self._sums(order, self._within(np.array([np.argmax(outer)]))).max())
+        others = np.flatnonzero(outer > greatest)
+        greatest = max(greatest, float(self._sums(order, self._within(others)).max(initial=0.0)))
+        return float(np.log1p(greatest)) * (1 + _ROUNDING) / (order - 1)
 
     def _within(self, blocks: NDArray[np.intp]) -> NDArray[np.intp]:
         result: NDArray[np.intp] = (blocks[:, None] * self.size + np.arange(self.size)).ravel()
         return result
 
     def _sums(self, order: float, where: NDArray[np.intp] | slice) -> Array:
-        """Σ P·f(r) at most, per cell: each P at its bound, or what ΣP = 1 leaves to one of the two classes."""
+        """Bound Σ P·f(r) per cell, with each P at its bound, or with one class set by ΣP = 1."""
         low, high = self.low[:, where], self.high[:, where]
         first, second, above, below = excess(self.ratio[:, where], order)
         neither = np.maximum(above, below)
@@ -99,7 +100,7 @@ class Cells:
 
 
 def _blocked(values: Array) -> Array:
-    """Rows × columns cut into blocks: … × blocks × cells of a block, the last ones repeated to fill it."""
+    """Cut rows × columns into … × blocks × cells per block, repeating the last cells to fill the last blocks."""
     rows, columns = values.shape[-2:]
     more = [(0, 0)] * (values.ndim - 2) + [(0, -rows % _ROWS), (0, -columns % _COLUMNS)]
     padded = np.pad(values, more, mode="edge")
@@ -109,31 +110,30 @@ def _blocked(values: Array) -> Array:
     return result
 
 
-def _away(ratio: Array) -> Array:
-    """The ratios of blocks, farthest from 0."""
+def _farthest_from_zero(ratio: Array) -> Array:
+    """Return the ratio farthest from 0 in each block."""
     largest = np.abs(ratio).max(axis=2)
     result: Array = largest * np.array([1, -1, 1, -1])[:, None]
     return result
 
 
-#: More than the relative error of any number here, whether of quadrature (see `_gaussian_wins`) or of ndtr.
+#: Upper bound on the relative errors of quadrature (see `_gaussian_wins`) and of ndtr.
 ERROR = 1e-11
 
-#: A vote may be this many noise scales at most.
+#: Largest supported vote, in noise scales.
 LARGEST = 1.0
 
-#: Stands for a slope without bound.
+#: Stands for an unbounded slope.
 _STEEP = 1e12
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Bounds for cells of w (rows; the last has no end) at the edges of t (columns), which are symmetric about 0.
+    """Bounds for cells of w (rows; the last is unbounded) at the edges of t (columns), which are symmetric about 0.
 
-    `wins_low` and `wins_high` are P_a at the lower and the upper end of w, `steep` bounds ∂ ln P_a/∂t in the whole cell
-    of w. `neither` is P_o at the lower end of w, from where it falls, `neither_low` that at the upper, and
-    `neither_steep` bounds |∂ ln P_o/∂t|. What P_b does at t, P_a does at −t. Both slopes fall with t, by at most `fall`
-    per unit.
+    `wins_low` and `wins_high` are P_a at the lower and the upper end of w, and `steep` bounds ∂ ln P_a/∂t in the whole
+    cell of w. `neither` and `neither_low` are P_o at the lower and the upper end of w, and `neither_steep` bounds
+    |∂ ln P_o/∂t|. P_b at t equals P_a at −t. Both slopes fall with t, by at most `fall` per unit.
     """
 
     t: Array
@@ -147,7 +147,7 @@ class Table:
 
 
 def edges(start: float, *pieces: tuple[float, float]) -> Array:
-    """Edges from `start` on, by steps of so much as far as so far, piece by piece."""
+    """Return edges from `start` on; each of the `pieces` is a step width and the end up to which it is used."""
     parts = [np.array([start])]
     for step, end in pieces:
         number = round((end - start) / step)
@@ -157,12 +157,13 @@ def edges(start: float, *pieces: tuple[float, float]) -> Array:
 
 
 def both_signs(t: Array) -> Array:
+    """Extend ascending edges that start at 0 to both signs."""
     return np.concatenate([-t[:0:-1], t])
 
 
 @cache
 def gaussian() -> Table:
-    """For N(0, 1): w from −22 and t from −24 to 24.
+    """Return the table for N(0, 1): w from −22 and t from −24 to 24.
 
     ln P_a is concave, and its second derivative along t is Var(S_a/2 − S_b/2 | a) − 1/2 ≥ −1/2, which turns half a
     cell's width into a quarter of it. P_o is Φ(−u)Φ(−v), and the hazard φ/Φ(−·) has slopes between 0 and 1.
@@ -185,14 +186,13 @@ def _density(x: Array) -> Array:
 
 
 def _gaussian_wins(w: Array, t: Array) -> Array:
-    """P_a = ∫ φ(u)Φ(−v)/2 dw up to each w, by Gauss–Legendre quadrature on panels of a width of 1/4 at most.
+    """Return P_a = ∫ φ(u)Φ(−v)/2 dw up to each w, by Gauss–Legendre quadrature on panels of width 1/4 or less.
 
     In the complex plane |φ(x + iy)| = φ(x) e^{y²/2}, and so |Φ(x + iy)| ≤ Φ(x) e^{y²/2}. On the ellipse of ρ about a
     panel of half width ℓ, with half axes below a = ℓ(ρ + 1/ρ)/2, the integrand is at most e^{a²/4 + ka} times that at
-    the middle, k its steepest slope in ln, which is below 18. With N nodes the error is below (64/15)·ρ^{−2N}/(1 −
-    ρ^{−2}) of that (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ =
-    1/8, ρ = 20, N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. What is left out, below u = −20 + t/2, is below 1e-14
-    of the rest.
+    the middle, with k < 18 its steepest slope in ln. With N nodes the error is below (64/15)·ρ^{−2N}/(1 − ρ^{−2}) of
+    that (Trefethen 2008, *Is Gauss quadrature better than Clenshaw–Curtis?*, Theorem 4.5): 1e-15 with ℓ = 1/8, ρ = 20,
+    N = 10, and 1e-13 with ℓ = 1/32, ρ = 50, N = 6. The omitted part, below u = −20 + t/2, is below 1e-14 of the rest.
     """
     start = w[0] - 0.25 * np.arange(72, 0, -1)
     low, high = np.concatenate([start, w[:-1]]), np.concatenate([start[1:], w[:1], w[1:]])
@@ -208,7 +208,7 @@ def _gaussian_wins(w: Array, t: Array) -> Array:
 
 @cache
 def laplace() -> Table:
-    """For density e^{−|x|}/2: w from −36 and t from −48 to 48.
+    """Return the table for density e^{−|x|}/2: w from −36 and t from −48 to 48.
 
     All slopes of ln f are at most 1, and so are those of ln P_a in u and in v.
     """
@@ -250,7 +250,7 @@ def _laplace_below(x: Array) -> Array:
 
 
 def _laplace_wins(w: Array, t: Array) -> Array:
-    """P_a = ∫_{z > c} f(z) F(z + t) dz with c = −u, piece by piece in closed form."""
+    """Return P_a = ∫_{z > c} f(z) F(z + t) dz with c = −u, piecewise in closed form."""
     c, apart = np.broadcast_arrays(-(w + t) / 2, np.abs(t))
     tie, up, down = np.exp(-apart), np.exp(np.minimum(c, 0)), np.exp(-np.maximum(c, 0))
     ahead = np.where(
@@ -272,7 +272,7 @@ def _laplace_wins(w: Array, t: Array) -> Array:
 
 
 def _laplace_crossing(w: Array, t: Array) -> Array:
-    """G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)."""
+    """Return G = ∫_{z > c} f(z) f(z + |t|) dz with c = −max(u, v)."""
     apart = np.abs(t)
     c, apart = np.broadcast_arrays(-(w + apart) / 2, apart)
     tie, down = np.exp(-apart), np.exp(-np.maximum(c, 0))
@@ -284,7 +284,7 @@ def _laplace_crossing(w: Array, t: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Parts:
-    """P_a and G at the edges of w, their limits as w → ∞, f and F, and the bound on the slope from cells' corners."""
+    """P_a and G at the edges of w, their limits as w → ∞, f and F, and a bound on the slope from cells' corners."""
 
     wins: Array
     crossing: Array
@@ -295,7 +295,7 @@ class _Parts:
 
 
 def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> Table:
-    """From edges of w and t; `bend` and `slope` bound the slopes of the hazard and of ln f."""
+    """Create a table from edges of w and t; `bend` and `slope` bound the slopes of the hazard and of ln f."""
     u, v = (w[:, None] + t) / 2, (w[:, None] - t) / 2
     above_u, above_v = parts.below(-u), parts.below(-v)
     hazard_u, hazard_v = parts.density(u) / above_u, parts.density(v) / above_v
@@ -321,7 +321,7 @@ def _table(w: Array, t: Array, parts: _Parts, *, bend: float, slope: float) -> T
 
 
 def cells(table: Table, s: float) -> Cells:
-    """Bounds for all cells of the table, for a vote of s."""
+    """Return bounds for all cells of the table for a vote of s noise scales."""
     low, high = _inside(table.t)
     mirrored = len(table.t) - 1 - high
     towards = np.where(table.t < 0, table.neither_steep, 0.0)
@@ -335,16 +335,16 @@ def cells(table: Table, s: float) -> Cells:
 
 
 def _inside(t: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The lower and the upper edge of every cell of t from which 2s do not lead out of the table."""
+    """Return the indices of the lower and upper edges of cells of t at least 2s away from the ends of the table."""
     inside = np.flatnonzero(np.abs(t) <= t[-1] - 2 * LARGEST)
     return inside[:-1], inside[1:]
 
 
 @lru_cache(maxsize=2)
 def _chances(table: Table) -> Cells:
-    """The cells with their probabilities, which do not depend on s."""
+    """Return the cells with their probabilities, which do not depend on s."""
     low, high = _inside(table.t)
-    mirrored_low, mirrored_high = (len(table.t) - 1 - each for each in (low, high))
+    mirrored_low, mirrored_high = (len(table.t) - 1 - index for index in (low, high))
     near, far = np.where(table.t[low] >= 0, (low, high), (high, low))
     least = np.stack([table.wins_low[:, low], table.wins_low[:, mirrored_high], table.neither_low[:, far]])
     most = np.stack([table.wins_high[:, high], table.wins_high[:, mirrored_low], table.neither[:, near]])
@@ -352,10 +352,10 @@ def _chances(table: Table) -> Cells:
 
 
 def _before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -> Array:
-    """The integral of a slope (rows × edges) over `length` before each of the edges `ends`, at most.
+    """Bound the integral of a slope (rows × edges) over `length` before each of the edges `ends`.
 
-    It falls with t, by no more than `table.fall` per unit: between two edges it is below the first, and below the
-    second and what it may have fallen since.
+    The slope falls with t by at most `table.fall` per unit. Between two edges it is therefore below its value at the
+    first, and below its value at the second plus the possible fall.
     """
     t, (total, inner) = table.t, _summed(slope, table)
     last = np.minimum(np.searchsorted(t, t[ends] - length, side="right") - 1, ends - 1)
@@ -366,7 +366,7 @@ def _before(slope: Array, table: Table, ends: NDArray[np.intp], length: float) -
 
 
 def _after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) -> Array:
-    """The integral over `length` after each of the edges `starts`, at most."""
+    """Bound the integral of a slope over `length` after each of the edges `starts`."""
     t, (total, _) = table.t, _summed(slope, table)
     last = np.maximum(np.searchsorted(t, t[starts] + length, side="left") - 1, starts)
     part = length - (t[last] - t[starts])
@@ -375,7 +375,7 @@ def _after(slope: Array, table: Table, starts: NDArray[np.intp], length: float) 
 
 
 def _summed(slope: Array, table: Table) -> tuple[Array, Array]:
-    """Integrals up to every edge, and of every interval."""
+    """Return bounds on the integrals up to every edge, and on those over every interval."""
     step = np.diff(table.t)
     inner = np.minimum(slope[:, :-1], slope[:, 1:] + table.fall * step / 2) * step
     return np.pad(np.cumsum(inner, axis=1), ((0, 0), (1, 0))), inner

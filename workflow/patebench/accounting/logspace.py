@@ -1,6 +1,6 @@
-"""Arithmetic on logarithms that keeps full relative accuracy and never overflows.
+"""Arithmetic on logarithms with full relative accuracy and without overflow.
 
-A probability p is held as ln p; ln 0 = −∞ is a value like any other.
+A probability p is stored as ln p; ln 0 = −∞ is allowed.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-#: Bounds that are not 0 are at least this, so that no rounding makes them so.
+#: Least value of a bound that is not 0, so that rounding does not make it 0.
 LEAST = 1e-300
 
 _CELLS = 1 << 21
@@ -20,7 +20,7 @@ _PLAIN = 600.0
 
 
 def log1mexp(x: ArrayLike) -> Array:
-    """ln(1 − eˣ) for x ≤ 0; −∞ at x = 0."""
+    """Return ln(1 − eˣ) for x ≤ 0; −∞ at x = 0."""
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(divide="ignore"):
         result: Array = np.where(x > -0.693, np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
@@ -28,7 +28,7 @@ def log1mexp(x: ArrayLike) -> Array:
 
 
 def log_expm1(x: ArrayLike) -> Array:
-    """ln(eˣ − 1) for x ≥ 0; −∞ at x = 0."""
+    """Return ln(eˣ − 1) for x ≥ 0; −∞ at x = 0."""
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(divide="ignore"):
         result: Array = x + np.log(-np.expm1(-x))
@@ -36,15 +36,15 @@ def log_expm1(x: ArrayLike) -> Array:
 
 
 def softplus(x: ArrayLike) -> Array:
-    """ln(1 + eˣ)."""
+    """Return ln(1 + eˣ)."""
     result: Array = np.logaddexp(0.0, x)
     return result
 
 
 def exp_multiple(rate: float, steps: NDArray[np.integer]) -> Array:
-    """exp(rate·steps) for whole steps below 2²⁶ in size, to a few units in the last place however large the product is.
+    """Return exp(rate·steps) to a few units in the last place for integer steps below 2²⁶ in size.
 
-    The rate is split in two halves whose products with the steps are exact (Veltkamp 1968).
+    The rate is split into two halves whose products with the steps are exact (Veltkamp 1968).
     """
     shifted = rate * (2.0**27 + 1)
     high = shifted - (shifted - rate)
@@ -53,7 +53,7 @@ def exp_multiple(rate: float, steps: NDArray[np.integer]) -> Array:
 
 
 def logsumexp(x: ArrayLike, axis: int = -1) -> Array:
-    """ln Σ eˣ along `axis`; −∞ where every term is."""
+    """Return ln Σ eˣ along `axis`; −∞ where every x is −∞."""
     x = np.asarray(x, dtype=np.float64)
     top = np.max(x, axis=axis, keepdims=True)
     finite = np.where(np.isfinite(top), top, 0.0)
@@ -63,19 +63,19 @@ def logsumexp(x: ArrayLike, axis: int = -1) -> Array:
 
 
 def rowwise(function: Callable[[NDArray[np.integer]], Array], table: NDArray[np.integer]) -> Array:
-    """`function(table)`, one number per row, worked out in blocks of rows so that memory stays bounded."""
+    """Return `function(table)`, one number per row, computed in blocks of rows to bound memory."""
     block = max(1, _CELLS // table.shape[1])
     return np.concatenate([function(table[start : start + block]) for start in range(0, len(table), block)])
 
 
 def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, exponent: ArrayLike) -> Array:
-    """ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form that both data-dependent theorems of PATE share.
+    """Return ln((1−q)·Aᵉ + q·Bᵉ) with A = (1−q)/(1−r), the form shared by both data-dependent theorems of PATE.
 
-    Needs q ≤ r ≤ 1, B ≥ 1 and exponents e > 0, along the last axis where there are several. It is computed as
-    ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that nothing cancels however small q is. It is
-    never 0: what is below `LEAST` is rounded up to it.
+    It needs q ≤ r ≤ 1, B ≥ 1 and exponents e > 0; several exponents lie along the last axis. It is computed as
+    ln(1 + (1−q)(Aᵉ − 1) + q(Bᵉ − 1)), whose terms are all positive, so that nothing cancels for small q. Results below
+    `LEAST` are rounded up to it.
     """
-    log_q, log_r, log_b, exponent = (np.asarray(each, dtype=np.float64) for each in (log_q, log_r, log_b, exponent))
+    log_q, log_r, log_b, exponent = (np.asarray(value, dtype=np.float64) for value in (log_q, log_r, log_b, exponent))
     with np.errstate(over="ignore"):
         log_a = np.log1p(np.exp(log_q + log_expm1(log_r - log_q) - log1mexp(log_r)))
     near = exponent * max(log_a.max(), log_b.max()) <= _PLAIN
@@ -91,7 +91,7 @@ def log_two_outcomes(log_q: ArrayLike, log_r: ArrayLike, log_b: ArrayLike, expon
 
 
 def _plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Where no power overflows and q does not vanish."""
+    """Compute `log_two_outcomes` where no power overflows and q does not underflow."""
     q = np.exp(log_q)
     total: Array = np.asarray(exponent * log_a)
     np.expm1(total, out=total)
@@ -102,7 +102,7 @@ def _plain(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
 
 
 def _far(log_q: Array, log_a: Array, log_b: Array, exponent: Array) -> Array:
-    """Anywhere."""
+    """Compute `log_two_outcomes` in log space, for any arguments."""
     likely = log1mexp(log_q) + log_expm1(exponent * log_a)
     rest = log_q + log_expm1(exponent * log_b)
     return np.maximum(softplus(np.logaddexp(likely, rest)), LEAST)

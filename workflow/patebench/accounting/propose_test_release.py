@@ -1,18 +1,18 @@
-"""Propose, test, release with the exact divergence: all labels of T queries, or none.
+"""Account for propose-test-release with the exact divergence: all labels of T queries are released, or none.
 
-G(γ) bounds the Rényi divergence D_α between the labels of a query on D and any neighbour, in both directions, for all
-votes whose two largest counts differ by γ or more; it does not rise with γ. With gaps g_q and a budget B,
+G(γ) bounds the Rényi divergence D_α between the labels of a query on D and on any neighbour, in both directions, for
+all votes whose two largest counts differ by γ or more; it does not increase with γ. With gaps g_q and a budget B,
 
     k(D) = the least k ≥ 0 with Σ_q G(g_q − 2k) > B.
 
-With probability p_k the labels of all queries are released, otherwise nothing. p₀ is the failure probability, and
+With probability p_k the labels of all queries are released, otherwise none. p₀ is the failure probability, and
 p_{k+1} is the largest p for which, with p′ = p_k, both directions of
 
     ln( (1 − p)^α (1 − p′)^{1−α} + p^α p′^{1−α} e^{(α−1)B} ) / (α − 1)  ≤  R.                                        (*)
 
 Theorem. For R ≥ B, if M_α(R) is an ε for which every (α, R)-Rényi private release is (ε, δ)-DP, then the release is
-(M_α(R), δ)-DP for every δ ≥ p₀, whatever the votes are. Queries must not depend on earlier labels.
-p_k is a multiple of 2⁻⁵³ and sums of G are rounded correctly, so that k and p_k are exact.
+(M_α(R), δ)-DP for every δ ≥ p₀, for any votes. Queries must not depend on earlier labels.
+p_k is a multiple of 2⁻⁵³, and sums of G are rounded correctly, so that k and p_k are exact.
 Proof (ours, after Redberg, Zhu, Wang 2023): docs/explanation/proofs-mechanisms.md, "Propose, test, release".
 """
 
@@ -28,30 +28,30 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.searches import bisect
 from patebench.accounting.votes import Counts
 
-#: Probabilities are whole multiples of one over this.
+#: Probabilities are integer multiples of 1/UNITS.
 UNITS = 2**53
 
-#: Relative error of one operation on logarithms, with room to spare.
+#: Upper bound on the relative error of one operation on logarithms.
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def gaps(counts: Counts) -> NDArray[np.int64]:
-    """The largest count of each query less the second largest (queries × classes → queries)."""
+    """Return the difference of the two largest counts of each query (queries × classes → queries)."""
     top = np.partition(counts, -2, axis=1)[:, -2:]
     result: NDArray[np.int64] = top[:, 1] - top[:, 0]
     return result
 
 
 def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
-    """k: how often every gap must fall by 2 until the costs exceed the budget; None if they never do.
+    """Return k, the number of times every gap must fall by 2 until the costs exceed the budget; None if they never do.
 
-    `gap` (queries) are gaps, `cost` is G at 0 … n, which does not rise, n being the number of teachers.
+    `gap` (queries,) are the gaps, and `cost` (teachers + 1,) is G at gaps 0 … teachers, non-increasing.
     """
 
     def exceeds(k: int) -> bool:
         return math.fsum(cost[np.maximum(gap - 2 * k, 0)]) > budget
 
-    last = (len(cost) + 1) // 2  # here no gap is above 0
+    last = (len(cost) + 1) // 2  # no gap remains above 0
     if not exceeds(last):
         return None
     if exceeds(0):
@@ -61,7 +61,7 @@ def steps(gap: NDArray[np.int64], cost: Array, budget: float) -> int | None:
 
 @dataclass(frozen=True)
 class Decision:
-    """How a release is decided on: the order α, the budget B, the whole divergence R ≥ B and the failure p₀."""
+    """Parameters of the release decision: order α, budget B, total divergence R ≥ B, failure probability p₀."""
 
     order: float
     budget: float
@@ -69,25 +69,25 @@ class Decision:
     failure: float
 
     def probability(self, k: int | None) -> float:
-        """p_k, a multiple of 2⁻⁵³; 1 for votes that can not exceed the budget."""
+        """Return p_k, a multiple of 2⁻⁵³; 1 for votes that cannot exceed the budget."""
         return 1.0 if k is None else _units(self, k)[k] / UNITS
 
     def fulfils(self, units: int, before: int) -> bool:
-        """Whether (*) holds in both directions for p and p′ so many units, with room for rounding."""
+        """Check (*) in both directions for p = units/UNITS and p′ = before/UNITS, rounded to the safe side."""
         one, other = _logs(units), _logs(before)
-        return max(self._left(one, other), self._left(other, one)) <= (self.order - 1) * self.total
+        return max(self._left_side(one, other), self._left_side(other, one)) <= (self.order - 1) * self.total
 
-    def _left(self, one: tuple[float, float], other: tuple[float, float]) -> float:
-        """(α − 1) times the left side of (*), rounded up, from ln p and ln(1 − p) of both."""
+    def _left_side(self, one: tuple[float, float], other: tuple[float, float]) -> float:
+        """Return (α − 1) times the left side of (*), rounded up, from ln p and ln(1 − p) of both."""
         paid = (self.order - 1) * self.budget
         labels, nothing = (self.order * x + (1 - self.order) * y for x, y in zip(one, other, strict=True))
         sizes = self.order * -(sum(one) + sum(other)) + paid + (self.order - 1) * self.total
         return float(np.logaddexp(nothing, labels + paid)) + _ROUNDING * (sizes + 1)
 
     def curve(self, k: int | None, labels: Array, orders: Array) -> Array:
-        """Rényi divergence of the release, if the labels' is at most `labels` at these orders (… × orders).
+        """Return the Rényi divergence of the release if that of the labels is at most `labels` (… × orders).
 
-        The largest over all k that a neighbour may have, and both directions: never below the truth.
+        It is the maximum over all k that a neighbour may have and over both directions.
         """
         near = {k} if k is None else {max(k - 1, 0), k, k + 1}
         pairs = [(self.probability(k), self.probability(other)) for other in near]
@@ -98,11 +98,11 @@ class Decision:
 
 @lru_cache(maxsize=256)
 def _units(decision: Decision, most: int) -> tuple[int, ...]:
-    """p₀ … p_most in units, each the largest that (*) allows after the one before."""
-    found = [math.floor(decision.failure * UNITS)]
-    while len(found) <= most:
-        before = found[-1]
-        found.append(
+    """Return p₀ … p_most in units, each the largest that (*) allows given the previous one."""
+    result = [math.floor(decision.failure * UNITS)]
+    while len(result) <= most:
+        before = result[-1]
+        result.append(
             bisect(
                 lambda units, before=before: decision.fulfils(units, before),  # type: ignore[misc]
                 before,
@@ -110,19 +110,19 @@ def _units(decision: Decision, most: int) -> tuple[int, ...]:
                 halve=lambda one, other: (one + other) // 2,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _logs(units: int) -> tuple[float, float]:
-    """ln p and ln(1 − p), for 0 < p < 1."""
+    """Return ln p and ln(1 − p) for p = units/UNITS, 0 < p < 1."""
     return math.log(units / UNITS), math.log((UNITS - units) / UNITS)
 
 
 def _moment(p: float, q: float, labels: Array, orders: Array) -> Array:
-    """D_α of (released or not, labels), from the probabilities of a release and what the labels diverge by."""
+    """Return D_α of the release from its probabilities p and q on both data sets and the divergence of the labels."""
     if p == q == 1:
         return labels
-    (log_p, log_rest), (log_q, rest) = (_logs(round(each * UNITS)) for each in (p, q))
+    (log_p, log_rest), (log_q, rest) = (_logs(round(probability * UNITS)) for probability in (p, q))
     nothing = orders * log_rest - (orders - 1) * rest
     released = orders * log_p - (orders - 1) * log_q + (orders - 1) * labels
     rounding = _ROUNDING * orders * (1 - log_p - log_q - log_rest - rest + labels)
@@ -132,9 +132,9 @@ def _moment(p: float, q: float, labels: Array, orders: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class WholeAccountant(RenyiAccountant):
-    """A Rényi accountant of a release whose neighbours either fail with less than δ or are (α, R)-Rényi private.
+    """Rényi accountant of a release whose neighbours either fail with probability below δ or are (α, R)-Rényi private.
 
-    δ is all there for the conversion, if the failure is not above it; else nothing is.
+    The conversion uses all of δ if the failure probability is at most δ; otherwise there is no bound.
     """
 
     def left(self, delta: float, queries: int) -> float:

@@ -1,12 +1,12 @@
-"""Rényi accounting of Scalable PATE (Papernot et al. 2018), for GNMax, and its Laplace counterpart, for LNMax.
+"""Rényi accounting of Scalable PATE (Papernot et al. 2018) for GNMax, and its Laplace counterpart for LNMax.
 
-Curves are Rényi divergences per query at the given orders α > 1; they add up over queries. The data-dependent ones
-bound D_α(M(D) ‖ M(D′)) with D the data at hand.
+Curves are Rényi divergences per query at orders α > 1; they add up over queries. The data-dependent ones bound
+D_α(M(D) ‖ M(D′)) with D the actual data.
 
 The moments accountant of PATE 2017 (Papernot et al., *Semi-supervised knowledge transfer*) is one of them: LNMax(γ)
 releases argmax(counts + Lap(1/γ)), and one query is 2γ-DP. α(l) is the l-th log moment of the privacy loss, so α(l)/l
-is a Rényi divergence of order l + 1, in the same direction. All data-dependent theorems start from q, how likely a
-noisy plurality is not the true one.
+is a Rényi divergence of order l + 1 in the same direction. All data-dependent theorems start from q, the probability
+that the noisy plurality differs from the true one.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ from patebench.accounting.logspace import (
 
 
 def gaussian(sigma: float, orders: ArrayLike) -> Array:
-    """Data-independent curve of GNMax(σ): α/σ² (Scalable PATE, Proposition 8)."""
+    """Return the data-independent curve of GNMax(σ): α/σ² (Scalable PATE, Proposition 8)."""
     orders = np.asarray(orders, dtype=np.float64)
     with np.errstate(divide="ignore", over="ignore"):
         result: Array = np.maximum(orders / sigma / sigma, LEAST if np.isfinite(sigma) else 0.0)
@@ -34,11 +34,18 @@ def gaussian(sigma: float, orders: ArrayLike) -> Array:
 
 
 def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Array:
-    """Curve of GNMax(σ) per query (queries × orders): Scalable PATE, Theorem 6, or α/σ² where that is smaller.
+    """Return the curve of GNMax(σ) per query: Scalable PATE, Theorem 6, or α/σ² where that is smaller.
 
-    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `gaussian_log_q`). The theorem is used with
-    μ₂ = σ√(ln 1/q) and μ₁ = μ₂ + 1 (Proposition 10). It needs μ₂ > 1, α ≤ μ₁, q e^{ε₂} < 1 and
-    q ≤ e^{(μ₂−1)ε₂} / (μ₁/(μ₁−1) · μ₂/(μ₂−1))^{μ₂}; where one of these fails, the data-independent bound holds.
+    The theorem is used with μ₂ = σ√(ln 1/q) and μ₁ = μ₂ + 1 (Proposition 10). It needs μ₂ > 1, α ≤ μ₁, q e^{ε₂} < 1
+    and q ≤ e^{(μ₂−1)ε₂} / (μ₁/(μ₁−1) · μ₂/(μ₂−1))^{μ₂}. If one of these fails, the data-independent bound is returned.
+
+    Parameters
+    ----------
+    log_q : (queries,) upper bounds on ln Pr[M ≠ j*]; see `gaussian_log_q`
+
+    Returns
+    -------
+    (queries, orders) float array
     """
     orders = np.asarray(orders, dtype=np.float64)
     result = np.tile(gaussian(sigma, orders), (len(log_q), 1))
@@ -61,10 +68,10 @@ def gaussian_data_dependent(log_q: Array, sigma: float, orders: ArrayLike) -> Ar
 
 
 def pure(epsilon: float, orders: ArrayLike) -> Array:
-    """The largest Rényi divergence that ε-DP allows, that of randomised response.
+    """Return the largest Rényi divergence that ε-DP allows, which is that of randomised response.
 
     ln((sinh(αε) − sinh((α−1)ε)) / sinh ε) / (α−1): Bun & Steinke 2016, Proposition 3.3 (in its proof); Mironov 2017,
-    Proposition 10. Written as ln(1 + x) with x > 0, so that small ε lose nothing.
+    Proposition 10. It is computed as ln(1 + x) with x > 0, which keeps full accuracy for small ε.
     """
     orders = np.asarray(orders, dtype=np.float64)
     if np.isinf(epsilon):
@@ -76,15 +83,15 @@ def pure(epsilon: float, orders: ArrayLike) -> Array:
 
 
 def laplace(gamma: float, orders: ArrayLike) -> Array:
-    """Data-independent curve of LNMax(γ), which is 2γ-DP."""
+    """Return the data-independent curve of LNMax(γ), which is 2γ-DP."""
     return pure(2 * gamma, orders)
 
 
 def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
-    """The Rényi divergence of one count with Laplace noise of scale 1/γ that moves by one, rounded up.
+    """Return the Rényi divergence, rounded up, when one count with Laplace noise of scale 1/γ changes by one.
 
     ln(α/(2α−1)·e^{(α−1)γ} + (α−1)/(2α−1)·e^{−αγ}) / (α−1): Mironov 2017, Proposition 6. The terms of first order in γ
-    cancel, so it is written as ln(1 + x) with x the sum of what both exponentials have beyond them, which is positive.
+    cancel, so it is computed as ln(1 + x), where x > 0 is the sum of the higher-order terms of both exponentials.
     """
     orders = np.asarray(orders, dtype=np.float64)
     up, down = (orders - 1) * gamma, -orders * gamma
@@ -98,26 +105,29 @@ def laplace_cell(gamma: float, orders: ArrayLike) -> Array:
 
 
 def _beyond_linear(x: Array) -> Array:
-    """eˣ − 1 − x; near 0 by its series, whose next term is below rounding there."""
+    """Return eˣ − 1 − x; near 0 by its series, whose next term is below the rounding error."""
     small = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     result: Array = np.where(np.abs(x) < 1e-3, small, np.expm1(x) - x)
     return result
 
 
 def laplace_data_dependent(log_q: Array, gamma: float, orders: ArrayLike) -> Array:
-    """Curve of LNMax(γ) per query (queries × orders): PATE 2017, Theorem 1, at moment l = α − 1, or that of 2γ-DP."""
+    """Return the curve of LNMax(γ) per query, queries × orders.
+
+    It is the smaller of PATE 2017, Theorem 1, at moment l = α − 1, and the curve of 2γ-DP.
+    """
     orders = np.asarray(orders, dtype=np.float64)
     theorem = moments_data_dependent(log_q, gamma, orders - 1) / (orders - 1)
     result: Array = np.minimum(theorem, laplace(gamma, orders))
     return result
 
 
-#: The moments that the paper's analysis tries.
+#: Moments that the analysis in PATE 2017 tries.
 PUBLISHED_MOMENTS = np.arange(1.0, 9.0)
 
 
 def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
-    """α(l) ≤ min(2γ²l(l+1), 2γl): PATE 2017, Theorem 3, and 2γ-DP itself."""
+    """Return α(l) ≤ min(2γ²l(l+1), 2γl): PATE 2017, Theorem 3, and 2γ-DP itself."""
     moments = np.asarray(moments, dtype=np.float64)
     with np.errstate(over="ignore"):
         quadratic = np.maximum(2 * gamma * gamma * moments * (moments + 1), LEAST)
@@ -126,10 +136,17 @@ def moments_data_independent(gamma: float, moments: ArrayLike) -> Array:
 
 
 def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Array:
-    """α(l) per query (queries × moments): PATE 2017, Theorem 1, or the data-independent bound where that is smaller.
+    """Return α(l) per query: PATE 2017, Theorem 1, or the data-independent bound where that is smaller.
 
-    `log_q` bounds ln Pr[M ≠ j*] from above, per query (see `laplace_log_q`). The theorem needs
-    q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); where that fails, the data-independent bound holds.
+    The theorem needs q ≤ (e^{2γ}−1)/(e^{4γ}−1) = 1/(e^{2γ}+1); otherwise the data-independent bound is returned.
+
+    Parameters
+    ----------
+    log_q : (queries,) upper bounds on ln Pr[M ≠ j*]; see `laplace_log_q`
+
+    Returns
+    -------
+    (queries, moments) float array
     """
     moments = np.asarray(moments, dtype=np.float64)
     result = np.tile(moments_data_independent(gamma, moments), (len(log_q), 1))
@@ -142,21 +159,21 @@ def moments_data_dependent(log_q: Array, gamma: float, moments: ArrayLike) -> Ar
 
 
 def _moments_theorem(log_q: Array, gamma: float, moments: Array) -> Array:
-    """PATE 2017, Theorem 1, where it applies."""
+    """Evaluate PATE 2017, Theorem 1; its condition on q must hold."""
     return log_two_outcomes(log_q, np.minimum(log_q + 2 * gamma, 0.0), 2 * gamma, moments)
 
 
-#: Stands for what is larger still, so that ∞ − ∞ never arises; it rounds q up.
+#: Replaces larger values, so that ∞ − ∞ never arises; this rounds q up.
 _LARGE = 1e290
 
-#: Up to here e⁻ˣ needs no log space.
+#: Largest x for which e⁻ˣ needs no log space.
 _PLAIN = 600.0
 
 
 def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
-    """How far each class is behind the plurality, queries × (classes − 1), the plurality itself left out.
+    """Return the plurality's lead over each other class, in votes: queries × (classes − 1).
 
-    Rows are sorted, so whatever follows cannot depend on the order of the classes.
+    Rows are sorted, so that results do not depend on the order of the classes.
     """
     ordered = np.sort(counts, axis=1)
     behind: NDArray[np.integer] = ordered[:, -1:] - ordered[:, -2::-1]
@@ -164,7 +181,10 @@ def gaps(counts: NDArray[np.integer]) -> NDArray[np.integer]:
 
 
 def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
-    """ln of Σ_{j≠j*} (2 + γΔ_j)/(4 exp(γΔ_j)) ≥ Pr[LNMax(γ) ≠ j*] (PATE 2017, Lemma 4), at most 1 − 1/m, per query."""
+    """Return ln min(Σ_{j≠j*} (2 + γΔ_j)/(4 exp(γΔ_j)), 1 − 1/m) ≥ ln Pr[LNMax(γ) ≠ j*] per query (PATE 2017, Lemma 4).
+
+    m is the number of classes and Δ_j the lead of the plurality j* over class j, in votes.
+    """
 
     def union(counts: NDArray[np.integer]) -> Array:
         scaled = min(gamma, _LARGE) * gaps(counts)
@@ -178,7 +198,10 @@ def laplace_log_q(counts: NDArray[np.integer], gamma: float) -> Array:
 
 
 def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
-    """ln of Σ_{j≠j*} ½ erfc(Δ_j/(2σ)) ≥ Pr[GNMax(σ) ≠ j*] (Scalable PATE, Proposition 7), at most 1−1/m, per query."""
+    """Return ln min(Σ_{j≠j*} ½ erfc(Δ_j/(2σ)), 1 − 1/m) ≥ ln Pr[GNMax(σ) ≠ j*] per query (Scalable PATE, Prop. 7).
+
+    m is the number of classes and Δ_j the lead of the plurality j* over class j, in votes.
+    """
 
     def union(counts: NDArray[np.integer]) -> Array:
         behind = gaps(counts)
@@ -190,5 +213,5 @@ def gaussian_log_q(counts: NDArray[np.integer], sigma: float) -> Array:
 
 
 def _capped(log_q: Array, classes: int) -> Array:
-    """The plurality is the likeliest outcome, so all others share at most 1 − 1/m, whatever a union bound says."""
+    """Cap `log_q` at ln(1 − 1/m): the plurality is the likeliest of m outcomes, so its probability is at least 1/m."""
     return np.maximum(np.minimum(log_q, np.log1p(-1 / classes)), -_LARGE)

@@ -1,14 +1,13 @@
 """Release a data-dependent Rényi bound with noise, after which it may be published (Scalable PATE, appendix B).
 
-For f the bound at one order α and S its β-smooth sensitivity, what is released lies on a grid of step Δ that does not
-depend on the votes:
+For f the bound at one order α and S its β-smooth sensitivity, the released number lies on a grid of step Δ:
 
     f̂ = Δ·(⌈f/Δ⌉ + ⌈s·(1 + σz)⌉ + N),   s = S/Δ + 2,   N a discrete Gaussian of scale τ = σs,
 
-cut off at 0 and at what no votes exceed. f̂ < f + S with probability at most δ′, z the normal quantile of δ′; shift and
-scale depend on the votes, and `cost` bounds what releasing f̂ costs. The cost that Scalable PATE states for continuous
-noise is not used: with σ small and 2αβ near 1 it is below a divergence that it should bound (the tests show one).
-Several numbers about the same votes cost more: one record stands for labels and itself.
+clipped to 0 and to the worst case. f̂ < f + S with probability at most δ′; z is the normal quantile of δ′. Shift and
+scale depend on the votes, and `cost` bounds the cost of releasing f̂. The cost stated in Scalable PATE for continuous
+noise is not used: with σ small and 2αβ near 1, it is below a divergence that it should bound (the tests show one).
+Publishing several numbers about the same votes costs more; each record covers the labels and itself only.
 Proof: docs/explanation/proofs-noise.md, "Sanitised bounds".
 """
 
@@ -32,22 +31,22 @@ from patebench.core.bound import Bound, Conversion, Kind
 from patebench.core.entropy import Entropy
 from patebench.core.seeds import Source
 
-#: Orders tried. At higher ones β must be so small that the noise is that of global sensitivity.
+#: Orders tried. At higher ones β must be so small that the noise is as large as for global sensitivity.
 ORDERS = conversion.ORDERS[(conversion.ORDERS > 1.1) & (conversion.ORDERS < 1000)]
-#: The share of δ that pays for noise which makes f̂ too small.
+#: Fraction of δ that pays for noise which makes f̂ too small.
 FAILURE = 0.1
 _BETAS = np.geomspace(0.02, 0.98, 24)  # in units of the largest β of the order
-_NOISES = np.geomspace(0.1, 1e4, 61)
-_SLACK = 1e-9  # added to β: what S, and the scale of the noise, may be off by relatively, as they are computed
-_FINE = 2.0**-10  # of a typical S: the step, which so adds some thousandths to the noise
-_POINTS = 2.0**39  # of the grid, at most: scales that are drawn exactly end at 2⁴⁰
-_SMALLEST = 2.0**-900  # step
+_NOISES = np.geomspace(0.1, 1e4, 61)  # σ
+_SLACK = 1e-9  # added to β; covers the relative rounding error of S and of the noise scale
+_FINE = 2.0**-10  # step relative to a typical S, which adds a few thousandths to the noise
+_POINTS = 2.0**39  # maximum number of grid points, as exact draws support scales up to 2⁴⁰
+_SMALLEST = 2.0**-900  # minimum step
 
 
 def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike = 0.0) -> Array:
-    """The most that releases from adjacent data differ in Rényi divergence; ∞ unless α(1−e^{−2β}) < 1.
+    """Bound the Rényi divergence between releases f̂ from adjacent data; ∞ unless α(1−e^{−2β}) < 1.
 
-    For f̂ as above with ⌈s·σ·margin⌉ in the middle: `margin` is z + 1/σ.
+    `margin` is z + 1/σ, so that the shift of f̂ is ⌈s·σ·margin⌉.
     """
     order, noise, margin = (np.asarray(value, dtype=np.float64) for value in (order, noise, margin))
     beta = np.asarray(beta, dtype=np.float64) + _SLACK
@@ -59,7 +58,7 @@ def cost(order: ArrayLike, beta: ArrayLike, noise: ArrayLike, margin: ArrayLike 
 
 
 def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) -> Array:
-    """Of continuous Gaussians whose scales are e^b apart and whose means are as far apart as they may be."""
+    """Return the divergence of continuous Gaussians whose scales differ by e^b and whose means differ maximally."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         change = order * np.expm1(2 * b)
         shift = np.exp(np.minimum(b, 0)) / noise + margin * np.abs(np.expm1(b))
@@ -69,7 +68,7 @@ def _gaussian_divergence(order: Array, b: Array, noise: Array, margin: Array) ->
 
 
 def _log_theta(scale: Array) -> Array:
-    """What ln θ is at most for a discrete Gaussian of this scale: how far its sum is from the integral."""
+    """Bound ln θ, the log ratio of the sum to the integral of a discrete Gaussian of this scale."""
     exponent = -2 * np.pi**2 * scale**2
     with np.errstate(divide="ignore"):
         result: Array = np.log1p(2 * np.exp(exponent) / -np.expm1(exponent))
@@ -77,7 +76,7 @@ def _log_theta(scale: Array) -> Array:
 
 
 def margin(failure: float) -> float:
-    """z such that a standard normal is below −z with probability `failure`, or 0."""
+    """Return z ≥ 0 such that a standard normal variable is below −z with probability at most `failure`."""
     from scipy.special import ndtri
 
     return max(float(-ndtri(failure)), 0.0)
@@ -85,7 +84,7 @@ def margin(failure: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """How to release a bound: order α, β, noise σ in units of smooth sensitivity, failure probability δ′, step Δ."""
+    """Parameters of a release: order α, β, noise σ in units of smooth sensitivity, failure probability δ′, step Δ."""
 
     order: float
     beta: float
@@ -95,21 +94,21 @@ class Design:
 
     @property
     def cost(self) -> float:
-        """Of the released number alone, at the order of the bound."""
+        """Rényi cost of the released number alone, at the order of the bound."""
         return float(self.curve(np.array([self.order]))[0])
 
     def curve(self, orders: Array) -> Array:
-        """The Rényi divergence of the released number alone at each order; ∞ from some order on."""
+        """Return the Rényi divergence of the released number alone at each order; ∞ from some order on."""
         return cost(orders, self.beta, self.noise, margin(self.failure) + 1 / self.noise)
 
     def scale(self, sensitivity: float) -> float:
-        """The scale of the noise, in steps."""
+        """Return the scale of the noise, in steps."""
         return self.noise * (sensitivity / self.step + 2)
 
     def release(self, value: float, sensitivity: float, ceiling: float, source: Source) -> float:
-        """f̂ for `value` f, drawn from `source`, between 0 and what no votes exceed (`ceiling`).
+        """Draw f̂ for f = `value` with noise from `source`, clipped to 0 and to the worst case `ceiling`.
 
-        Noise from a seeded source, which is continuous, is rounded: it is there to be repeated, not to protect.
+        Noise from a seeded source is continuous and rounded: it is meant to be reproducible, not private.
         """
         if not np.isfinite(ceiling):
             return np.inf
@@ -117,7 +116,7 @@ class Design:
         return self.at(value, sensitivity, ceiling, int(np.rint(drawn)))
 
     def at(self, value: float, sensitivity: float, ceiling: float, draw: int = 0) -> float:
-        """f̂ for a given draw of N; its median for 0. A function of the grid's point and of nothing else private."""
+        """Return f̂ for the draw N = `draw`; its median for 0."""
         if not np.isfinite(ceiling):
             return np.inf
         shift = math.ceil((sensitivity / self.step + 2) * (1 + self.noise * margin(self.failure)))
@@ -126,15 +125,21 @@ class Design:
         return min(min(max(point, 0), last) * self.step, ceiling)
 
     def epsilon(self, how: Conversion, released: float, delta: float) -> float:
-        """ε at δ of the labels and the released bound together."""
+        """Return ε at δ of the labels and the released bound together."""
         total = np.array([released + self.cost])
         return float(conversion.convert(how, np.array([self.order]), total, delta - self.failure)[0])
 
 
 def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta: float) -> Design:
-    """The design with the least median ε for a bound `curve` (per order) of sensitivities `local` (distances × orders).
+    """Return the design with the least median ε.
 
-    Whether the result depends on the data is decided by what is given: a profile chosen beforehand, or the votes.
+    The design is public only if the arguments are: those of `profile`, rather than of the votes.
+
+    Parameters
+    ----------
+    curve : (orders,) bound
+    local : (distances, orders) local sensitivities of the bound
+    ceiling : (orders,) worst case of the bound
     """
     failure = FAILURE * delta
     z = margin(failure)
@@ -157,16 +162,16 @@ def best_design(curve: Array, local: Array, ceiling: Array, orders: Array, delta
 
 
 def _step(sensitivity: Array, noise: Array, ceiling: Array) -> Array:
-    """A power of two, so that points of the grid are numbers; wide enough that no votes need too large a scale."""
+    """Return the grid step: a power of two, so that grid points are exact, large enough to limit the noise scale."""
     widest = np.where(np.isfinite(ceiling), ceiling, 1.0) * np.maximum(noise, 1) / _POINTS
     result: Array = np.exp2(np.ceil(np.log2(np.maximum(np.maximum(sensitivity * _FINE, widest), _SMALLEST))))
     return result
 
 
 def profile(teachers: int, classes: int) -> Counts:
-    """Ten queries as a good ensemble answers them, made up without looking at any votes: counts, queries × classes.
+    """Return counts (queries × classes) of ten made-up queries, typical of a good ensemble; no real votes are used.
 
-    The plurality has 99% of the votes at best and 55% at worst; half of the rest goes to the runner-up.
+    The plurality gets 55 % to 99 % of the votes; half of the rest goes to the runner-up.
     """
     shares = np.array([0.99, 0.99, 0.98, 0.98, 0.97, 0.96, 0.94, 0.9, 0.8, 0.55])
     behind = np.round((1 - shares) * teachers).astype(np.int64)
@@ -179,44 +184,44 @@ def profile(teachers: int, classes: int) -> Counts:
 
 log = logging.getLogger("patebench")
 
-#: Of queries × distances × classes: what one core works through in an hour.
+#: Number of queries × distances × classes that one core processes per hour.
 _CELLS_PER_HOUR = 2e10
 
 
 def unwritten(queries: int, divergences: Array) -> None:
-    """Tells nobody what a number costs."""
+    """Record nothing."""
 
 
 @dataclass(frozen=True)
 class SanitisingNoise:
-    """Where the noise in a sanitised bound comes from."""
+    """Source of the noise in a sanitised bound."""
 
-    source: Callable[[int], Source]  #: of the noise in the bound on the first T queries, for each T
-    secret: bool  #: nobody can draw it again, so that the bound may be published
-    #: Told T and what the number on T queries costs by itself, before it is drawn; what it raises prevents the draw.
-    #: The cost is Rényi divergences at `conversion.ORDERS`, and the same whatever the votes are.
+    source: Callable[[int], Source]  #: returns the noise source of the bound on the first T queries
+    secret: bool  #: True if the noise cannot be drawn again, so that the bound may be published
+    #: Records T and the cost of the number on T queries before it is drawn; an exception prevents the draw.
+    #: The cost is worst-case Rényi divergences at `conversion.ORDERS`.
     written_down: Callable[[int, Array], None] = unwritten
 
 
-#: Discrete noise from the operating system's entropy: what a real release needs.
+#: Discrete noise from the operating system's entropy, for real releases.
 fresh = SanitisingNoise(lambda queries: Entropy(), secret=True)
 
 
 def seeded(seed: int, *names: str | int) -> SanitisingNoise:
-    """Noise that can be reproduced, for experiments: who knows the seed can take it off again."""
+    """Return reproducible noise for experiments; it does not protect, as anyone with the seed can subtract it."""
     return SanitisingNoise(lambda queries: seeds.generator(seed, *names, "sanitised", queries), secret=False)
 
 
 def accountants(
     votes: Votes, per_query: PerQuery, worst: Callable[[Array], Array], theorem: str, noise: SanitisingNoise = fresh
 ) -> list[Accountant]:
-    """Both sanitised accountants of a mechanism.
+    """Return both sanitised accountants of a mechanism.
 
     `worst` is the data-independent curve of one query, which `per_query` never exceeds; `theorem` cites the latter.
-    None for votes so many that the sensitivity of their bounds would take hours: that is decided by public sizes.
+    The list is empty if the sensitivity would take hours to compute, which depends on public sizes only.
     """
     if (hours := smooth.work(votes.queries, votes.classes, votes.teachers) / _CELLS_PER_HOUR) > 1:
-        log.warning("left out bounds that may be published: their sensitivity would take about %.0f hours", hours)
+        log.warning("omitted the sanitised bounds: computing their sensitivity would take about %.0f hours", hours)
         return []
     source = (
         f"{theorem}, and for the other direction what one teacher changes; Nissim, Raskhodnikova, Smith 2007 "
@@ -254,25 +259,25 @@ class _Releasing(Accountant):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Teachers and classes: public, like the number of queries."""
+        """Numbers of teachers and classes; both are public."""
         return int(self.counts[0].sum()), self.counts.shape[1]
 
     @abstractmethod
     def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:
-        """The design and f̂ for each T in `queries`, which is sorted."""
+        """Return the design and f̂ for each T in `queries`, which is sorted."""
 
     def bounds(self, queries: Sequence[int], delta: float) -> list[Bound]:
         wanted = check_queries(queries, len(self.counts))
-        found = dict(zip(wanted, self._released(wanted, delta), strict=True))
+        releases = dict(zip(wanted, self._released(wanted, delta), strict=True))
         return [
-            self._bound(T, *found[T], how, delta) for T in queries for how in (Conversion.CLASSIC, Conversion.TIGHT)
+            self._bound(T, *releases[T], how, delta) for T in queries for how in (Conversion.CLASSIC, Conversion.TIGHT)
         ]
 
     def _bound(self, queries: int, design: Design, released: float, how: Conversion, delta: float) -> Bound:
         epsilon = design.epsilon(how, released, delta)
         order = design.order if np.isfinite(epsilon) else None
-        found = self.bound(epsilon, delta, queries, conversion=how, order=order)
-        return replace(found, source=f"{self.source}; {self._terms(design)}")
+        bound = self.bound(epsilon, delta, queries, conversion=how, order=order)
+        return replace(bound, source=f"{self.source}; {self._terms(design)}")
 
     def _terms(self, design: Design) -> str:
         return (
@@ -284,10 +289,10 @@ class _Releasing(Accountant):
 
 @dataclass(frozen=True, kw_only=True)
 class SanitisedAccountant(_Releasing):
-    """Designs the release for a made-up profile of votes, from public facts alone, and draws it. See above.
+    """Accountant that releases the bound with noise, with a design for the made-up votes of `profile`.
 
     The classic and the tight record of one T come from the same draw, so both may be published together, unless the
-    noise can be drawn again.
+    noise is seeded.
     """
 
     noise: SanitisingNoise = fresh
@@ -320,9 +325,9 @@ class SanitisedAccountant(_Releasing):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisedAccountant(_Releasing):
-    """The median of the release whose design is best for these very votes, as Scalable PATE reports it.
+    """Accountant that states the median of the release with the best design for the actual votes, as in Scalable PATE.
 
-    Design and median are functions of the votes without noise: the number is private, and tells what hindsight gains.
+    Design and median depend on the votes without noise, so the number is private. It shows the gain from hindsight.
     """
 
     def _released(self, queries: Sequence[int], delta: float) -> list[tuple[Design, float]]:

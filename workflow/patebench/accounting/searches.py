@@ -1,6 +1,6 @@
-"""Searches: the least ε at a δ, the most queries or the least noise within a budget.
+"""Search for the most queries or the least noise within a budget.
 
-Every search ends on the side that is safe: where the bound holds, or the budget is kept.
+Every search returns a value on the safe side, at which the bound holds or the budget is kept.
 """
 
 import math
@@ -12,27 +12,26 @@ from patebench.core.errors import PatebenchError
 
 N = TypeVar("N", int, float)
 
-#: Where noise parameters are looked for.
+#: Range in which noise parameters are searched.
 LEAST, GREATEST = 1e-12, 1e12
 
-#: How near to the edge of the budget a search ends, relatively. PET-DL trains with the noise that is found, so with
-#: another value here it has other records.
+#: Relative tolerance of a search. PET-DL trains with the noise that it returns, so another value changes its records.
 _NEAR = 1e-12
 
-#: How far to either side of a guess the edge is looked for first, relatively.
+#: Relative half-width of the interval around a guess that is tried first.
 _BESIDE = 0.01
 
-#: How far from the budget a cost counts as any other, in logarithms: it may be 0 or ∞.
+#: Cap on |ln(cost/budget)|, as a cost may be 0 or ∞.
 _FAR = 20.0
 
 
 def arithmetic(one: float, other: float) -> float:
-    """The mean, to halve an interval."""
+    """Return the mean of two numbers, to halve an interval."""
     return (one + other) / 2
 
 
 def geometric(one: float, other: float) -> float:
-    """The geometric mean, to halve an interval of positive numbers of unknown size."""
+    """Return the geometric mean, to halve an interval of positive numbers of unknown size."""
     return math.sqrt(one) * math.sqrt(other)
 
 
@@ -44,10 +43,10 @@ def bisect(
     halve: Callable[[N, N], N],
     near: float = 0.0,
 ) -> N:
-    """The last value at which `holds` was true, in a bisection between `safe`, where it is, and `unsafe`, where not.
+    """Bisect between `safe`, where `holds` is true, and `unsafe`, where it is false; return the last true value.
 
-    Neither end is tried. `halve` gives a value between two. The search ends where the two sides differ by at most the
-    share `near` of the larger, or where no value lies between them.
+    Neither end is evaluated. `halve` returns a value between two others. The search ends when the two sides differ by
+    at most the fraction `near` of the larger, or when no value lies between them.
     """
     while abs(safe - unsafe) > near * max(safe, unsafe):
         middle = halve(safe, unsafe)
@@ -58,7 +57,7 @@ def bisect(
 
 
 def most(cost: Callable[[int], float], budget: float, limit: int) -> int:
-    """The largest number from 0 to `limit` with cost(number) ≤ budget, for a cost that never falls."""
+    """Return the largest number from 0 to `limit` with cost(number) ≤ budget, for a non-decreasing cost."""
     fits, fails = 0, 1
     while cost(fails) <= budget:
         if fails == limit:
@@ -75,45 +74,49 @@ def edge(
     guess: float | None = None,
     near: float = _NEAR,
 ) -> float:
-    """The value in [low, high] next to where the cost passes the budget, with cost(value) ≤ budget.
+    """Return the value in [low, high] nearest to where the cost crosses the budget, with cost(value) ≤ budget.
 
-    The cost may rise or fall, but not both. A `guess` within a percent of the value saves steps; any other costs two.
-    The search ends within the share `near` of where the cost passes the budget.
-    Raises PatebenchError where the cost is the same at both ends, or above the budget at both.
+    The cost must be monotone. A `guess` within one percent of the value saves steps; any other adds two. `near` is the
+    relative tolerance.
+
+    Raises
+    ------
+    PatebenchError
+        If the cost is the same at both ends, or above the budget at both.
     """
     at_low, at_high = cost(low), cost(high)
     if at_low == at_high:
         raise PatebenchError("it does not change the cost")
-    (least, cheap), (greatest, dear) = sorted([(at_low, low), (at_high, high)])
+    (least, cheap), (greatest, expensive) = sorted([(at_low, low), (at_high, high)])
     if least > budget:
         raise PatebenchError(f"even {cheap:g} costs ε = {least:.4g}, above the target {budget:g}")
     if greatest <= budget:
-        return dear
+        return expensive
     tried = [guess * (1 - _BESIDE), guess * (1 + _BESIDE)] if guess else []
-    seen = {value: cost(value) for value in tried if low < value < high} | {cheap: least, dear: greatest}
-    return _crossing(cost, budget, _nearest(seen, budget, cheap), near)
+    costs = {value: cost(value) for value in tried if low < value < high} | {cheap: least, expensive: greatest}
+    return _crossing(cost, budget, _nearest(costs, budget, cheap), near)
 
 
-def _nearest(seen: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
-    """Of values whose cost is known the two next to the edge: the last that keeps the budget, the first that does not.
+def _nearest(costs: dict[float, float], budget: float, cheap: float) -> dict[float, float]:
+    """Return the last value in `costs` that keeps the budget and the first that does not, with their costs.
 
     `cheap` is the value at which the cost is least.
     """
-    away = sorted(seen, key=lambda value: abs(math.log(value / cheap)))
-    passes = next(place for place, value in enumerate(away) if seen[value] > budget)
-    return {value: seen[value] for value in away[passes - 1 : passes + 1]}
+    ordered = sorted(costs, key=lambda value: abs(math.log(value / cheap)))
+    first_above = next(i for i, value in enumerate(ordered) if costs[value] > budget)
+    return {value: costs[value] for value in ordered[first_above - 1 : first_above + 1]}
 
 
 def _crossing(cost: Callable[[float], float], budget: float, ends: dict[float, float], near: float) -> float:
-    """The value nearest to where the cost passes the budget that was seen to keep it, between two whose cost is known.
+    """Return the value nearest to the crossing of the budget that was found to keep it, between the two `ends`.
 
-    Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: a bound is near to a power of the noise, so a search of a
-    few steps ends where bisection takes fifty. It always has a value on each side, and ends where these meet.
+    Algorithm 748 (Alefeld, Potra, Shi 1995) on logarithms: a bound is close to a power of the noise, so a few steps
+    suffice where bisection takes fifty. It keeps a value on each side of the crossing.
     """
     from scipy.optimize import toms748
 
-    (safe, dear) = ends
-    rising = dear > safe
+    (safe, unsafe) = ends
+    rising = unsafe > safe
     known = {math.log(value): costs for value, costs in ends.items()}
 
     def excess(log_value: float) -> float:

@@ -1,15 +1,15 @@
 """Bound the smooth sensitivity of data-dependent Rényi bounds (Nissim, Raskhodnikova, Smith 2007; Scalable PATE, B).
 
-f(D) = Σ_i h(q_i): h is a theorem at order α, q_i bounds Pr[M ≠ j*]. Results are private: only `sanitised.py` turns them
-into something publishable. Needed of a theorem, and true of both that PATE has:
+f(D) = Σ_i h(q_i): h is a theorem at order α, and q_i bounds Pr[M ≠ j*]. Results are private; `sanitised.py` adds the
+noise for publication. A theorem must satisfy two conditions, as both theorems of PATE do:
 
 (1) q = min(Σ_j φ(Δ_j), 1 − 1/m), with Δ_j ≥ 0 the gaps and φ(x) = Pr[Z > x] for a Z with symmetric log-concave density.
 (2) h does not decrease in q.
 
-A query whose losers are all g behind has *even gap* g, at which everything is tabulated. Adjacent histograms, the one
-with the smaller q of even gap g, differ in h by at most W(g) = h(g−2) − h(g). U_c(d), the largest W over the even gaps
-within d votes of counts c, bounds local sensitivity, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every U(d)
-includes a multiple of the data-independent bound for rounding.
+A query whose losers are all g behind has *even gap* g, at which everything is tabulated. If the smaller q of two
+adjacent histograms has even gap g, they differ in h by at most W(g) = h(g−2) − h(g). U_c(d), the largest W over the
+even gaps within d votes of counts c, bounds local sensitivity, and S(D) = max_d e^{−βd} Σ_i U_i(d) is β-smooth. Every
+U(d) includes a multiple of the data-independent bound for rounding.
 Proof: docs/explanation/proofs-noise.md, "Smooth sensitivity".
 """
 
@@ -24,46 +24,46 @@ from patebench.accounting.logspace import Array
 from patebench.accounting.votes import Counts
 
 _PER_VOTE = 32  # nodes of the table between even gaps g and g − 2
-_NODES = 1 << 17  # at most, of the table
-_DISTANCES = 1 << 14  # at most, beyond which one bound stands for all
-_CELLS = 1 << 20  # of one block of queries × distances × classes
-_ROUNDING = 1e-12  # by which f is off at most: of the data-independent bound, for each query
+_NODES = 1 << 17  # maximum number of nodes of the table
+_DISTANCES = 1 << 14  # maximum number of distances; one bound covers all larger ones
+_CELLS = 1 << 20  # queries × distances × classes per block
+_ROUNDING = 1e-12  # error of f per query, relative to the data-independent bound
 
 
 @dataclass(frozen=True)
 class PerQuery:
-    """A data-dependent theorem as a function of counts that satisfies (1) and (2) above."""
+    """Data-dependent theorem as a function of counts that satisfies (1) and (2) above."""
 
-    log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), whole or not → ln q per query
+    log_q: Callable[[NDArray[Any]], Array]  #: counts (queries × classes), integer or not → ln q per query
     curve: Callable[[Array, Array], Array]  #: ln q, orders → Rényi bound, queries × orders
 
     def __call__(self, counts: NDArray[Any], orders: Array) -> Array:
-        """The bound of every query, queries × orders."""
+        """Return the bound of every query, queries × orders."""
         return self.curve(self.log_q(counts), orders)
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """By how much one vote can change a theorem, as a function of the even gap: the same for all votes.
+    """Table of the largest change of a theorem by one vote, as a function of the even gap; it is independent of votes.
 
-    `change` (orders × nodes) majorises W: it is continuous (linear between the nodes), rises up to the node `peak` and
-    falls after it, so its maximum over an interval is its value at the point nearest to the peak. At orders where the
-    data-independent bound is ∞ it means nothing: there is no bound to release.
+    `change` (orders × nodes) is an upper bound on W. It is linear between the nodes, rises up to the node `peak` and
+    falls after it, so its maximum over an interval is its value at the point nearest to the peak. It is meaningless at
+    orders where the data-independent bound is ∞, as there is no bound to release.
     """
 
-    log_q: Array  #: at the nodes, decreasing
+    log_q: Array  #: ln q at the nodes, decreasing
     change: Array
     peak: NDArray[np.intp]
-    rounding: Array  #: of a query's bound, per order
+    rounding: Array  #: rounding error of a query's bound, per order
     teachers: int
     per_query: PerQuery
 
     @classmethod
     def of(cls, per_query: PerQuery, teachers: int, classes: int, orders: Array) -> "Steps":
-        """The table at `orders`; its resolution depends on the number of teachers alone."""
+        """Create the table at `orders`; its resolution depends only on the number of teachers."""
         even = np.zeros((min(teachers * _PER_VOTE // 2 + 1, _NODES), classes))
         even[:, 0] = np.linspace(0, teachers, len(even))
-        vote = int(np.ceil(2 * (len(even) - 1) / teachers))  # nodes that a step of 2 passes, rounded up
+        vote = int(np.ceil(2 * (len(even) - 1) / teachers))  # nodes per step of 2 in the even gap, rounded up
         log_q = np.minimum.accumulate(per_query.log_q(even))
         bound = np.maximum.accumulate(per_query.curve(log_q, orders)[::-1])[::-1].T
         before = bound[:, np.maximum(np.arange(len(even) - 1) - vote, 0)]
@@ -77,20 +77,20 @@ class Steps:
         return cls(log_q, np.minimum(rising, falling), peak, rounding, teachers, per_query)
 
     def largest(self) -> Array:
-        """What one vote can change the bound of one query by at most, whatever the votes, per order."""
+        """Return the largest change of one query's bound by one vote, for any votes, per order."""
         return np.take_along_axis(self.change, self.peak[:, None], axis=1)[:, 0]
 
     def node(self, log_q: Array) -> Array:
-        """Where ln q lies among the nodes, as a real number."""
+        """Return the position of ln q among the nodes, as a real number."""
         result: Array = np.interp(-log_q, -self.log_q, np.arange(len(self.log_q), dtype=np.float64))
         return result
 
 
 def local(steps: Steps, counts: Counts) -> Array:
-    """Σ over queries of U(d) at the distances d = 0, 1, … teachers: distances × orders.
+    """Return Σ over queries of U(d) at the distances d = 0, 1, …, teachers: distances × orders.
 
-    The last row is the most that any votes allow. Where that row comes before d = teachers it stands for all further
-    ones, which it bounds, and smoothness holds as before.
+    The last row is the maximum over all votes. If it comes before d = teachers, it bounds all further rows, and
+    smoothness still holds.
     """
     distances = np.arange(min(steps.teachers, _DISTANCES))
     total = np.zeros((len(distances) + 1, len(steps.peak)))
@@ -104,14 +104,14 @@ def local(steps: Steps, counts: Counts) -> Array:
 
 
 def work(queries: int, classes: int, teachers: int) -> float:
-    """Queries × distances × classes: what `local` looks at, at most."""
+    """Return the maximum number of queries × distances × classes that `local` processes."""
     return float(queries) * classes * min(teachers, _DISTANCES)
 
 
 def smooth(local: Array, beta: Array | float) -> Array:
-    """The β-smooth sensitivity max_d e^{−βd} Σ U(d), per order; `beta` is one number or one per order.
+    """Return the β-smooth sensitivity max_d e^{−βd} Σ U(d) per order; `beta` is one number or one per order.
 
-    At least 10⁻¹² of what it can be at most, so that it is never 0 for some votes and not for others.
+    It is at least 10⁻¹² of its maximum over all votes, so that it is never 0 for some votes only.
     """
     distances = np.arange(len(local), dtype=np.float64)
     discounted = np.exp(-np.multiply.outer(distances, beta)).reshape(len(local), -1) * local
@@ -120,7 +120,7 @@ def smooth(local: Array, beta: Array | float) -> Array:
 
 
 def _ball(steps: Steps, ordered: Counts, distances: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Nodes between which the smaller q of every adjacent pair that touches the ball lies: queries × distances each."""
+    """Return nodes that enclose the smaller q of every adjacent pair touching the ball, queries × distances each."""
     tied = 2 * distances >= (ordered[:, :1] - ordered[:, 1:2])
     near = np.where(tied, 0.0, steps.node(_log_q(steps, _towards_a_tie(ordered, distances))))
     far = steps.node(_log_q(steps, _towards_unanimity(ordered, distances + 1)))
@@ -133,7 +133,7 @@ def _log_q(steps: Steps, histograms: Array) -> Array:
 
 
 def _towards_a_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """d votes from the plurality to the runner-up, at most half the gap between them."""
+    """Move d votes from the plurality to the runner-up, at most half the gap between them."""
     moved = np.minimum(distances, (ordered[:, :1] - ordered[:, 1:2]) // 2)
     result = np.repeat(ordered[:, None].astype(np.float64), len(distances), axis=1)
     result[..., 0] -= moved
@@ -142,7 +142,7 @@ def _towards_a_tie(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 
 
 def _towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
-    """d votes to the plurality, the others levelled from above (down to fractions, which lessens q a little more).
+    """Move d votes to the plurality, from the largest other classes (fractions are allowed, which lowers q further).
 
     Over the others, sorted, Σ_j (c_j − λ)⁺ = max_k (c_1 + … + c_k − kλ), which is d at λ = max_k (c_1 + … + c_k − d)/k.
     """
@@ -155,7 +155,7 @@ def _towards_unanimity(ordered: Counts, distances: NDArray[np.intp]) -> Array:
 
 
 def _read(table: Array, position: Array) -> Array:
-    """`table` at real positions, linear in between."""
+    """Return `table` at real positions, with linear interpolation."""
     node = np.minimum(position.astype(np.intp), len(table) - 2)
     rest = position - node
     result: Array = table[node] * (1 - rest) + table[node + 1] * rest
@@ -163,7 +163,7 @@ def _read(table: Array, position: Array) -> Array:
 
 
 def _blocks(queries: int, classes: int, distances: int) -> Iterator[tuple[slice, slice]]:
-    """Blocks of queries and distances that bound memory."""
+    """Yield blocks of queries and distances, to bound memory."""
     span = max(1, min(distances, _CELLS // classes))
     rows = max(1, _CELLS // (classes * span))
     for first in range(0, queries, rows):

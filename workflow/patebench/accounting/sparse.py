@@ -1,9 +1,9 @@
-"""Bound the participation in one table of noisy counts, in which each teacher has at most k votes of each round.
+"""Bound the participation in one table of noisy counts in which each teacher has at most k votes per round.
 
 The mechanism keeps the first k votes of a row in each round (`votes.capped`), so neighbours differ in at most 2m cells,
-by one each, m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), whatever T is. Rounds
+by one each, with m = Σ min(k, T_r) over rounds of T_r queries: L1 distance 2m, L2 distance √(2m), for any T. Rounds
 compose adaptively (Dong, Roth, Su 2022, Theorem 3.2; Mironov 2017, Proposition 1; Kairouz, Oh, Viswanath 2015,
-Theorem 3.3). Labels and all else are functions of the table, which is released whole.
+Theorem 3.3). Labels and all other results are functions of the table, which is released completely.
 Proof: docs/explanation/proofs-systems.md, "Tables with few votes of a teacher".
 """
 
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 
 from patebench.accounting.votes import SILENT
 
-_CELLS = 1 << 20  # of one block of teachers × queries
+_CELLS = 1 << 20  # teachers × queries per block
 
 
 def participations(most: int, queries: int, rounds: Sequence[int] = ()) -> int:
-    """m: in how many of the first `queries` queries a teacher's vote is counted at most, `most` in each round."""
+    """Return m, the largest number of counted votes of one teacher in `queries` queries, with `most` per round."""
     ends = [min(end, queries) for end in accumulate(rounds)] if rounds else [queries]
     return sum(min(most, end - start) for start, end in zip([0, *ends[:-1]], ends, strict=True))
 
 
 def most_votes(votes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """For T = 1, 2, …, the most votes that one teacher has in the first T queries of a matrix (teachers × queries)."""
+    """Return, for T = 1, 2, …, the most votes of one teacher in the first T queries of a (teachers, queries) matrix."""
     result = np.zeros(votes.shape[1], dtype=np.int64)
     block = max(1, _CELLS // votes.shape[1])
     for start in range(0, len(votes), block):
-        given = np.cumsum(votes[start : start + block] != SILENT, axis=1)
-        result = np.maximum(result, given.max(axis=0))
+        cast = np.cumsum(votes[start : start + block] != SILENT, axis=1)
+        result = np.maximum(result, cast.max(axis=0))
     return result

@@ -1,10 +1,10 @@
-"""Bound the sparse vector technique: only tests that fail cost, until `cutoff` have failed.
+"""Bound the sparse vector technique, in which only failed tests cost, up to `cutoff` of them.
 
-ρ is drawn once, and ν afresh for every query. Query q passes if d(q) + ν > w + ρ, and fails otherwise; after `cutoff`
-failed queries nothing more is tested (Lyu, Su, Li 2017, Algorithm 7, with passing and failing exchanged).
+ρ is drawn once, and ν for every query. Query q passes if d(q) + ν > w + ρ, and fails otherwise; after `cutoff` failed
+queries, no more are tested (Lyu, Su, Li 2017, Algorithm 7, with passing and failing exchanged).
 One teacher changes every d(q) by at most 1.
 
-Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the lesser of `cutoff` and the number of queries T, and
+Theorem. Let R(α) be the Rényi divergence of ρ from ρ + 1, c the minimum of `cutoff` and the number of queries T, and
 K ≥ 1 and B ≥ 0 such that for all x, with u = Pr[ν ≤ x] and u′ = Pr[ν ≤ x − 2],
 
     u^α u′^{1−α}  ≤  K·(1 − (1−u)^α (1−u′)^{1−α}) + B.                                                              (*)
@@ -23,13 +23,13 @@ from scipy.special import erfcx, gammaln, log_ndtr, ndtr
 
 from patebench.accounting.logspace import Array, log1mexp, logsumexp, softplus
 
-#: Nodes at which (*) is checked, and how many values of K are tried.
+#: Number of nodes at which (*) is checked, and of values of K that are tried.
 _NODES, _TRIED = 4096, 32
 
-#: Tails of ν beyond this many standard deviations are bounded as one.
+#: Standard deviations of ν beyond which a tail is bounded as a whole.
 _REACH = 10.0
 
-#: Room for rounding, relatively.
+#: Upper bound on the relative rounding error.
 _SLACK = 1e-9
 
 #: ln of the largest g, and the largest K.
@@ -51,9 +51,9 @@ def laplace(threshold_scale: float, test_scale: float, queries: int, cutoff: int
 
 
 def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: int, orders: Array) -> Array:
-    """The theorem for ρ ~ N(0, threshold_sigma²) and ν ~ N(0, test_sigma²), with the best of many K at each order.
+    """Return the theorem's bound for ρ ~ N(0, threshold_sigma²) and ν ~ N(0, test_sigma²), with the best K per order.
 
-    ∞ at orders where a single test could cost more than any release should.
+    The result is ∞ at orders where the cost of a single test exceeds any useful budget.
     """
     shift, result = 2 / test_sigma, np.full(orders.shape, np.inf)
     tried = orders * (orders - 1) * shift * shift / 2 < _LARGEST
@@ -71,7 +71,7 @@ def gaussian(threshold_sigma: float, test_sigma: float, queries: int, cutoff: in
 
 
 def _laplace_shift(shift: float, orders: Array) -> Array:
-    """D_α of Laplace noise of scale 1 from the same, shifted (Mironov 2017, Proposition 6)."""
+    """Return D_α between Laplace noise of scale 1 and the same noise shifted by `shift` (Mironov 2017, Prop. 6)."""
     log_terms = np.stack(
         [
             np.log(orders / (2 * orders - 1)) + (orders - 1) * shift,
@@ -104,11 +104,11 @@ def _gaussian_constants(shift: float, orders: tuple[float, ...]) -> tuple[Array,
     floors = np.hstack([np.zeros_like(first), failed])
     with np.errstate(divide="ignore", over="ignore"):
         k = np.clip(np.exp(log_g - np.log(failed))[:, :: _NODES // _TRIED], 1.0, _MOST)
-        b = [np.max(peaks - each[:, None] * floors, axis=1, initial=0.0) for each in k.T]
+        b = [np.max(peaks - column[:, None] * floors, axis=1, initial=0.0) for column in k.T]
         return np.log(k), np.log(np.stack(b, axis=1))
 
 
 def _hazard(x: NDArray[np.float64]) -> Array:
-    """φ(x)/Φ(x)."""
+    """Return φ(x)/Φ(x)."""
     result: Array = np.sqrt(2 / np.pi) / erfcx(-x / np.sqrt(2))
     return result

@@ -1,8 +1,8 @@
-"""Compute what several draws from the same private data cost together, in Rényi divergences at fixed orders.
+"""Compose several draws from the same private data, in Rényi divergences at fixed orders.
 
-Draws from the same teachers add up (Mironov 2017, Proposition 1); of teachers of one partition the one who pays most
-counts (McSherry 2009, Theorem 4); several partitions add up; failures add to δ. A budget has an order that is fixed
-beforehand, as later costs may be chosen after earlier draws were seen (Feldman & Zrnic 2021, section 3).
+Draws from the same teachers add up (Mironov 2017, Proposition 1). Within a partition, the teacher with the largest
+total counts (McSherry 2009, Theorem 4). Several partitions add up, and failure probabilities add to δ. The order of a
+budget is fixed beforehand, because later costs may depend on earlier draws (Feldman & Zrnic 2021, section 3).
 Proof: docs/explanation/proofs-composition.md, "Several draws".
 """
 
@@ -19,16 +19,16 @@ from patebench.accounting.filter import allowance
 from patebench.accounting.logspace import Array
 from patebench.core.bound import Kind
 
-#: What adding up may lose, relative to the sum.
+#: Rounding error of a sum, relative to it.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """What one draw costs at most, whatever the data is.
+    """Worst-case cost of one draw.
 
-    `divergences` are Rényi divergences at `conversion.ORDERS`, `failure` the probability with which they do not hold.
-    `partition` names the shards, and `teachers` the first and the last one drawn from, both included; None: all.
+    `divergences` are Rényi divergences at `conversion.ORDERS`, and `failure` is the probability that they do not hold.
+    `partition` names the shards, and `teachers` the first and the last teacher drawn from, both included; None: all.
     """
 
     partition: str
@@ -38,48 +38,48 @@ class Spending:
 
 
 def together(spent: Iterable[Spending]) -> tuple[Array, float]:
-    """Divergences at `conversion.ORDERS` and the failure probability of all draws, rounded up."""
+    """Return the divergences at `conversion.ORDERS` and the failure probability of all draws, rounded up."""
     by_partition: dict[str, list[Spending]] = {}
-    for each in spent:
-        by_partition.setdefault(each.partition, []).append(each)
+    for draw in spent:
+        by_partition.setdefault(draw.partition, []).append(draw)
     divergences, failure = np.zeros(len(conversion.ORDERS)), 0.0
     for draws in by_partition.values():
-        sums = [_paid(draws, teacher) for teacher in _representatives(draws)]
-        divergences = divergences + np.max([each for each, _ in sums], axis=0)
-        failure += max(each for _, each in sums)
+        costs = [_teacher_cost(draws, teacher) for teacher in _representatives(draws)]
+        divergences = divergences + np.max([curve for curve, _ in costs], axis=0)
+        failure += max(probability for _, probability in costs)
     return divergences * (1 + _ROUNDING), failure * (1 + _ROUNDING)
 
 
 def epsilon(spent: Sequence[Spending], delta: float, order: float | None = None) -> float:
-    """Return the least ε at δ of all draws together, by the tight conversion; ∞ where failures use δ up.
+    """Return the least ε at δ of all draws together, by the tight conversion; ∞ if failures use up δ.
 
-    With `order` it is the ε at this one of `conversion.ORDERS`.
+    With `order`, one of `conversion.ORDERS`, return ε at that order.
     """
     divergences, failure = together(spent)
-    left = delta - failure
-    if left <= 0:
+    remaining = delta - failure
+    if remaining <= 0:
         return math.inf
-    found = conversion.tight(conversion.ORDERS, divergences, left)
-    return float(found.min() if order is None else found[_place(order)])
+    epsilons = conversion.tight(conversion.ORDERS, divergences, remaining)
+    return float(epsilons.min() if order is None else epsilons[_order_index(order)])
 
 
-def _place(order: float) -> int:
-    """The place of an order among `conversion.ORDERS`."""
+def _order_index(order: float) -> int:
+    """Return the index of an order in `conversion.ORDERS`."""
     return int(np.argmin(np.abs(conversion.ORDERS - order)))
 
 
 def keeps(spent: Sequence[Spending], epsilon: float, delta: float, order: float) -> bool:
-    """Whether all draws together stay within (ε, δ) at one of `conversion.ORDERS`, which was fixed beforehand."""
+    """Check that all draws together stay within (ε, δ) at `order`, which was fixed beforehand."""
     divergences, failure = together(spent)
-    left = delta - failure
-    if left <= 0:
+    remaining = delta - failure
+    if remaining <= 0:
         return False
-    at = _place(order)
-    return bool(divergences[at] <= allowance(conversion.ORDERS[at : at + 1], epsilon, left)[0])
+    index = _order_index(order)
+    return bool(divergences[index] <= allowance(conversion.ORDERS[index : index + 1], epsilon, remaining)[0])
 
 
 def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float:
-    """The order of `conversion.ORDERS` at which most draws of these costs fit into (ε, δ)."""
+    """Return the order of `conversion.ORDERS` at which most draws of these costs fit into (ε, δ)."""
     divergences, failure = together(spent)
     orders = conversion.ORDERS
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,35 +88,37 @@ def best_order(spent: Sequence[Spending], epsilon: float, delta: float) -> float
 
 
 def worst_case(accountants: Iterable[Accountant], queries: int) -> tuple[Array, float] | None:
-    """The least divergences that hold for so many queries whatever the votes are, and the failure probability.
+    """Return the least worst-case divergences of `queries` queries at `conversion.ORDERS`, and the failure probability.
 
-    At each order the least of all Rényi accountants of that kind whose failure is the least. None if there are none.
+    Only the worst-case Rényi accountants with the least failure probability are used; None if there are none.
     """
-    known = [each for each in accountants if isinstance(each, RenyiAccountant) and each.kind is Kind.WORST_CASE]
-    if not known:
+    usable = [item for item in accountants if isinstance(item, RenyiAccountant) and item.kind is Kind.WORST_CASE]
+    if not usable:
         return None
-    failure = min(each.failure(queries) for each in known)
-    curves = [_curve(each, queries) for each in known if each.failure(queries) == failure]
+    failure = min(item.failure(queries) for item in usable)
+    curves = [_curve(item, queries) for item in usable if item.failure(queries) == failure]
     return np.min(curves, axis=0), failure
 
 
 def _curve(accountant: RenyiAccountant, queries: int) -> Array:
-    """Divergences at `conversion.ORDERS`; of one that holds at its own orders alone, those of the next of them.
+    """Return divergences at `conversion.ORDERS`.
 
-    Rényi divergence does not fall as the order grows (van Erven & Harremoës 2014, Theorem 3).
+    If the accountant is valid only at its own orders, the value at its next higher order is used: Rényi divergence does
+    not fall as the order grows (van Erven & Harremoës 2014, Theorem 3).
     """
     orders = conversion.ORDERS if accountant.refine else np.sort(accountant.orders)
-    known: Array = np.append(accountant.totals([queries], orders)[0], np.inf)
-    found: Array = known[np.searchsorted(orders, conversion.ORDERS)]
-    return found
+    curve: Array = np.append(accountant.totals([queries], orders)[0], np.inf)
+    result: Array = curve[np.searchsorted(orders, conversion.ORDERS)]
+    return result
 
 
 def _representatives(draws: Sequence[Spending]) -> set[int]:
-    """Teachers among whom one pays most: where draws begin, and one whom none but draws from all teachers concern."""
-    return {each.teachers[0] for each in draws if each.teachers} or {-1}
+    """Return teachers that include one with the largest total: the first teacher of each draw, or -1 for all alike."""
+    return {draw.teachers[0] for draw in draws if draw.teachers} or {-1}
 
 
-def _paid(draws: Sequence[Spending], teacher: int) -> tuple[Array, float]:
-    concerned = [each for each in draws if each.teachers is None or each.teachers[0] <= teacher <= each.teachers[1]]
-    divergences: NDArray[np.float64] = np.sum([each.divergences for each in concerned], axis=0)
-    return divergences, sum(each.failure for each in concerned)
+def _teacher_cost(draws: Sequence[Spending], teacher: int) -> tuple[Array, float]:
+    """Return the divergences and the failure probability of the draws that use `teacher`."""
+    used = [draw for draw in draws if draw.teachers is None or draw.teachers[0] <= teacher <= draw.teachers[1]]
+    divergences: NDArray[np.float64] = np.sum([draw.divergences for draw in used], axis=0)
+    return divergences, sum(draw.failure for draw in used)

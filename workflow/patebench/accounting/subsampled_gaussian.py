@@ -1,8 +1,8 @@
-"""Steps of the Poisson-subsampled Gaussian mechanism, which DP-SGD is made of (Abadi et al. 2016).
+"""Account for steps of the Poisson-subsampled Gaussian mechanism, as in DP-SGD (Abadi et al. 2016).
 
-In each step every record takes part with the same probability, independently of all others; the sum of what takes part
-gets Gaussian noise. Two data sets are neighbours if one has a record that the other lacks, which changes the sum by a
-vector of norm 1 at most (in units of the clipping norm). Nothing here depends on the records or on their number.
+In each step, every record is sampled independently with the same probability, and Gaussian noise is added to the sum
+over the sample. Neighbouring data sets differ by adding or removing one record, which changes the sum by a vector of
+norm 1 at most (in units of the clipping norm). Nothing here depends on the records or on their number.
 """
 
 import math
@@ -14,19 +14,19 @@ from patebench.accounting.searches import bisect, geometric
 from patebench.core.bound import Adjacency, Bound, Kind, check_delta
 from patebench.core.errors import PatebenchError
 
-#: What dp-accounting's convolutions may be wrong by is small beside this share of δ, from this δ on.
+#: Fraction of δ reserved for the error of dp-accounting's convolutions, and the least δ for which it suffices.
 _SLACK, LEAST_DELTA = 1e-3, 1e-8
 
-#: The grid of privacy losses. All rounding is upward, so a finer one only takes longer to give a little less.
+#: Grid step of privacy losses. Losses are rounded up, so a finer grid is slower and gives a slightly smaller ε.
 _GRID = 1e-3
 
-#: Noise is looked for between these; with less than the first, ε would be so large that it says nothing.
+#: Range of noise multipliers that are searched; below it, ε would be meaninglessly large.
 _LEAST_NOISE, _MOST_NOISE = 0.3, 1e5
 
-#: How near to the least noise a search ends, relatively.
+#: Relative tolerance of the search for the least noise.
 _NEAR = 1e-4
 
-#: Accountants by name, as tables head them, and the theorems: without sampling, and with it.
+#: Name, column head and theorem of the accountants without and with sampling.
 _GDP = ("gdp", "Gaussian DP", "Dong, Roth, Su 2022, Corollary 3.3; ε(δ) exactly by Balle & Wang 2018, Theorem 8")
 _PLD = (
     "pld",
@@ -38,7 +38,7 @@ _PLD = (
 
 @dataclass(frozen=True)
 class SubsampledGaussian:
-    """So many steps, each with noise of standard deviation `noise` times the clipping norm, and sampled at `rate`."""
+    """Steps with noise of standard deviation `noise` times the clipping norm and sampling probability `rate`."""
 
     noise: float
     rate: float
@@ -53,33 +53,35 @@ class SubsampledGaussian:
             raise PatebenchError(f"steps = {self.steps}; at least 0 is needed")
 
     def epsilon(self, delta: float) -> float:
-        """An ε for which all steps together are (ε, δ)-DP under adding or removing a record, rounded up."""
+        """Return an ε for which all steps together are (ε, δ)-DP under adding or removing a record, rounded up."""
         return epsilon_together([self], delta)
 
     def bound(self, delta: float) -> Bound:
-        """The same as a record."""
+        """Return `epsilon` as a bound record."""
         return bound_together([self], delta)
 
 
 def epsilon_together(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
-    """An ε for which steps of several kinds are (ε, δ)-DP together under adding or removing a record, rounded up.
+    """Return an ε, rounded up, for which steps of several kinds are together (ε, δ)-DP for adding or removing a record.
 
-    How many steps there are of each kind, and in which order, is fixed beforehand. What a step asks may depend on all
-    that came out before, since each is dominated by its pair whatever it asks (Zhu, Dong, Wang 2022, Theorem 10).
+    The numbers and the order of the steps are fixed beforehand. The query of a step may depend on all earlier outputs,
+    since the dominating pair of a step covers any query (Zhu, Dong, Wang 2022, Theorem 10).
     """
     check_delta(delta)
     if delta < LEAST_DELTA:
-        raise PatebenchError(f"δ = {delta:g}; the accountant of DP-SGD is exact enough from δ = {LEAST_DELTA:g} on")
-    taken = [each for each in kinds if each.steps > 0]
-    if not taken:
+        raise PatebenchError(
+            f"δ = {delta:g}; the DP-SGD accountant is too inexact below δ = {LEAST_DELTA:g}; choose at least that"
+        )
+    used = [kind for kind in kinds if kind.steps > 0]
+    if not used:
         return 0.0
-    if any(each.noise == 0 for each in taken):
+    if any(kind.noise == 0 for kind in used):
         return math.inf
-    if all(each.rate == 1 for each in taken):
+    if all(kind.rate == 1 for kind in used):
         from patebench.accounting.independent import gaussian_dp
 
-        return gaussian_dp(math.sqrt(sum(each.steps / each.noise**2 for each in taken)), delta)
-    return _composed(taken, delta * (1 - _SLACK))
+        return gaussian_dp(math.sqrt(sum(kind.steps / kind.noise**2 for kind in used)), delta)
+    return _composed(used, delta * (1 - _SLACK))
 
 
 def _composed(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
@@ -87,20 +89,20 @@ def _composed(kinds: Sequence[SubsampledGaussian], delta: float) -> float:
 
     losses = [
         from_gaussian_mechanism(
-            each.noise, value_discretization_interval=_GRID, sampling_prob=each.rate, pessimistic_estimate=True
-        ).self_compose(each.steps)
-        for each in kinds
+            kind.noise, value_discretization_interval=_GRID, sampling_prob=kind.rate, pessimistic_estimate=True
+        ).self_compose(kind.steps)
+        for kind in kinds
     ]
     return float(reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(delta))
 
 
 def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
-    """The same as a record; its `queries` are the steps. No noise that is drawn from a seed may be published."""
-    accountant, label, source = _GDP if all(each.rate == 1 for each in kinds) else _PLD
+    """Return `epsilon_together` as a bound record with the steps as `queries`; not publishable, as noise is seeded."""
+    accountant, label, source = _GDP if all(kind.rate == 1 for kind in kinds) else _PLD
     return Bound(
         epsilon=epsilon_together(kinds, delta),
         delta=delta,
-        queries=sum(each.steps for each in kinds),
+        queries=sum(kind.steps for kind in kinds),
         accountant=accountant,
         kind=Kind.WORST_CASE,
         publishable=False,
@@ -111,7 +113,7 @@ def bound_together(kinds: Sequence[SubsampledGaussian], delta: float) -> Bound:
 
 
 def least_noise(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    """The least noise multiplier, rounded up, with which so many steps at this rate cost at most ε at δ."""
+    """Return the least noise multiplier, rounded up, with which `steps` steps at `rate` cost at most ε at δ."""
     if not epsilon > 0:
         raise PatebenchError(f"ε = {epsilon}; a target above 0 is needed")
 

@@ -1,4 +1,4 @@
-"""The votes of an ensemble, and the counts that every mechanism and most accountants need."""
+"""Hold the votes of an ensemble and the counts that mechanisms and accountants need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,26 +15,31 @@ from patebench.core.text import plural
 
 Counts = NDArray[np.int64]
 
-#: In a vote matrix: the teacher keeps silent on that query.
+#: Entry of a vote matrix where the teacher abstains on the query.
 SILENT = -1
 
-#: Counts stay below this, so that no sum over the classes overflows.
+#: Exclusive upper limit of a count, so that no sum over the classes overflows.
 MOST_VOTES = 1 << 40
 
-_BALLOTS = 1 << 20  # of one block of teachers × queries
+_BALLOTS = 1 << 20  # teachers × queries per block
 
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """The votes on each query: counts (queries × classes), and the vote of each teacher where that is known.
+    """Votes of an ensemble on a set of queries. Create with `Votes.of` or `Votes.from_counts`, which check their input.
 
-    `matrix` (teachers × queries) is None when only counts are at hand; local mechanisms and accountants per teacher
-    need it. `predictions` (queries × classes) are public: the probability that the student gives to each class of each
-    query; None before there is a student. `Votes.of` and `Votes.from_counts` make one and check their input.
-
-    `electorate` is the number of teachers where they may keep silent on a query; None: each votes on each. That they
-    may is a public fact of the ensemble, whether or not one does: a neighbour's vote may then vanish or appear.
-    `rounds` are the numbers of queries of rounds that are released one after the other; none: all are one release.
+    Parameters
+    ----------
+    counts : (queries, classes) int array
+    matrix : (teachers, queries) int array
+        None if only counts are available. Local mechanisms and accountants per teacher need it.
+    predictions : (queries, classes) float array
+        Class probabilities that the student predicts, which are public; None before there is a student.
+    electorate
+        Number of teachers if they may abstain, so that a neighbour's vote may vanish or appear; None if every teacher
+        votes on every query. That they may abstain is public, even if none does.
+    rounds
+        Numbers of queries of successive rounds of release; empty: all queries are one release.
     """
 
     counts: Counts
@@ -45,14 +50,14 @@ class Votes:
 
     @classmethod
     def of(cls, matrix: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> "Votes":
-        """From a vote matrix, teachers × queries, of labels 0 … classes − 1; with `abstentions` also of `SILENT`."""
+        """Create votes from a (teachers, queries) matrix of labels 0 … classes − 1, or `SILENT` with `abstentions`."""
         matrix, abstentions = check_array("votes", matrix), check_truth("abstentions", abstentions)
-        found = counts(matrix, classes, abstentions=abstentions)
-        return cls(found, matrix, electorate=len(matrix) if abstentions else None)
+        tally = counts(matrix, classes, abstentions=abstentions)
+        return cls(tally, matrix, electorate=len(matrix) if abstentions else None)
 
     @classmethod
     def from_counts(cls, counts: NDArray[np.integer]) -> "Votes":
-        """From counts, queries × classes, every row summing to the same number of teachers."""
+        """Create votes from (queries, classes) counts, whose rows all sum to the number of teachers."""
         counts = check_array("counts", counts)
         if counts.ndim != 2 or counts.dtype.kind not in "iu":
             raise PatebenchError(
@@ -68,13 +73,13 @@ class Votes:
         return cls(np.asarray(counts, dtype=np.int64))
 
     def at(self, queries: slice | NDArray[np.integer]) -> "Votes":
-        """The votes on some of the queries, in that order."""
+        """Return the votes on some of the queries, in that order."""
         matrix = None if self.matrix is None else self.matrix[:, queries]
         predictions = None if self.predictions is None else self.predictions[queries]
         return Votes(self.counts[queries], matrix, predictions, self.electorate)
 
     def with_predictions(self, predictions: NDArray[Any] | None) -> "Votes":
-        """The same votes with the predictions of the student (queries × classes), each row a distribution."""
+        """Return these votes with class probabilities (queries × classes) predicted by the student."""
         if predictions is None:
             return replace(self, predictions=None)
         chances: NDArray[np.float64] = check_array("predictions", predictions).astype(np.float64)
@@ -100,20 +105,20 @@ class Votes:
 
     @property
     def abstentions(self) -> bool:
-        """Whether a teacher may keep silent on a query."""
+        """True if teachers may abstain on a query."""
         return self.electorate is not None
 
     @cached_property
     def plurality(self) -> NDArray[np.int32]:
-        """The class with most votes per query, the lowest of tied ones."""
+        """Class with the most votes per query, the lowest one in a tie."""
         return np.asarray(np.argmax(self.counts, axis=1), dtype=np.int32)
 
 
 def check_table(votes: Votes, teachers: int | None, option: str) -> None:
-    """Refuse a bare table of votes or counts whose number of teachers may be misread, unless `teachers` confirms it.
+    """Refuse a table of votes or counts whose number of teachers may be misread, unless `teachers` confirms it.
 
-    A table that is transposed, or that has a column of totals, gives another number of teachers, and so another ε.
-    `option` is how the caller is given `teachers`, such as "--teachers ".
+    A transposed table, or one with a column of totals, implies another number of teachers and thus another ε. `option`
+    is the option that sets `teachers`, such as "--teachers ", for the error message.
     """
     if teachers is not None:
         if teachers != votes.teachers:
@@ -129,7 +134,7 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
     elif votes.matrix is None and votes.classes > 2:
         totals = np.flatnonzero((2 * votes.counts == votes.teachers).all(axis=0))
         what = "that is the sum of the others, as a column of totals is"
-        if not totals.size:  # totals beside other columns that do not change, such as the number of teachers
+        if not totals.size:  # a column of totals next to other constant columns, such as the number of teachers
             constant = (votes.counts == votes.counts[0]).all(axis=0)
             varying = votes.counts[:, ~constant].sum(axis=1)
             totals = np.flatnonzero(constant & (votes.counts[0] >= varying.max(initial=1)))
@@ -143,9 +148,16 @@ def check_table(votes: Votes, teachers: int | None, option: str) -> None:
 
 
 def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = False) -> Counts:
-    """Counts (queries × classes) of a vote matrix (teachers × queries) of labels 0 … classes − 1.
+    """Count the votes per query and class.
 
-    With `abstentions` a vote may be `SILENT`, which counts for no class.
+    Parameters
+    ----------
+    votes : (teachers, queries) int array
+        Labels 0 … classes − 1; with `abstentions` also `SILENT`, which counts for no class.
+
+    Returns
+    -------
+    (queries, classes) int array
     """
     votes = check_array("votes", votes)
     classes = check_whole("classes", classes, most=MOST_CLASSES)
@@ -162,13 +174,13 @@ def counts(votes: NDArray[np.integer], classes: int, *, abstentions: bool = Fals
         )
     teachers, queries = votes.shape
     result = np.empty((queries, classes), dtype=np.int64)
-    columns = classes - SILENT if abstentions else classes  # silence comes first, and is dropped
+    columns = classes - SILENT if abstentions else classes  # abstentions come first and are dropped
     block = max(1, _BALLOTS // max(teachers, classes))
     for start in range(0, queries, block):
         part = votes[:, start : start + block]
         cells = part + (np.arange(part.shape[1], dtype=np.int64) * columns + (columns - classes))
-        found = np.bincount(cells.ravel(), minlength=part.shape[1] * columns).reshape(-1, columns)
-        result[start : start + block] = found[:, columns - classes :]
+        tally = np.bincount(cells.ravel(), minlength=part.shape[1] * columns).reshape(-1, columns)
+        result[start : start + block] = tally[:, columns - classes :]
     return result
 
 
@@ -178,13 +190,19 @@ def capped(
     rounds: Sequence[int] = (),
     places: NDArray[np.integer] | None = None,
 ) -> NDArray[np.integer]:
-    """A vote matrix (teachers × queries) in which each teacher's first `most` votes remain; it is silent on the rest.
+    """Keep the first `most` votes of each teacher per round and replace the others by abstentions.
 
-    Teacher i begins with query i, or as many places on as queries allow, and goes round: so no query is left with the
-    votes that others did not use up. Silence uses none. With `rounds`, the numbers of queries of each round, in each
-    round anew. A row of the result follows from that row of `votes` and its place alone, so neighbours, which differ in
-    one row, still do; and no row has more than `most` votes in a round. `places` (teachers,) are the rows' own places
-    where they are only some of the ensemble's; without, they are all of it, in order.
+    The order of teacher i starts at query i modulo the number of queries and wraps around, so that queries get equally
+    many votes. Abstentions do not count. Each row of the result depends only on that row of `votes` and its place, so
+    neighbours still differ in one row.
+
+    Parameters
+    ----------
+    votes : (teachers, queries) int array
+    rounds
+        Numbers of queries of each round; empty: one round.
+    places : (teachers,) int array
+        Index i of each row in the ensemble if `votes` holds only part of it.
     """
     places = np.arange(len(votes)) if places is None else np.asarray(places, dtype=np.int64)
     result = np.array(votes, dtype=np.result_type(votes.dtype, np.int8))
@@ -201,14 +219,14 @@ def capped(
 
 
 def ranks(ordered: NDArray[np.number]) -> NDArray[np.int64]:
-    """The rank of each class in rows of counts in descending order: equal counts share one, and none is left out."""
+    """Return the dense rank of each class in rows of counts in descending order; equal counts share a rank."""
     result = np.zeros(ordered.shape, dtype=np.int64)
     result[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
     return result
 
 
 def multiplicities(rank: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many classes have each rank, in rows with equally many ranks (see `ranks`)."""
+    """Return the number of classes per rank, for rows with the same number of ranks (see `ranks`)."""
     rows, distinct = len(rank), int(rank[0, -1]) + 1
     cells = np.arange(rows)[:, None] * distinct + rank
     return np.bincount(cells.ravel(), minlength=rows * distinct).reshape(rows, distinct)
